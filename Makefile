@@ -1,0 +1,36 @@
+# The two commands are `make up` and `make test`; `make help` lists the others.
+.DEFAULT_GOAL := help
+.PHONY: help up down test e2e build images lint generate bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: ## install what is missing, build, start a cluster with two nodes, and say how to use it
+	@hack/up.sh
+
+down: ## remove the cluster with its volumes and keys
+	@hack/down.sh
+
+test: ## run every test, unit to end to end, on a cluster of its own; leaves nothing running
+	@hack/test.sh
+
+e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go to go test)
+	@hack/e2e.sh $(ARGS)
+
+build: ## build the binary into .build/bin
+	CGO_ENABLED=0 go build -o .build/bin/howdah ./cmd/howdah
+
+images: ## build every image
+	@hack/images.sh build
+
+lint: ## check form: gofmt, go vet, staticcheck, buf lint
+	@hack/lint.sh
+
+generate: ## regenerate what tools make: Go from proto/, eBPF objects
+	@hack/generate.sh
+
+bench: build ## measure a standalone with simulated nodes, or with ARGS=--cluster the cluster that is up; prints JSON lines
+	cd test && KUBECONFIG=$(CURDIR)/.howdah/kubeconfig go run ./bench --howdah $(CURDIR)/.build/bin/howdah $(ARGS)
+
+clean: down ## also remove the images and everything built, and stop a Docker daemon started here
+	@hack/clean.sh

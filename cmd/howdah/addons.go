@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/kit/object"
+)
+
+// addonsCommand creates the objects that lead pods to the cluster's DNS,
+// which runs beside the control plane and not in a pod.
+func addonsCommand() *cobra.Command {
+	r := &role{name: "addons"}
+	var api, dnsAddress, clusterDNS string
+	var timeout time.Duration
+	cmd := r.command("Create the Service of the cluster's DNS", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		conn, err := r.dialAPI(api)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		client := object.NewClient(conn, "howdah-addons")
+		return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+			err := ensureDNS(ctx, client, clusterDNS, dnsAddress)
+			if apierrors.IsServiceUnavailable(err) || apierrors.IsNotFound(err) || apierrors.IsTimeout(err) || apierrors.IsAlreadyExists(err) {
+				return false, nil // the apiserver, or its namespaces, are not there yet
+			}
+			return err == nil, err
+		})
+	})
+	r.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
+	f.StringVar(&dnsAddress, "dns-address", "", "address of the DNS server")
+	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
+	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
+	return cmd
+}
+
+// dnsPorts are those of Kubernetes' own kube-dns Service.
+var dnsPorts = []struct {
+	name     string
+	protocol corev1.Protocol
+	port     int32
+}{{"dns", corev1.ProtocolUDP, 53}, {"dns-tcp", corev1.ProtocolTCP, 53}, {"metrics", corev1.ProtocolTCP, 9153}}
+
+func ensureDNS(ctx context.Context, client *object.Client, clusterIP, address string) error {
+	labels := map[string]string{"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns", Labels: labels},
+		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP},
+	}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: "kube-dns",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns", discoveryv1.LabelManagedBy: "howdah-addons"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+	}
+	for _, p := range dnsPorts {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.name, Protocol: p.protocol, Port: p.port, TargetPort: intstr.FromInt32(p.port)})
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: ptr.To(p.name), Protocol: ptr.To(p.protocol), Port: ptr.To(p.port)})
+	}
+	services := object.For(client, object.Service)
+	// Creating it again would be refused for its address, which is taken by itself.
+	if _, err := services.Get(ctx, service.Namespace, service.Name); apierrors.IsNotFound(err) {
+		if _, err := services.Create(ctx, service); err != nil {
+			return fmt.Errorf("create the Service kube-dns: %w", err)
+		}
+	} else if err != nil {
+		return fmt.Errorf("read the Service kube-dns: %w", err)
+	}
+	slices := object.For(client, object.EndpointSlice)
+	_, err := slices.Create(ctx, slice)
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(ctx, slice)
+	}
+	if err != nil {
+		return fmt.Errorf("write the EndpointSlice kube-dns: %w", err)
+	}
+	return nil
+}

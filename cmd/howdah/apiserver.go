@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"k8s.io/client-go/util/keyutil"
+
+	"howdah.dev/kit/rpc"
+	"howdah.dev/services/apiserver"
+)
+
+// apiserverFlags are the settings that an apiserver has in the standalone too.
+type apiserverFlags struct {
+	databaseURL, serviceCIDR, nodePorts, clusterDomain string
+	gatewayEndpoints, disabledAdmission                []string
+	authorizationModes                                 []string
+}
+
+func (a *apiserverFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
+	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
+	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
+	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
+	f.StringSliceVar(&a.gatewayEndpoints, "gateway-endpoints", nil, "ip:port of each gateway, for the Service kubernetes")
+	f.StringSliceVar(&a.disabledAdmission, "disable-admission-plugins", nil, "admission plugins to switch off")
+	f.StringSliceVar(&a.authorizationModes, "authorization-mode", nil,
+		"authorizers in order: Node, RBAC, AlwaysAllow, AlwaysDeny; empty lets everybody who is known do everything")
+}
+
+// config checks the settings and reports all problems at once.
+func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Registerer) (apiserver.Config, error) {
+	var problems []error
+	if a.databaseURL == "" {
+		problems = append(problems, errors.New("--database-url is required"))
+	}
+	services, err := netip.ParsePrefix(a.serviceCIDR)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("--service-cidr: %w", err))
+	}
+	var gateways []netip.AddrPort
+	for _, endpoint := range a.gatewayEndpoints {
+		address, err := netip.ParseAddrPort(endpoint)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--gateway-endpoints: %w", err))
+		}
+		gateways = append(gateways, address)
+	}
+	return apiserver.Config{
+		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
+		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
+		AuthorizationModes: a.authorizationModes, Registerer: registerer,
+	}, errors.Join(problems...)
+}
+
+func apiserverCommand() *cobra.Command {
+	r := &role{name: "apiserver"}
+	var a apiserverFlags
+	cmd := r.command("Serve the object API over gRPC", func(ctx context.Context) error {
+		signer, err := readSigner(filepath.Join(r.tlsDir, "sa.key"))
+		if err != nil {
+			return err
+		}
+		cfg, err := a.config(signer, r.registry)
+		if err != nil {
+			return err
+		}
+		nodes := r.identity.ClientOrganization("system:nodes")
+		cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
+			return rpc.Dial("passthrough:///"+address, nodes)
+		}
+		s, err := apiserver.New(cfg)
+		if err != nil {
+			return err
+		}
+		return r.serve(ctx, s, closed(s.Ready()))
+	})
+	r.flags(cmd)
+	a.flags(cmd)
+	return cmd
+}
+
+// closed returns a function that waits for a channel to be closed.
+func closed(ready <-chan struct{}) func(ctx context.Context) bool {
+	return func(ctx context.Context) bool {
+		select {
+		case <-ready:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// readSigner reads the key that signs service-account tokens.
+func readSigner(path string) (crypto.Signer, error) {
+	key, err := keyutil.PrivateKeyFromFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("key of service-account tokens: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%s holds a %T, which cannot sign", path, key)
+	}
+	return signer, nil
+}

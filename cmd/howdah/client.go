@@ -1,0 +1,15 @@
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// withCodec returns a copy of cfg that can read Statuses.
+func withCodec(cfg *rest.Config) *rest.Config {
+	c := rest.CopyConfig(cfg)
+	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	return c
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// execute runs the command line and returns what it printed.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := command()
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestHelpOfEverySubcommand(t *testing.T) {
+	t.Parallel()
+	commands := command().Commands()
+	if len(commands) != 13 {
+		t.Errorf("%d subcommands, want 13", len(commands))
+	}
+	for _, cmd := range commands {
+		out, err := execute(t, cmd.Name(), "--help")
+		if err != nil || !strings.HasPrefix(out, cmd.Short) || !strings.Contains(out, "Usage:\n  howdah "+cmd.Name()) {
+			t.Errorf("%s --help: %v\n%s", cmd.Name(), err, out)
+		}
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: the summary is %q", cmd.Name(), cmd.Short)
+		}
+	}
+}
+
+// settings runs a role's command line without the role and returns the
+// value that each flag would have had.
+func settings(t *testing.T, args ...string) (func(flag string) string, error) {
+	t.Helper()
+	root := command()
+	cmd, _, err := root.Find(args[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range []string{"listen", "database-url", "log-level", "trace-sample-ratio", "apiserver", "tls-dir"} {
+			if f := cmd.Flags().Lookup(name); f != nil {
+				values[name] = f.Value.String()
+			}
+		}
+		return nil
+	}
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return func(flag string) string { return values[flag] }, err
+}
+
+func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
+	t.Setenv("HOWDAH_LISTEN", ":1111")
+	t.Setenv("HOWDAH_DATABASE_URL", "postgres://environment")
+	t.Setenv("HOWDAH_TRACE_SAMPLE_RATIO", "0.25")
+	get, err := settings(t, "scheduler", "--database-url=postgres://flag", "--log-level", "debug")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{
+		"database-url": "postgres://flag", "log-level": "debug", // flags
+		"listen": ":1111", "trace-sample-ratio": "0.25", // environment
+		"apiserver": "dns:///apiserver:7443", "tls-dir": "/pki", // defaults
+	} {
+		if got := get(flag); got != want {
+			t.Errorf("--%s is %q, want %q", flag, got, want)
+		}
+	}
+}
+
+func TestBadEnvironmentIsReportedWhole(t *testing.T) {
+	t.Setenv("HOWDAH_TRACE_SAMPLE_RATIO", "many")
+	t.Setenv("HOWDAH_NODE_CIDR_MASK_SIZE", "wide")
+	_, err := settings(t, "controllers")
+	if err == nil || !strings.Contains(err.Error(), "HOWDAH_TRACE_SAMPLE_RATIO") || !strings.Contains(err.Error(), "HOWDAH_NODE_CIDR_MASK_SIZE") {
+		t.Errorf("got %v, want both variables", err)
+	}
+}
+
+func TestGatewayListensWhereKubernetesDoes(t *testing.T) {
+	t.Parallel()
+	get, err := settings(t, "gateway")
+	if err != nil || get("listen") != ":6443" {
+		t.Errorf("--listen is %q (%v)", get("listen"), err)
+	}
+	out, err := execute(t, "gateway", "--help")
+	if err != nil || !strings.Contains(out, `(default ":6443")`) {
+		t.Errorf("the help says otherwise:\n%s", out)
+	}
+}
+
+func TestWrongUseIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"nonsense"}, `unknown command "nonsense"`},
+		{[]string{"migrate"}, "--database-url is required"},
+		{[]string{"explain", "service", "x"}, `explain knows pods, not "service"`},
+		{[]string{"trace", "deploy"}, "KIND/NAME"},
+		{[]string{"trace", "secret/x"}, `not "secret"`},
+		{[]string{"scheduler", "--tls-dir=/nonexistent", "--database-url=x"}, "/nonexistent/ca.crt"},
+		{[]string{"health", "--tls-dir=/nonexistent"}, "/nonexistent/ca.crt"},
+		{[]string{"scheduler", "--log-level=loud"}, `log level "loud"`},
+	} {
+		if _, err := execute(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: got %v, want %q", tt.args, err, tt.want)
+		}
+	}
+	if out, err := execute(t, "version"); err != nil || !strings.HasPrefix(out, "howdah (Kubernetes v1.36") {
+		t.Errorf("version: %q, %v", out, err)
+	}
+}
+
+func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	a := apiserverFlags{serviceCIDR: "x", gatewayEndpoints: []string{"y"}}
+	_, err := a.config(nil, nil)
+	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}

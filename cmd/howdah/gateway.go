@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/gateway"
+	"howdah.dev/kit/obs"
+	"howdah.dev/kit/rpc"
+	"howdah.dev/kit/task"
+)
+
+func gatewayCommand() *cobra.Command {
+	r := &role{name: "gateway"}
+	var api, scheduler, controllers string
+	cmd := r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
+		conn, err := r.dialAPI(api)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		schedulerConn, err := rpc.Dial(scheduler, r.identity.Client("scheduler"))
+		if err != nil {
+			return err
+		}
+		defer schedulerConn.Close()
+		controllersConn, err := rpc.Dial(controllers, r.identity.Client("controllers"))
+		if err != nil {
+			return err
+		}
+		defer controllersConn.Close()
+		listener, err := net.Listen("tcp", r.listen)
+		if err != nil {
+			return explainListen(err)
+		}
+		g, err := gateway.New(gateway.Config{
+			Listener: listener, TLS: r.identity.Public(), APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
+			Registerer: r.registry, Gatherer: r.registry,
+		})
+		if err != nil {
+			return err
+		}
+		return task.Run(ctx, g.Run,
+			func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) })
+	})
+	r.flags(cmd)
+	cmd.Flags().Lookup("listen").DefValue = ":6443"
+	r.listen = ":6443"
+	cmd.Flags().StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
+	cmd.Flags().StringVar(&scheduler, "scheduler", "dns:///scheduler:7443", "gRPC target of the schedulers")
+	cmd.Flags().StringVar(&controllers, "controllers", "dns:///controllers:7443", "gRPC target of the controllers")
+	return cmd
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/kit/pki"
+)
+
+func pkiCommand() *cobra.Command {
+	var (
+		out, adminServer, meshServer string
+		nodes, gatewayNames, owners  []string
+	)
+	cmd := &cobra.Command{
+		Use: "pki", Short: "Make the cluster's certificates, keys and kubeconfigs; keeps those that are valid", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			owned, err := parseOwners(owners)
+			if err != nil {
+				return err
+			}
+			options := pki.Options{
+				Nodes: nodes, Hosts: map[string][]string{"gateway": gatewayNames},
+				AdminServer: adminServer, MeshServer: meshServer, Owner: ownerOfParent(out), Owners: owned,
+			}
+			if err := pki.Init(out, options); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "the certificates are in", out)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "pki", "folder to write to, a folder a role")
+	f.StringSliceVar(&nodes, "nodes", nil, "names of the nodes")
+	f.StringSliceVar(&gatewayNames, "gateway-names", nil, "further names and addresses of the gateway")
+	f.StringSliceVar(&owners, "owner", nil, "ROLE=UID:GID of a role that must own its key itself")
+	f.StringVar(&adminServer, "admin-server", "", "gateway's URL in the administrator's kubeconfig")
+	f.StringVar(&meshServer, "mesh-server", "", "gateway's URL in the kubeconfigs of services in the mesh")
+	return cmd
+}
+
+// parseOwners reads ROLE=UID:GID.
+func parseOwners(texts []string) (map[string]pki.Owner, error) {
+	owners := map[string]pki.Owner{}
+	for _, text := range texts {
+		role, ids, _ := strings.Cut(text, "=")
+		user, group, _ := strings.Cut(ids, ":")
+		uid, err1 := strconv.Atoi(user)
+		gid, err2 := strconv.Atoi(group)
+		if role == "" || err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("--owner: %q is not ROLE=UID:GID", text)
+		}
+		owners[role] = pki.Owner{UID: uid, GID: gid}
+	}
+	return owners, nil
+}
+
+// ownerOfParent returns who owns the folder above dir, so that keys made in
+// a container belong to whoever runs it and not to root.
+func ownerOfParent(dir string) *pki.Owner {
+	info, err := os.Stat(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return &pki.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/gateway"
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/obs"
+	"howdah.dev/kit/pki"
+	"howdah.dev/kit/rpc"
+	"howdah.dev/kit/task"
+	"howdah.dev/migrations"
+	"howdah.dev/nodeagent"
+	"howdah.dev/services/apiserver"
+	"howdah.dev/services/controllers"
+	"howdah.dev/services/scheduler"
+)
+
+// standalone is all control-plane roles in one process: the mesh with
+// shorter wires. Its roles call each other's gRPC services over rpc.Local,
+// each as its own user.
+type standalone struct {
+	role
+	apiserverFlags
+	dir         string
+	clusterCIDR string
+	simulate    int
+	since       time.Time
+}
+
+func standaloneCommand() *cobra.Command {
+	s := &standalone{role: role{name: "standalone"}, since: time.Now()}
+	cmd := s.command("Run the whole control plane in one process", s.run)
+	f := cmd.Flags()
+	f.StringVar(&s.listen, "listen", "127.0.0.1:6443", "address of the Kubernetes API")
+	f.StringVar(&s.metricsListen, "metrics-listen", "", "address of /metrics, /healthz and profiles; empty serves none")
+	f.StringVar(&s.dir, "dir", ".howdah/standalone", "folder for keys and the kubeconfig")
+	f.StringVar(&s.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
+	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
+	s.telemetryFlags(cmd)
+	s.apiserverFlags.flags(cmd)
+	return cmd
+}
+
+func (s *standalone) run(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	options := pki.Options{AdminServer: "https://" + net.JoinHostPort(host, port), Hosts: map[string][]string{"gateway": {host}}}
+	if err := pki.Init(s.dir, options); err != nil {
+		return err
+	}
+	if err := migrations.Apply(ctx, s.databaseURL); err != nil {
+		return err
+	}
+	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
+	parts, ready, err := s.parts(mesh)
+	if err != nil {
+		return err
+	}
+	return task.Run(ctx, append(parts, func(ctx context.Context) error {
+		for _, r := range ready {
+			if !r(ctx) {
+				return ctx.Err()
+			}
+		}
+		slog.Info("ready", "after", time.Since(s.since).Round(time.Millisecond).String(), "kubeconfig", filepath.Join(s.dir, "admin", "kubeconfig"))
+		<-ctx.Done()
+		return ctx.Err()
+	})...)
+}
+
+// mesh is the wires to the roles.
+type mesh struct{ apiserver, scheduler, controllers *rpc.Local }
+
+// Identities are what the roles' certificates say in the mesh.
+var (
+	gatewayUser     = rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}
+	schedulerUser   = rpc.User{Name: "system:kube-scheduler"}
+	controllersUser = rpc.User{Name: "system:kube-controller-manager"}
+)
+
+// parts builds every role and returns what to run, and what to wait for.
+func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Context) bool, err error) {
+	api, err := s.apiserverPart(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	sched, err := s.schedulerPart(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	control, err := s.controllersPart(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	front, err := s.gatewayPart(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts = append(parts, api.run, sched.run, control.run, front,
+		func(ctx context.Context) error { return obs.ServeMetrics(ctx, s.metricsListen, s.registry) })
+	if s.simulate > 0 {
+		nodes, err := s.simulatedPart(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, nodes)
+	}
+	return parts, []func(context.Context) bool{api.ready, sched.ready, control.ready}, nil
+}
+
+// part is a role that serves in memory.
+type part struct {
+	run   task.Func
+	ready func(context.Context) bool
+}
+
+func servedPart(wire *rpc.Local, s service, ready func(context.Context) bool) part {
+	server := rpc.NewServer(nil, nil)
+	s.Register(server)
+	return part{
+		run: func(ctx context.Context) error {
+			return task.Run(ctx, s.Run, func(ctx context.Context) error { return server.ServeLocal(ctx, wire) })
+		},
+		ready: ready,
+	}
+}
+
+func (s *standalone) apiserverPart(m mesh) (part, error) {
+	signer, err := readSigner(filepath.Join(s.dir, "apiserver", "sa.key"))
+	if err != nil {
+		return part{}, err
+	}
+	cfg, err := s.config(signer, s.registry)
+	if err != nil {
+		return part{}, err
+	}
+	server, err := apiserver.New(cfg)
+	if err != nil {
+		return part{}, err
+	}
+	return servedPart(m.apiserver, server, closed(server.Ready())), nil
+}
+
+func (s *standalone) schedulerPart(m mesh) (part, error) {
+	conn := m.apiserver.Dial(schedulerUser)
+	leadership, err := newLeadership(s.databaseURL, scheduler.Role)
+	if err != nil {
+		return part{}, err
+	}
+	server := scheduler.New(scheduler.Config{
+		Objects: object.NewClient(conn, "kube-scheduler"), Leadership: leadership,
+		Name: "default-scheduler", Clock: clock.RealClock{}, Registerer: s.registry,
+	})
+	return servedPart(m.scheduler, server, server.Ready), nil
+}
+
+func (s *standalone) controllersPart(m mesh) (part, error) {
+	conn := m.apiserver.Dial(controllersUser)
+	leadership, err := newLeadership(s.databaseURL, controllers.Role)
+	if err != nil {
+		return part{}, err
+	}
+	ca, err := os.ReadFile(filepath.Join(s.dir, "gateway", "ca.crt"))
+	if err != nil {
+		return part{}, fmt.Errorf("root certificate: %w", err)
+	}
+	server, err := controllers.New(controllers.Config{
+		Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
+		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
+	})
+	if err != nil {
+		return part{}, err
+	}
+	return servedPart(m.controllers, server, server.Ready), nil
+}
+
+func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
+	identity, err := rpc.LoadIdentity(filepath.Join(s.dir, "gateway"))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return nil, explainListen(err)
+	}
+	g, err := gateway.New(gateway.Config{
+		Listener: listener, TLS: identity.Public(), APIServer: m.apiserver.Dial(gatewayUser),
+		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
+		Registerer: s.registry, Gatherer: s.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.Run, nil
+}
+
+// simulatedPart runs hollow nodes, as the user that administrates the cluster.
+func (s *standalone) simulatedPart(m mesh) (task.Func, error) {
+	conn := m.apiserver.Dial(rpc.User{Name: "howdah:simulator", Groups: []string{"system:masters"}})
+	nodes, err := nodeagent.NewSimulation(nodeagent.Config{
+		NodeName: "hollow", Objects: object.NewClient(conn, "kubelet"), Clock: clock.RealClock{}, Registerer: s.registry,
+	}, s.simulate, nodeagent.Hollow{})
+	if err != nil {
+		return nil, err
+	}
+	return nodes.Run, nil
+}

@@ -1,0 +1,149 @@
+// Package gateway is the stateless HTTPS front of the cluster: the Kubernetes
+// API as REST, its watches and byte streams, discovery, and howdah's own role
+// APIs, all translated to the gRPC services behind it.
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+)
+
+// Config is what a gateway is built from. Zero values of the limits stand
+// for their defaults.
+type Config struct {
+	// Listener accepts the clients' connections; Run closes it.
+	Listener net.Listener
+	// TLS is the server's certificate and the clients' authority, with
+	// VerifyClientCertIfGiven. Nil serves plain HTTP/1.1, where no one but
+	// bearers of tokens has a name.
+	TLS *tls.Config
+	// APIServer serves ObjectService and DiscoveryService.
+	APIServer grpc.ClientConnInterface
+	// Scheduler serves SchedulerService; nil leaves its paths out.
+	Scheduler grpc.ClientConnInterface
+	// Controllers serves ControllerService; nil leaves its paths out.
+	Controllers grpc.ClientConnInterface
+	// Registerer takes the gateway's metrics; may be nil.
+	Registerer prometheus.Registerer
+	// Gatherer is served at /metrics to authenticated callers; nil leaves the path out.
+	Gatherer prometheus.Gatherer
+
+	// RequestTimeout ends requests that are no streams; 60 s. A `timeout`
+	// option in the query can shorten it.
+	RequestTimeout time.Duration
+	// MaxBody bounds a request's body, in bytes; 3 MiB.
+	MaxBody int64
+	// MaxInFlight bounds the requests, other than streams, that are answered
+	// at one time; 2000. More get 429.
+	MaxInFlight int
+	// StopTimeout bounds how long Run waits for requests after its context
+	// has ended; 5 s. Streams are ended at once.
+	StopTimeout time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var problems []error
+	if c.Listener == nil {
+		problems = append(problems, errors.New("no listener"))
+	}
+	if c.APIServer == nil {
+		problems = append(problems, errors.New("no connection to the API server"))
+	}
+	for name, negative := range map[string]bool{
+		"request timeout": c.RequestTimeout < 0, "body limit": c.MaxBody < 0,
+		"in-flight limit": c.MaxInFlight < 0, "stop timeout": c.StopTimeout < 0,
+	} {
+		if negative {
+			problems = append(problems, fmt.Errorf("negative %s", name))
+		}
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = time.Minute
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 3 << 20
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = 2000
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = 5 * time.Second
+	}
+	return c, errors.Join(problems...)
+}
+
+// Gateway serves REST.
+type Gateway struct {
+	config  Config
+	handler http.Handler
+}
+
+// New builds a gateway; nothing runs before Run.
+func New(config Config) (*Gateway, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	handler, err := newHandler(config)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	return &Gateway{config, handler}, nil
+}
+
+// Handler returns the gateway as a handler, for tests and for servers that
+// have a listener of their own.
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+// Run serves until ctx ends: then watches and streams end at once, and other
+// requests have StopTimeout to finish.
+func (g *Gateway) Run(ctx context.Context) error {
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	server := &http.Server{
+		Handler:           g.handler,
+		TLSConfig:         g.config.TLS.Clone(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       3 * time.Minute,
+		MaxHeaderBytes:    1 << 20,
+		BaseContext:       func(net.Listener) context.Context { return withStreamEnd(context.Background(), streams) },
+		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 2000, // a client's watches share one connection
+			SendPingTimeout:      30 * time.Second,
+			PingTimeout:          15 * time.Second,
+		},
+	}
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		endStreams()
+		wait, cancel := context.WithTimeout(context.Background(), g.config.StopTimeout)
+		defer cancel()
+		if server.Shutdown(wait) != nil {
+			_ = server.Close()
+		}
+	})
+	var err error
+	if g.config.TLS != nil {
+		err = server.ServeTLS(g.config.Listener, "", "")
+	} else {
+		err = server.Serve(g.config.Listener)
+	}
+	if !stop() {
+		<-done
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve REST: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/document"
+	"howdah.dev/gateway/internal/identity"
+	"howdah.dev/gateway/internal/request"
+	"howdah.dev/gateway/internal/rest"
+	"howdah.dev/gateway/internal/role"
+	"howdah.dev/gateway/internal/stream"
+	"howdah.dev/gateway/internal/telemetry"
+)
+
+// router sends each request to what serves it.
+type router struct {
+	config    Config
+	slots     chan struct{} // one an in-flight request
+	identity  *identity.Resolver
+	objects   *rest.Handler
+	documents *document.Handler
+	streams   *stream.Handler
+	roles     *role.Handler
+	metrics   http.Handler
+}
+
+func newHandler(config Config) (http.Handler, error) {
+	client := apiv1.NewObjectServiceClient(config.APIServer)
+	discovery := apiv1.NewDiscoveryServiceClient(config.APIServer)
+	objects, err := rest.New(client, config.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	roles, err := role.New(config.Scheduler, config.Controllers)
+	if err != nil {
+		return nil, err
+	}
+	rt := &router{
+		config:    config,
+		slots:     make(chan struct{}, config.MaxInFlight),
+		identity:  identity.NewResolver(discovery),
+		objects:   objects,
+		documents: document.New(discovery),
+		streams:   stream.New(client),
+		roles:     roles,
+	}
+	if config.Gatherer != nil {
+		rt.metrics = promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{})
+	}
+	metrics := telemetry.NewMetrics(config.Registerer)
+	inner := telemetry.Trace(http.HandlerFunc(rt.serve))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.Resolve(r.Method, r.URL)
+		recorder := telemetry.Record(w)
+		end := metrics.Begin(info)
+		defer func() {
+			p := recover()
+			if p != nil && p != http.ErrAbortHandler {
+				panicked(recorder, r, p)
+				p = nil
+			}
+			end(recorder.Code())
+			if p != nil {
+				panic(p) // net/http breaks the connection off
+			}
+		}()
+		recorder.Header().Set("Cache-Control", "no-cache, private")
+		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(r.Context(), info)))
+	}), nil
+}
+
+// panicked logs a panic and answers 500, or breaks off what has begun.
+func panicked(w *telemetry.Recorder, r *http.Request, p any) {
+	slog.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if w.Begun() {
+		panic(http.ErrAbortHandler)
+	}
+	answer.Error(w, r, apierrors.NewInternalError(fmt.Errorf("this request caused the gateway to panic")))
+}
+
+// serve bounds a request in time and number, and finds out who calls.
+func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
+	info := telemetry.InfoOf(r.Context())
+	if info.LongRunning() {
+		ctx, cancel := untilStreamsEnd(r.Context())
+		defer cancel()
+		rt.route(w, r.WithContext(ctx), info)
+		return
+	}
+	if !document.Health(r.URL.Path) {
+		select {
+		case rt.slots <- struct{}{}:
+			defer func() { <-rt.slots }()
+		default:
+			answer.Error(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1))
+			return
+		}
+	}
+	timeout, err := requestTimeout(r, rt.config.RequestTimeout)
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	if r.ContentLength != 0 { // the body must arrive in that time too
+		controller := http.NewResponseController(w)
+		_ = controller.SetReadDeadline(time.Now().Add(timeout)) // not every server supports it
+		defer func() { _ = controller.SetReadDeadline(time.Time{}) }()
+	}
+	rt.route(w, r.WithContext(ctx), info)
+}
+
+func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info) {
+	caller, err := identity.Of(r)
+	if err != nil {
+		slog.InfoContext(r.Context(), "credentials refused", "err", err)
+		answer.Status(w, r, answer.Unauthorized())
+		return
+	}
+	if impersonates(r.Header) {
+		rt.refuseImpersonation(w, r, caller)
+		return
+	}
+	switch {
+	case info.IsResource() && info.Verb == "":
+		answer.Status(w, r, answer.NotAllowed())
+	case info.Verb == request.Connect:
+		rt.streams.Serve(w, r, info, caller.Metadata())
+	case info.IsResource():
+		rt.objects.Serve(w, r, info, caller.Metadata())
+	case document.Is(r.URL.Path):
+		rt.documents.Serve(w, r, caller.Metadata())
+	case strings.HasPrefix(r.URL.Path, "/howdah/"), r.URL.Path == "/metrics" && rt.metrics != nil:
+		rt.serveOwn(w, r, caller)
+	default:
+		answer.Status(w, r, answer.NotFound())
+	}
+}
+
+// serveOwn serves the paths that the API server does not guard: for them,
+// the gateway itself asks who calls.
+func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
+	caller, err := rt.identity.Resolve(r.Context(), caller)
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	if caller.User == identity.Anonymous {
+		answer.Status(w, r, answer.Unauthorized())
+		return
+	}
+	if r.URL.Path == "/metrics" {
+		rt.metrics.ServeHTTP(w, r)
+		return
+	}
+	rt.roles.Serve(w, r, caller.Metadata())
+}

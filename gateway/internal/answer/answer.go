@@ -1,0 +1,136 @@
+// Package answer writes what the gateway itself has to say: a metav1.Status
+// in the encoding that the client asked for.
+package answer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/kit/apistatus"
+)
+
+// Encodings of an answer.
+const (
+	JSON     = "application/json"
+	YAML     = "application/yaml"
+	Protobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// Error answers with the Status of err.
+func Error(w http.ResponseWriter, r *http.Request, err error) {
+	Status(w, r, apistatus.Of(err))
+}
+
+// Status answers with a Status and its code. Where the Status says when to
+// come again, so does the Retry-After header.
+func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
+	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","))
+	body := Encode(s, contentType)
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
+	w.WriteHeader(code(s))
+	_, _ = w.Write(body)
+}
+
+func code(s metav1.Status) int {
+	if s.Code >= 100 && s.Code < 1000 {
+		return int(s.Code)
+	}
+	return http.StatusInternalServerError
+}
+
+// Encode returns a Status in one of the encodings.
+func Encode(s metav1.Status, contentType string) []byte {
+	s.Kind, s.APIVersion = "Status", "v1"
+	switch contentType {
+	case Protobuf:
+		scheme := runtime.NewScheme()
+		scheme.AddKnownTypes(schema.GroupVersion{Version: "v1"}, &metav1.Status{})
+		var b bytes.Buffer
+		if err := protobuf.NewSerializer(scheme, scheme).Encode(&s, &b); err == nil {
+			return b.Bytes()
+		}
+	case YAML:
+		if b, err := yaml.Marshal(s); err == nil {
+			return b
+		}
+	}
+	b, err := json.Marshal(s)
+	if err != nil { // a Status holds nothing that JSON cannot
+		return fmt.Appendf(nil, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":%q}`, err.Error())
+	}
+	return append(b, '\n')
+}
+
+// Negotiate picks the encoding of an Accept header: the most wanted that
+// there is, and JSON where none is.
+func Negotiate(accept string) string {
+	type offer struct {
+		encoding string
+		quality  float64
+	}
+	var offers []offer
+	for part := range strings.SplitSeq(accept, ",") {
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		o := offer{quality: 1}
+		switch mediaType {
+		case JSON, "*/*", "application/*":
+			o.encoding = JSON
+		case YAML:
+			o.encoding = YAML
+		case Protobuf:
+			o.encoding = Protobuf
+		default:
+			continue
+		}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			o.quality = q
+		}
+		offers = append(offers, o)
+	}
+	if len(offers) == 0 {
+		return JSON
+	}
+	return slices.MaxFunc(offers, func(a, b offer) int { return cmp.Compare(a.quality, b.quality) }).encoding
+}
+
+// NotFound is what Kubernetes answers where a path means nothing.
+func NotFound() metav1.Status {
+	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+}
+
+// NotAllowed is what Kubernetes answers where a method does not go with a path.
+func NotAllowed() metav1.Status {
+	return failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+// Unauthorized is what Kubernetes answers where credentials are wanting.
+func Unauthorized() metav1.Status {
+	s := failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+	s.Details = nil
+	return s
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{}}
+}

@@ -1,0 +1,58 @@
+package answer
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+func TestNegotiate(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"":                                    JSON,
+		"*/*":                                 JSON,
+		"text/html":                           JSON,
+		"application/yaml":                    YAML,
+		Protobuf:                              Protobuf,
+		Protobuf + ",*/*":                     Protobuf,
+		"application/json;q=0.5, " + Protobuf: Protobuf,
+		"application/json;as=Table;v=v1;g=meta.k8s.io,application/json":      JSON,
+		Protobuf + ";as=Table;g=meta.k8s.io;v=v1," + Protobuf:                Protobuf,
+		"application/vnd.kubernetes.protobuf;stream=watch,application/json":  Protobuf,
+		"nonsense;;;, application/yaml;q=0.1":                                YAML,
+		"application/cbor, application/vnd.kubernetes.protobuf;q=0.2, a/b;c": Protobuf,
+	}
+	for accept, want := range tests {
+		if got := Negotiate(accept); got != want {
+			t.Errorf("%q: %s, want %s", accept, got, want)
+		}
+	}
+}
+
+func TestErrorKeepsTheWholeStatus(t *testing.T) {
+	t.Parallel()
+	want := apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("moved on"))
+	want.ErrStatus.Details.RetryAfterSeconds = 7
+	for _, accept := range []string{JSON, YAML, Protobuf} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", accept)
+		Error(w, r, want)
+		if w.Code != 409 || w.Header().Get("Content-Type") != accept || w.Header().Get("Retry-After") != "7" {
+			t.Errorf("%s: %d %v", accept, w.Code, w.Header())
+		}
+		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(w.Body.Bytes(), nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", accept, err)
+		}
+		got, ok := decoded.(*metav1.Status)
+		if !ok || got.Message != want.ErrStatus.Message || got.Reason != metav1.StatusReasonConflict || got.Details.Group != "apps" || got.Code != 409 {
+			t.Errorf("%s: %+v", accept, decoded)
+		}
+	}
+}

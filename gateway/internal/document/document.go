@@ -1,0 +1,116 @@
+// Package document serves discovery, OpenAPI, version and health: whatever
+// the API server tells about itself.
+package document
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/compress"
+)
+
+// roots are the first parts of the paths that are documents.
+var roots = []string{"api", "apis", "version", "openapi", "healthz", "livez", "readyz", "openid", ".well-known"}
+
+// Handler serves documents.
+type Handler struct{ client apiv1.DiscoveryServiceClient }
+
+// New returns a handler that asks the client.
+func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client} }
+
+// Is reports whether a path is a document's; the root is one.
+func Is(path string) bool {
+	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return root == "" || slices.Contains(roots, root)
+}
+
+// Health reports whether a path is a health check.
+func Health(path string) bool {
+	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return root == "healthz" || root == "livez" || root == "readyz"
+}
+
+// Serve answers with the document at the request's path; md says who asks.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		answer.Status(w, r, answer.NotAllowed())
+		return
+	}
+	ctx := metadata.NewOutgoingContext(r.Context(), md)
+	if r.URL.Path == "/" {
+		h.servePaths(w, r.WithContext(ctx))
+		return
+	}
+	resp, err := h.client.Document(ctx, &apiv1.DocumentRequest{
+		Path: r.URL.Path, Query: r.URL.RawQuery,
+		Accept: strings.Join(r.Header.Values("Accept"), ", "), IfNoneMatch: r.Header.Get("If-None-Match"),
+	})
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	header := w.Header()
+	header.Add("Vary", "Accept")
+	if etag := resp.GetEtag(); etag != "" {
+		header.Set("Etag", etag)
+	}
+	if resp.GetNotModified() {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	write(w, r, resp.GetContentType(), resp.GetObject())
+}
+
+// servePaths lists where to look next.
+func (h *Handler) servePaths(w http.ResponseWriter, r *http.Request) {
+	resp, err := h.client.Document(r.Context(), &apiv1.DocumentRequest{Path: "/apis", Accept: answer.JSON})
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	var groups metav1.APIGroupList
+	if err := json.Unmarshal(resp.GetObject(), &groups); err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	paths := metav1.RootPaths{Paths: []string{
+		"/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
+		"/openid/v1/jwks", "/readyz", "/version",
+	}}
+	for _, group := range groups.Groups {
+		paths.Paths = append(paths.Paths, "/apis/"+group.Name)
+		for _, version := range group.Versions {
+			paths.Paths = append(paths.Paths, "/apis/"+version.GroupVersion)
+		}
+	}
+	slices.Sort(paths.Paths)
+	data, err := json.MarshalIndent(paths, "", "  ")
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	write(w, r, answer.JSON, append(data, '\n'))
+}
+
+func write(w http.ResponseWriter, r *http.Request, contentType string, data []byte) {
+	if contentType != "" {
+		w.Header().Set("Content-Type", contentType)
+	}
+	if len(data) >= compress.From && r.Method == http.MethodGet && compress.Accepted(r.Header) {
+		z := compress.Begin(w)
+		_, _ = z.Write(data) // an error means that the client has gone
+		_ = z.Close()
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data)
+}

@@ -1,0 +1,53 @@
+package fake
+
+import (
+	"context"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+var documents = map[string]string{
+	"/version": `{"major":"1","minor":"36","gitVersion":"v1.36.3+howdah"}`,
+	"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+		{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","create","delete"]},
+		{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["get","list"]}]}`,
+	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],
+		"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
+	"/apis/apps/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[
+		{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["get","list"]}]}`,
+	"/openapi/v2": `{"swagger":"2.0"}` + strings.Repeat(" ", 200<<10),
+}
+
+// etag is the ETag of every document.
+const etag = `"0123"`
+
+// Document implements DiscoveryService.
+func (s *Server) Document(ctx context.Context, r *apiv1.DocumentRequest) (*apiv1.DocumentResponse, error) {
+	if err := s.before(ctx, "Document", r); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(r.Path, "z") {
+		return &apiv1.DocumentResponse{Object: []byte("ok"), ContentType: "text/plain; charset=utf-8"}, nil
+	}
+	text, ok := documents[r.Path]
+	if !ok {
+		return nil, apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "", 0, false)
+	}
+	if r.IfNoneMatch == etag {
+		return &apiv1.DocumentResponse{Etag: etag, NotModified: true}, nil
+	}
+	return &apiv1.DocumentResponse{Object: []byte(text), ContentType: "application/json", Etag: etag}, nil
+}
+
+// Authenticate implements DiscoveryService: the token "good" is a service account's.
+func (s *Server) Authenticate(ctx context.Context, r *apiv1.AuthenticateRequest) (*apiv1.AuthenticateResponse, error) {
+	if r.Token != "good" {
+		return nil, apierrors.NewUnauthorized("Unauthorized")
+	}
+	return &apiv1.AuthenticateResponse{User: "system:serviceaccount:default:default", Groups: []string{"system:serviceaccounts"}}, nil
+}

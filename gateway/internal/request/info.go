@@ -1,0 +1,172 @@
+// Package request resolves what an HTTP request asks of the Kubernetes API:
+// verb, group, version, namespace, resource, name and subresource, and the
+// options of its query. It is pure.
+package request
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Verbs of the API.
+const (
+	Get              = "get"
+	List             = "list"
+	Watch            = "watch"
+	Create           = "create"
+	Update           = "update"
+	Patch            = "patch"
+	Delete           = "delete"
+	DeleteCollection = "deletecollection"
+	Connect          = "connect"
+)
+
+// Info is what a request asks for. The zero Info is no resource request.
+type Info struct {
+	// Verb is one of the constants; empty where the method does not go with
+	// the path (405).
+	Verb        string
+	Group       string // empty is the core group
+	Version     string
+	Namespace   string
+	Resource    string
+	Name        string
+	Subresource string
+	// Path is what follows the subresource, escaped and without its slash; only proxies take one.
+	Path string
+	// TrailingSlash tells ".../proxy/" from ".../proxy".
+	TrailingSlash bool
+
+	known bool
+}
+
+// IsResource reports whether the path names a resource at all.
+func (i Info) IsResource() bool { return i.known }
+
+// connectable are the subresources that are byte streams, by resource of the core group.
+var connectable = map[string][]string{
+	"pods":     {"log", "exec", "attach", "portforward", "proxy"},
+	"services": {"proxy"},
+	"nodes":    {"proxy"},
+}
+
+// ofNamespace are the subresources of a namespace; any other third part of
+// /namespaces/{name}/... is a resource inside it.
+var ofNamespace = []string{"status", "finalize"}
+
+// Resolve reads a request's path. Components are unescaped, so that a name
+// may be written either way.
+func Resolve(method string, u *url.URL) Info {
+	escaped := u.EscapedPath()
+	parts := strings.Split(strings.Trim(escaped, "/"), "/")
+	var info Info
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		info.Version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		info.Group, info.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return Info{}
+	}
+	watchPath := parts[0] == "watch" && len(parts) > 1
+	if watchPath {
+		parts = parts[1:]
+	}
+	rest := info.object(parts)
+	if slices.Contains(parts[:len(parts)-len(rest)], "") {
+		return Info{} // an empty namespace must not read as all of them
+	}
+	for _, field := range []*string{&info.Group, &info.Version, &info.Namespace, &info.Resource, &info.Name, &info.Subresource} {
+		plain, err := url.PathUnescape(*field)
+		if err != nil || strings.Contains(plain, "/") {
+			return Info{}
+		}
+		*field = plain
+	}
+	if info.Version == "" || info.Resource == "" {
+		return Info{}
+	}
+	if len(rest) > 0 && (info.Subresource != "proxy" || watchPath) {
+		return Info{} // nothing lies behind a subresource
+	}
+	info.known = true
+	info.Path = strings.Join(rest, "/")
+	info.TrailingSlash = strings.HasSuffix(escaped, "/")
+	switch {
+	case !watchPath:
+		info.Verb = info.verb(method, wantsWatch(u))
+	case method == http.MethodGet && info.Subresource == "":
+		info.Verb = Watch
+	}
+	return info
+}
+
+// object takes namespace, resource, name and subresource off the parts.
+func (i *Info) object(parts []string) (rest []string) {
+	if parts[0] == "namespaces" && len(parts) > 2 && !slices.Contains(ofNamespace, parts[2]) {
+		i.Namespace, parts = parts[1], parts[2:]
+	}
+	for _, field := range []*string{&i.Resource, &i.Name, &i.Subresource} {
+		if len(parts) == 0 {
+			return nil
+		}
+		*field, parts = parts[0], parts[1:]
+	}
+	return parts
+}
+
+func (i Info) verb(method string, watch bool) string {
+	if i.Group == "" && slices.Contains(connectable[i.Resource], i.Subresource) {
+		if i.Subresource == "proxy" || method == http.MethodGet || method == http.MethodPost && i.Subresource != "log" {
+			return Connect
+		}
+		return ""
+	}
+	named := i.Name != ""
+	switch method {
+	case http.MethodGet:
+		switch {
+		case named:
+			return Get
+		case watch:
+			return Watch
+		}
+		return List
+	case http.MethodPost:
+		if named == (i.Subresource != "") {
+			return Create
+		}
+	case http.MethodPut:
+		if named {
+			return Update
+		}
+	case http.MethodPatch:
+		if named {
+			return Patch
+		}
+	case http.MethodDelete:
+		switch {
+		case i.Subresource != "":
+			return ""
+		case named:
+			return Delete
+		}
+		return DeleteCollection
+	}
+	return ""
+}
+
+// wantsWatch reads the watch option as Kubernetes reads booleans: any value
+// but "false" and "0" is true.
+func wantsWatch(u *url.URL) bool {
+	values, ok := u.Query()["watch"]
+	return ok && parseBool(values)
+}
+
+// LongRunning reports whether the request may last for ever.
+func (i Info) LongRunning() bool { return i.Verb == Watch || i.Verb == Connect }
+
+// ReadOnly reports whether the request changes nothing.
+func (i Info) ReadOnly() bool { return i.Verb == Get || i.Verb == List || i.Verb == Watch }

@@ -1,0 +1,132 @@
+package request
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// kind is how an option's text is read.
+type kind int
+
+const (
+	text   kind = iota // the first value, verbatim
+	number             // an integer
+	truth              // a boolean field
+	maybe              // a boolean in a string field, where unset differs from false
+	many               // every value
+)
+
+// options are the query options of each verb, by their name in the query,
+// which is also the JSON name of the request message's field.
+var options = map[string]map[string]kind{
+	Get:              {"resourceVersion": text, "pretty": text, "includeObject": text},
+	List:             merge(selection, paging, map[string]kind{"timeoutSeconds": number, "pretty": text, "includeObject": text}),
+	Watch:            merge(selection, map[string]kind{"timeoutSeconds": number, "allowWatchBookmarks": truth, "sendInitialEvents": maybe, "includeObject": text}),
+	Create:           writing,
+	Update:           writing,
+	Patch:            merge(writing, map[string]kind{"force": maybe}),
+	Delete:           deletion,
+	DeleteCollection: merge(deletion, selection, paging),
+}
+
+var (
+	selection = map[string]kind{"labelSelector": text, "fieldSelector": text, "resourceVersion": text, "resourceVersionMatch": text}
+	paging    = map[string]kind{"limit": number, "continue": text}
+	writing   = map[string]kind{"dryRun": many, "fieldManager": text, "fieldValidation": text, "pretty": text}
+	deletion  = map[string]kind{"dryRun": many, "gracePeriodSeconds": text, "propagationPolicy": text, "orphanDependents": maybe, "pretty": text}
+)
+
+func merge(parts ...map[string]kind) map[string]kind {
+	all := map[string]kind{}
+	for _, part := range parts {
+		for name, k := range part {
+			all[name] = k
+		}
+	}
+	return all
+}
+
+// applyPatch is the one write whose field manager must be named by the caller.
+const applyPatch = "application/apply-patch"
+
+// Options returns the fields of the request message that come from the
+// query and the headers. Options that the verb does not know are left out, as
+// Kubernetes ignores them. The error says which number does not parse.
+func (i Info) Options(query url.Values, header http.Header) (url.Values, error) {
+	form := make(url.Values, 4)
+	for name, k := range options[i.Verb] {
+		values, ok := query[name]
+		if !ok || len(values) == 0 {
+			continue
+		}
+		switch k {
+		case text:
+			form[name] = values[:1]
+		case many:
+			form[name] = values
+		case number:
+			if values[0] == "" {
+				continue
+			}
+			if _, err := strconv.ParseInt(values[0], 10, 64); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			form[name] = values[:1]
+		case truth, maybe:
+			form[name] = []string{strconv.FormatBool(parseBool(values))}
+		}
+	}
+	if accept := header["Accept"]; len(accept) > 0 {
+		form["accept"] = []string{strings.Join(accept, ", ")}
+	}
+	agent := header.Get("User-Agent")
+	if _, takes := options[i.Verb]["pretty"]; takes && !query.Has("pretty") && humanAgent(agent) {
+		form["pretty"] = []string{"true"}
+	}
+	if i.ReadOnly() {
+		return form, nil
+	}
+	contentType := header.Get("Content-Type")
+	if contentType != "" {
+		form["contentType"] = []string{contentType}
+	}
+	if _, takes := options[i.Verb]["fieldManager"]; takes && form.Get("fieldManager") == "" && !strings.HasPrefix(contentType, applyPatch) {
+		if manager := managerOf(agent); manager != "" {
+			form["fieldManager"] = []string{manager}
+		}
+	}
+	return form, nil
+}
+
+// parseBool reads a boolean as Kubernetes does: present means true, but for "false" and "0".
+func parseBool(values []string) bool {
+	return len(values) == 0 || values[0] != "0" && !strings.EqualFold(values[0], "false")
+}
+
+// humanAgent reports whether a person is likely to read the answer as it is.
+func humanAgent(agent string) bool {
+	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(prefix string) bool {
+		return strings.HasPrefix(agent, prefix)
+	})
+}
+
+// managerOf names the field manager of a client that did not: the first part
+// of its User-Agent, its printable characters, at most 128 bytes.
+func managerOf(agent string) string {
+	name, _, _ := strings.Cut(agent, "/")
+	var b strings.Builder
+	for _, r := range name {
+		if b.Len()+len(string(r)) > 128 {
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,83 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"mime"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/gateway/internal/answer"
+)
+
+// framer turns watch events into the frames of one encoding.
+type framer interface {
+	// contentType of the whole stream.
+	contentType() string
+	// encoding of the objects in it.
+	encoding() string
+	// appendFrame appends an event's frame.
+	appendFrame(to []byte, eventType string, object []byte) []byte
+}
+
+// framerFor picks the framer for objects of a content type.
+func framerFor(contentType string) framer {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err == nil && mediaType == answer.Protobuf {
+		return protobufFramer{}
+	}
+	return jsonFramer{}
+}
+
+// jsonFramer writes {"type":...,"object":...} and a newline.
+type jsonFramer struct{}
+
+func (jsonFramer) contentType() string { return answer.JSON }
+func (jsonFramer) encoding() string    { return answer.JSON }
+
+func (jsonFramer) appendFrame(to []byte, eventType string, object []byte) []byte {
+	object = bytes.TrimRight(object, "\n")
+	to = append(to, `{"type":"`...)
+	to = append(to, eventType...)
+	to = append(to, `","object":`...)
+	to = append(to, object...)
+	return append(to, "}\n"...)
+}
+
+// frameLength is the size of the length before a protobuf frame, in bytes.
+const frameLength = 4
+
+// protobufFramer writes a length of four bytes, big-endian, and a
+// metav1.WatchEvent: field 1 is its type, field 2 a RawExtension whose field
+// 1 is the object with its own prefix.
+type protobufFramer struct{}
+
+func (protobufFramer) contentType() string { return answer.Protobuf + ";stream=watch" }
+func (protobufFramer) encoding() string    { return answer.Protobuf }
+
+func (protobufFramer) appendFrame(to []byte, eventType string, object []byte) []byte {
+	raw := protowire.SizeTag(1) + protowire.SizeBytes(len(object))
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(eventType)) + protowire.SizeTag(2) + protowire.SizeBytes(raw)
+	to = binary.BigEndian.AppendUint32(to, uint32(size))
+	to = protowire.AppendTag(to, 1, protowire.BytesType)
+	to = protowire.AppendString(to, eventType)
+	to = protowire.AppendTag(to, 2, protowire.BytesType)
+	to = protowire.AppendVarint(to, uint64(raw))
+	to = protowire.AppendTag(to, 1, protowire.BytesType)
+	return protowire.AppendBytes(to, object)
+}
+
+// frames returns the frames of all events of a response.
+func frames(f framer, events []*apiv1.WatchEvent) []byte {
+	size := 0
+	for _, e := range events {
+		size += len(e.GetObject()) + len(e.GetType()) + 40
+	}
+	out := make([]byte, 0, size)
+	for _, e := range events {
+		out = f.appendFrame(out, e.GetType(), e.GetObject())
+	}
+	return out
+}

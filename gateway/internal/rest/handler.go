@@ -1,0 +1,131 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/metadata"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/kit/apistatus"
+
+	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/compress"
+	"howdah.dev/gateway/internal/request"
+	"howdah.dev/gateway/internal/socket"
+)
+
+// Handler serves the requests that name a resource, but for the streams of Connect.
+type Handler struct {
+	client  apiv1.ObjectServiceClient
+	mux     *runtime.ServeMux
+	maxBody int64
+}
+
+// New returns a handler that calls the client and takes bodies of at most
+// maxBody bytes.
+func New(client apiv1.ObjectServiceClient, maxBody int64) (*Handler, error) {
+	mux, err := newMux(client)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{client: client, mux: mux, maxBody: maxBody}, nil
+}
+
+// Serve answers a request that asks for info; md says who asks.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD) {
+	form, err := info.Options(r.URL.Query(), r.Header)
+	if err != nil {
+		answer.Error(w, r, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	if info.Verb == request.Watch && socket.Wanted(r) {
+		h.watchOverWebSocket(w, r, info, md, form)
+		return
+	}
+	var in body
+	if !info.ReadOnly() {
+		if in.data, err = h.read(w, r); err != nil {
+			answer.Error(w, r, err)
+			return
+		}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x := &exchange{info: info, metadata: md, cancel: cancel}
+	route := info.Route()
+	inner := (&http.Request{
+		Method: r.Method, Host: r.Host, RemoteAddr: r.RemoteAddr, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
+		URL: &url.URL{Path: route, RawPath: route},
+		// The mux reads metadata from headers; those of the client stay out.
+		Header: http.Header{}, Body: &in, Form: form, PostForm: url.Values{},
+	}).WithContext(withExchange(ctx, x))
+
+	out := &writer{ResponseWriter: w, exchange: x, watch: info.Verb == request.Watch, gzip: compress.Accepted(r.Header)}
+	h.mux.ServeHTTP(out, inner)
+	if x.err != nil {
+		h.fail(out, r, x)
+		return
+	}
+	out.finish()
+}
+
+// fail answers what the call failed with. A watch that has begun gets an
+// ERROR event and a clean end; or only the end, from which clients resume,
+// where the connection behind was lost. A list that has begun is broken off,
+// so that nobody takes a part for the whole.
+func (h *Handler) fail(out *writer, r *http.Request, x *exchange) {
+	if !out.wroteHeader {
+		for _, name := range []string{"Content-Type", "Content-Length"} {
+			out.Header().Del(name)
+		}
+		answer.Error(out.ResponseWriter, r, x.err)
+		return
+	}
+	if !out.watch {
+		panic(http.ErrAbortHandler)
+	}
+	if out.gone || r.Context().Err() != nil || interrupted(x.err) {
+		out.finish()
+		return
+	}
+	status := answer.Encode(apistatus.Of(x.err), x.framer.encoding())
+	frame := x.framer.appendFrame(nil, "ERROR", status)
+	x.err = nil // the writer passes nothing on beside an error
+	_, _ = out.Write(frame)
+	out.finish()
+}
+
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	tooLarge := func() error {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", h.maxBody))
+	}
+	if r.ContentLength > h.maxBody {
+		return nil, tooLarge()
+	}
+	reader := http.MaxBytesReader(w, r.Body, h.maxBody)
+	var (
+		data []byte
+		err  error
+	)
+	if r.ContentLength >= 0 {
+		data = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(reader, data)
+	} else {
+		data, err = io.ReadAll(reader)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest("the body did not arrive whole: " + err.Error())
+	}
+	return data, nil
+}

@@ -1,0 +1,174 @@
+package stream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// hopByHop are the headers that belong to one connection, and end here.
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// proxy passes an HTTP request on to a pod, service or node, upgrades included.
+func (s *session) proxy() error {
+	if s.info.Path == "" && !s.info.TrailingSlash && (s.r.Method == http.MethodGet || s.r.Method == http.MethodHead) {
+		target := *s.r.URL
+		target.Path, target.RawPath = target.Path+"/", ""
+		s.w.Header().Set("Location", target.RequestURI())
+		s.w.WriteHeader(http.StatusMovedPermanently)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(s.r.Context())
+	defer cancel()
+	upgrade := hasToken(s.r.Header, "Connection", "upgrade")
+	open := s.open()
+	open.Headers = s.forwarded(upgrade)
+	open.Path = "/" + s.info.Path
+	if s.info.TrailingSlash && s.info.Path != "" {
+		open.Path += "/"
+	}
+	c, err := s.begin(ctx, open)
+	if err != nil {
+		return err
+	}
+	_ = http.NewResponseController(s.w).EnableFullDuplex() // HTTP/2 is so anyway
+	sent := make(chan struct{})
+	if upgrade {
+		close(sent)
+	} else {
+		go func() {
+			defer close(sent)
+			_ = c.copyIn(requestBody, s.r.Body) // the answer tells what went wrong
+		}()
+	}
+	defer func() {
+		cancel()
+		_ = s.r.Body.Close()
+		<-sent
+	}()
+	accepted, err := c.accepted()
+	if err != nil {
+		return err
+	}
+	if accepted.GetCode() == http.StatusSwitchingProtocols && upgrade {
+		return s.switchProtocols(ctx, cancel, c, accepted)
+	}
+	copyHeaders(s.w.Header(), accepted.GetHeaders())
+	s.w.WriteHeader(max(int(accepted.GetCode()), http.StatusOK))
+	controller := http.NewResponseController(s.w)
+	for {
+		frame, err := c.receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // a part must not pass for the whole
+		}
+		if frame.GetChannel() != responseBody || len(frame.GetData()) == 0 {
+			continue
+		}
+		if _, err := s.w.Write(frame.GetData()); err != nil {
+			return nil // the client has gone
+		}
+		_ = controller.Flush() // it may be a stream
+	}
+}
+
+// forwarded returns the headers that the target sees: not those of this
+// connection, and none that says who the caller is.
+func (s *session) forwarded(upgrade bool) []*apiv1.Header {
+	var out []*apiv1.Header
+	dropped := slices.Clone(hopByHop)
+	for _, line := range s.r.Header.Values("Connection") {
+		for name := range strings.SplitSeq(line, ",") {
+			dropped = append(dropped, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	for name, values := range s.r.Header {
+		lower := strings.ToLower(name)
+		if name == "Authorization" || strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "howdah-") {
+			continue
+		}
+		if slices.Contains(dropped, name) && !(upgrade && (name == "Connection" || name == "Upgrade")) {
+			continue
+		}
+		for _, value := range values {
+			out = append(out, &apiv1.Header{Name: name, Value: value})
+		}
+	}
+	if s.r.ContentLength > 0 {
+		out = append(out, &apiv1.Header{Name: "Content-Length", Value: fmt.Sprint(s.r.ContentLength)})
+	}
+	return append(out,
+		&apiv1.Header{Name: "X-Forwarded-Host", Value: s.r.Host},
+		&apiv1.Header{Name: "X-Forwarded-Proto", Value: "https"},
+		&apiv1.Header{Name: "X-Forwarded-Uri", Value: s.r.URL.EscapedPath()},
+	)
+}
+
+func copyHeaders(to http.Header, from []*apiv1.Header) {
+	fresh := map[string]bool{}
+	for _, h := range from {
+		name := http.CanonicalHeaderKey(h.GetName())
+		if slices.Contains(hopByHop, name) {
+			continue
+		}
+		if !fresh[name] { // the target's own word counts, Cache-Control above all
+			to.Del(name)
+			fresh[name] = true
+		}
+		to.Add(name, h.GetValue())
+	}
+}
+
+// switchProtocols hands the connection over: from now on bytes pass as they are.
+func (s *session) switchProtocols(ctx context.Context, cancel context.CancelFunc, c *call, accepted *apiv1.ConnectAccepted) error {
+	conn, buffer, err := http.NewResponseController(s.w).Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	header := http.Header{}
+	for _, h := range accepted.GetHeaders() {
+		header.Add(h.GetName(), h.GetValue())
+	}
+	response := http.Response{StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Header: header}
+	if response.Write(conn) != nil {
+		return nil // the client has gone
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if c.copyIn(requestBody, bufferedReader(buffer)) != nil {
+			cancel()
+		}
+	}()
+	for {
+		frame, err := c.receive()
+		if err != nil {
+			break
+		}
+		if frame.GetChannel() == responseBody {
+			if _, err := conn.Write(frame.GetData()); err != nil {
+				break
+			}
+		}
+	}
+	cancel()
+	_ = conn.Close()
+	<-done
+	return nil
+}
+
+func bufferedReader(b *bufio.ReadWriter) io.Reader { return b.Reader }

@@ -1,0 +1,84 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"howdah.dev/kit/obs"
+
+	"howdah.dev/gateway/internal/request"
+)
+
+// TraceIDHeader tells the caller under which trace the request can be found.
+const TraceIDHeader = "X-Howdah-Trace-Id"
+
+type infoKey struct{}
+
+// WithInfo keeps what a request asks for in its context.
+func WithInfo(ctx context.Context, info request.Info) context.Context {
+	return context.WithValue(ctx, infoKey{}, info)
+}
+
+// InfoOf returns what WithInfo kept.
+func InfoOf(ctx context.Context) request.Info {
+	info, _ := ctx.Value(infoKey{}).(request.Info)
+	return info
+}
+
+// Trace puts every request that people look for into a span; its parent is
+// the caller's own span, where it sends one. Watches, heartbeats and
+// documents are left out, together with all that they cause.
+func Trace(next http.Handler) http.Handler {
+	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		span := trace.SpanFromContext(r.Context())
+		if span.SpanContext().IsSampled() {
+			w.Header().Set(TraceIDHeader, span.SpanContext().TraceID().String())
+			span.SetAttributes(attributes(r)...)
+		}
+		next.ServeHTTP(w, r)
+	}), "gateway", otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return spanName(r) }))
+
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if interesting(r) {
+			traced.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(obs.Untraced(r.Context())))
+	})
+}
+
+func interesting(r *http.Request) bool {
+	info := InfoOf(r.Context())
+	switch {
+	case !info.IsResource(), info.Verb == request.Watch:
+		return false
+	case info.Group == "coordination.k8s.io" && info.Resource == "leases":
+		return false
+	}
+	return true
+}
+
+func spanName(r *http.Request) string { return r.Method + " " + InfoOf(r.Context()).Pattern() }
+
+func attributes(r *http.Request) []attribute.KeyValue {
+	info := InfoOf(r.Context())
+	attributes := []attribute.KeyValue{
+		attribute.String("http.route", info.Pattern()),
+		attribute.String("k8s.verb", info.Verb),
+		attribute.String("k8s.group", info.Group),
+		attribute.String("k8s.version", info.Version),
+		attribute.String("k8s.resource", info.Resource),
+	}
+	for key, value := range map[string]string{
+		"k8s.namespace": info.Namespace, "k8s.name": info.Name, "k8s.subresource": info.Subresource,
+	} {
+		if value != "" {
+			attributes = append(attributes, attribute.String(key, value))
+		}
+	}
+	return attributes
+}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Removes the cluster: its containers, network, volumes and keys. Images stay, so that the next make up is quick.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+if ! have docker || ! docker compose version >/dev/null 2>&1; then
+    note "no Docker with compose here: nothing to remove"
+    exit 0
+fi
+"$(dirname "$0")/docker.sh" start
+own_cluster
+say "removing the cluster"
+run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30
+if ! rm -rf "$STATE/pki" 2>/dev/null; then
+    docker run --rm --entrypoint rm -v "$STATE:/state" howdah/howdah:dev -rf /state/pki
+fi
+rm -f "$STATE/kubeconfig" "$STATE/compose.env" "$STATE/grafana"

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Looks for what would make the cluster fail later, and says it now: kernel features, disk, memory, ports, network.
+# Writes the network that it found free to .howdah/compose.env.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+mkdir -p "$STATE"
+
+problems=()
+problem() { problems+=("$*"); }
+
+# Our own running cluster holds its ports and its network: that is no problem.
+running() { [ -n "$(docker ps -q --filter label=com.docker.compose.project=howdah --filter "label=com.docker.compose.service=$1" 2>/dev/null)" ]; }
+
+listening() { ss -Hltn "sport = :$1" 2>/dev/null | grep -q .; }
+
+ports() {
+    local entry service variable port
+    for entry in gateway:HOWDAH_REST_PORT:6443 jaeger:HOWDAH_JAEGER_PORT:16686 jaeger:HOWDAH_OTLP_PORT:4317 \
+        prometheus:HOWDAH_PROMETHEUS_PORT:9090 grafana:HOWDAH_GRAFANA_PORT:3000; do
+        IFS=: read -r service variable port <<<"$entry"
+        port=${!variable:-$port}
+        [ "$service" = grafana ] && [ ! -f "$STATE/grafana" ] && continue
+        running "$service" && continue
+        listening "$port" || continue
+        problem "port $port on this machine is taken$(ss -Hltnp "sport = :$port" 2>/dev/null | sed -n 's/.*users:((\("[^"]*"\),pid=\([0-9]*\).*/ (by \1, pid \2)/p' | head -n1): end that program, or choose another with $variable=PORT"
+    done
+}
+
+# overlaps PREFIX says whether a route of this machine, or a network of Docker's, uses any of PREFIX.0/24.
+overlaps() {
+    ip -4 route show to match "$1.10" 2>/dev/null | grep -qv '^default' && return 0
+    ip -4 route show to root "$1.0/24" 2>/dev/null | grep -q . && return 0
+    docker network ls -q | xargs -r docker network inspect -f '{{range .IPAM.Config}}{{.Subnet}} {{end}}' 2>/dev/null |
+        grep -qE "(^| )${1//./\\.}\."
+}
+
+network() {
+    local prefix existing
+    existing=$(docker network inspect howdah_mesh -f '{{range .IPAM.Config}}{{.Subnet}}{{end}}' 2>/dev/null || true)
+    if [ -n "$existing" ]; then
+        prefix=${existing%.0/24}
+        if [ -n "${HOWDAH_NET_PREFIX:-}" ] && [ "$HOWDAH_NET_PREFIX" != "$prefix" ]; then
+            problem "the cluster runs on $existing, not on HOWDAH_NET_PREFIX=$HOWDAH_NET_PREFIX: make down first"
+        fi
+    elif [ -n "${HOWDAH_NET_PREFIX:-}" ]; then
+        prefix=$HOWDAH_NET_PREFIX
+        if overlaps "$prefix"; then problem "the network $prefix.0/24 (HOWDAH_NET_PREFIX) is in use on this machine"; fi
+    else
+        for prefix in 172.30.0 172.29.173 192.168.173 10.173.0 ''; do
+            [ -n "$prefix" ] || { problem "no free network found: name one with HOWDAH_NET_PREFIX, for example HOWDAH_NET_PREFIX=192.168.77"; return; }
+            overlaps "$prefix" || break
+        done
+    fi
+    printf 'HOWDAH_NET_PREFIX=%s\n' "$prefix" >"$STATE/compose.env"
+}
+
+kernel() {
+    local release major minor
+    release=$(uname -r) major=${release%%.*} minor=${release#*.} minor=${minor%%[!0-9]*}
+    if [ "$major" -lt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -lt 15 ]; }; then
+        problem "Linux 5.15 or newer is needed for the eBPF load balancer; this is $release"
+    elif [ "$major" -lt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -lt 6 ]; }; then
+        note "Linux $release: programs on pod interfaces use tc, because tcx came with 6.6"
+    fi
+    grep -qw bpf /proc/filesystems || problem "this kernel has no BPF filesystem (CONFIG_BPF_SYSCALL)"
+    grep -qw overlay /proc/filesystems || modprobe overlay 2>/dev/null || problem "this kernel has no overlayfs (CONFIG_OVERLAY_FS)"
+    grep -qw cgroup2 /proc/filesystems || problem "this kernel has no cgroup v2 (CONFIG_CGROUPS)"
+    [ -f /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/unified ] ||
+        problem "cgroup v2 is not mounted (neither /sys/fs/cgroup nor /sys/fs/cgroup/unified): mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified"
+}
+
+room() {
+    local folder free memory
+    folder=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null || echo /var/lib/docker)
+    free=$(df -Pm "$folder" | awk 'NR==2{print $4}')
+    if docker image inspect howdah/node:dev >/dev/null 2>&1; then
+        [ "$free" -ge 2048 ] || problem "$folder has $free MiB free; a running cluster needs 2048"
+    else
+        [ "$free" -ge 10240 ] || problem "$folder has $free MiB free; building the images needs 10240"
+    fi
+    memory=$(awk '/MemAvailable/{print int($2/1024)}' /proc/meminfo)
+    [ "$memory" -ge 2048 ] || running gateway || problem "$memory MiB of memory are available; the cluster needs 2048"
+}
+
+own_cluster
+kernel
+room
+network
+ports
+if [ ${#problems[@]} -gt 0 ]; then
+    printf 'error: %s\n' "${problems[@]}" >&2
+    exit 1
+fi

@@ -1,0 +1,118 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// staleSQL ends the session that holds the role's lock when it has not been heard of for $3 seconds. One that
+// is busy in the server is alive; one that waits for its client in the middle of a message is not.
+const staleSQL = `
+SELECT count(pg_terminate_backend(a.pid))
+  FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1::bigint AND l.objid::bigint = $2::bigint AND l.objsubid = 2
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND a.state_change < clock_timestamp() - make_interval(secs => $3)
+   AND (a.state <> 'active' OR a.wait_event_type = 'Client')`
+
+// session is one connection, and with it possibly the role's lock.
+type session struct {
+	lease *Lease
+	conn  *pgx.Conn
+}
+
+func (l *Lease) open(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, l.config.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return &session{lease: l, conn: conn}, nil
+}
+
+// close gives the lock back, if it is held, by ending the session.
+func (s *session) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.conn.Close(ctx)
+}
+
+// campaign asks for the lock until it is given, and answers the epoch that begins.
+func (s *session) campaign(ctx context.Context) (epoch int64, err error) {
+	for {
+		won, err := s.ask(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("ask for the lock: %w", err)
+		}
+		if won {
+			return s.takeOver(ctx)
+		}
+		if err := wait(ctx, askEvery); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (s *session) ask(ctx context.Context) (won bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	try := func() error {
+		return s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", class, s.lease.object).Scan(&won)
+	}
+	if err := try(); err != nil || won {
+		return won, err
+	}
+	var ended int64
+	err = s.conn.QueryRow(ctx, staleSQL, int64(class), int64(uint32(s.lease.object)), staleAfter.Seconds()).Scan(&ended)
+	if err != nil || ended == 0 {
+		return false, err
+	}
+	s.lease.cfg.Logger.WarnContext(ctx, "ended the session of a silent leader", "role", s.lease.cfg.Role)
+	// Its server process needs a moment to go; better wait in the queue for it than ask again later.
+	for range 20 {
+		if err := try(); err != nil || won {
+			return won, err
+		}
+		if err := wait(ctx, 5*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// takeOver begins a new epoch: from its commit on no write of an older one lands.
+func (s *session) takeOver(ctx context.Context) (epoch int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
+	defer cancel()
+	err = s.conn.QueryRow(ctx, "SELECT howdah.lead($1, $2)", s.lease.cfg.Role, s.lease.cfg.Holder).Scan(&epoch)
+	if err != nil {
+		return 0, fmt.Errorf("begin an epoch: %w", err)
+	}
+	return epoch, nil
+}
+
+// beat keeps the session active and answers ErrLost as soon as it cannot be sure of it; nil when ctx ends.
+func (s *session) beat(ctx context.Context) error {
+	heard := time.Now()
+	for {
+		// Counted from before the last beat was sent: the server heard it later, so a standby counts longer.
+		sent := time.Now()
+		attempt, cancel := context.WithDeadline(ctx, heard.Add(giveUpAfter))
+		_, err := s.conn.Exec(attempt, "SELECT 1")
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		heard = sent
+		if wait(ctx, beatEvery) != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,5 @@
+package lease_test
+
+import "syscall"
+
+var signals = map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "KILL": syscall.SIGKILL}

@@ -1,0 +1,97 @@
+package object
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kubernetes "k8s.io/client-go/kubernetes/scheme"
+)
+
+// ContentType is the encoding between howdah's own services.
+const ContentType = "application/vnd.kubernetes.protobuf"
+
+// metadataAccept asks for the metadata of objects only.
+const metadataAccept = ContentType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// Scheme knows every type that the client decodes.
+var Scheme = newScheme()
+
+var codec = protobuf.NewSerializer(Scheme, Scheme)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(kubernetes.AddToScheme(s))
+	utilruntime.Must(metav1.AddMetaToScheme(s))
+	return s
+}
+
+// Encode returns the object in Kubernetes' protobuf encoding. kind is set in
+// the envelope, whatever the object's own TypeMeta says.
+func Encode[T Object](kind Kind[T], obj T) ([]byte, error) {
+	copied := obj.DeepCopyObject()
+	copied.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	data, err := runtime.Encode(codec, copied)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind.GVK.Kind, err)
+	}
+	return data, nil
+}
+
+// encodeAny encodes an object whose kind the scheme knows.
+func encodeAny(obj runtime.Object) ([]byte, error) {
+	kinds, _, err := Scheme.ObjectKinds(obj)
+	if err != nil {
+		return nil, err
+	}
+	copied := obj.DeepCopyObject()
+	copied.GetObjectKind().SetGroupVersionKind(kinds[0])
+	return runtime.Encode(codec, copied)
+}
+
+// Decode parses what Encode or the API has written.
+func Decode[T Object](kind Kind[T], data []byte) (T, error) {
+	into := kind.New()
+	gvk := &kind.GVK
+	if isMetadata(into) {
+		gvk = &metadataGVK
+	}
+	obj, _, err := codec.Decode(data, gvk, into)
+	if err != nil {
+		return into, fmt.Errorf("decode %s: %w", kind.GVK.Kind, err)
+	}
+	typed, ok := obj.(T)
+	if !ok {
+		return into, fmt.Errorf("decode %s: the data holds a %T", kind.GVK.Kind, obj)
+	}
+	return typed, nil
+}
+
+var metadataGVK = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+
+func isMetadata(obj any) bool {
+	_, ok := obj.(*metav1.PartialObjectMetadata)
+	return ok
+}
+
+func accept[T Object](kind Kind[T]) string {
+	if isMetadata(kind.New()) {
+		return metadataAccept
+	}
+	return ContentType
+}
+
+// decodeStatus parses a Status in protobuf encoding, as in an ERROR event.
+func decodeStatus(data []byte) (*metav1.Status, error) {
+	obj, _, err := codec.Decode(data, nil, &metav1.Status{})
+	if err != nil {
+		return nil, err
+	}
+	status, ok := obj.(*metav1.Status)
+	if !ok {
+		return nil, fmt.Errorf("the data holds a %T, not a Status", obj)
+	}
+	return status, nil
+}

@@ -1,0 +1,61 @@
+// Package object is the typed client of the object API: reads, writes,
+// batches, and informers whose objects know the trace of their last change.
+package object
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is a pointer to an API type.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind ties a Go type to its place in the API.
+type Kind[T Object] struct {
+	GVK        schema.GroupVersionKind
+	Resource   string // lower-case plural
+	Namespaced bool
+	New        func() T
+}
+
+// GroupResource returns the kind's resource with its group.
+func (k Kind[T]) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.GVK.Group, Resource: k.Resource}
+}
+
+func kindOf[T Object](group, version, kind, resource string, namespaced bool, new func() T) Kind[T] {
+	return Kind[T]{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource, namespaced, new}
+}
+
+// The kinds that howdah's own services use.
+var (
+	Namespace      = kindOf("", "v1", "Namespace", "namespaces", false, func() *corev1.Namespace { return &corev1.Namespace{} })
+	Node           = kindOf("", "v1", "Node", "nodes", false, func() *corev1.Node { return &corev1.Node{} })
+	Pod            = kindOf("", "v1", "Pod", "pods", true, func() *corev1.Pod { return &corev1.Pod{} })
+	Service        = kindOf("", "v1", "Service", "services", true, func() *corev1.Service { return &corev1.Service{} })
+	Endpoints      = kindOf("", "v1", "Endpoints", "endpoints", true, func() *corev1.Endpoints { return &corev1.Endpoints{} })
+	ConfigMap      = kindOf("", "v1", "ConfigMap", "configmaps", true, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+	Secret         = kindOf("", "v1", "Secret", "secrets", true, func() *corev1.Secret { return &corev1.Secret{} })
+	ServiceAccount = kindOf("", "v1", "ServiceAccount", "serviceaccounts", true, func() *corev1.ServiceAccount { return &corev1.ServiceAccount{} })
+	Event          = kindOf("", "v1", "Event", "events", true, func() *corev1.Event { return &corev1.Event{} })
+	EventV1        = kindOf("events.k8s.io", "v1", "Event", "events", true, func() *eventsv1.Event { return &eventsv1.Event{} })
+	EndpointSlice  = kindOf("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true, func() *discoveryv1.EndpointSlice { return &discoveryv1.EndpointSlice{} })
+	Lease          = kindOf("coordination.k8s.io", "v1", "Lease", "leases", true, func() *coordinationv1.Lease { return &coordinationv1.Lease{} })
+	Deployment     = kindOf("apps", "v1", "Deployment", "deployments", true, func() *appsv1.Deployment { return &appsv1.Deployment{} })
+	ReplicaSet     = kindOf("apps", "v1", "ReplicaSet", "replicasets", true, func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} })
+)
+
+// Metadata returns the kind of any resource read as metadata only; a garbage
+// collector follows every kind with it.
+func Metadata(gvk schema.GroupVersionKind, resource string, namespaced bool) Kind[*metav1.PartialObjectMetadata] {
+	return Kind[*metav1.PartialObjectMetadata]{gvk, resource, namespaced, func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} }}
+}

@@ -1,0 +1,225 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/kit/apistatus"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// Resource reads and writes the objects of one kind. Errors are
+// *apierrors.StatusError, so apierrors.IsNotFound and its like tell them apart.
+type Resource[T Object] struct {
+	client *Client
+	kind   Kind[T]
+}
+
+// For returns the resource of a kind.
+func For[T Object](client *Client, kind Kind[T]) Resource[T] {
+	return Resource[T]{client, kind}
+}
+
+// Get returns an object as of now.
+func (r Resource[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	resp, err := r.client.api.Get(ctx, &apiv1.GetRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
+		Namespace: namespace, Name: name, Accept: accept(r.kind),
+	})
+	if err != nil {
+		var none T
+		return none, apistatus.FromGRPC(err)
+	}
+	return Decode(r.kind, resp.GetObject())
+}
+
+// List returns the objects that options select (all namespaces for "") and
+// the list's own metadata: its resourceVersion and continue token.
+func (r Resource[T]) List(ctx context.Context, namespace string, options metav1.ListOptions) ([]T, metav1.ListMeta, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	list, err := r.list(ctx, namespace, options)
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
+	typed := make([]T, 0, len(items))
+	for _, item := range items {
+		typed = append(typed, item.(T))
+	}
+	access, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
+	return typed, metav1.ListMeta{
+		ResourceVersion: access.GetResourceVersion(), Continue: access.GetContinue(), RemainingItemCount: access.GetRemainingItemCount(),
+	}, nil
+}
+
+func (r Resource[T]) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	stream, err := r.client.api.List(ctx, &apiv1.ListRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,
+		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+		ResourceVersion: options.ResourceVersion, ResourceVersionMatch: string(options.ResourceVersionMatch),
+		Limit: options.Limit, Continue: options.Continue, Accept: listAccept(r.kind),
+	})
+	if err != nil {
+		return nil, apistatus.FromGRPC(err)
+	}
+	var body bytes.Buffer
+	for {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, apistatus.FromGRPC(err)
+		}
+		body.Write(chunk.GetObject())
+	}
+	list, _, err := codec.Decode(body.Bytes(), nil, nil)
+	return list, err
+}
+
+func listAccept[T Object](kind Kind[T]) string {
+	if isMetadata(kind.New()) {
+		return ContentType + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	return ContentType
+}
+
+// Create stores a new object and returns it as stored.
+func (r Resource[T]) Create(ctx context.Context, obj T) (T, error) {
+	var none T
+	data, err := Encode(r.kind, obj)
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	resp, err := r.client.api.Create(ctx, r.createRequest(obj.GetNamespace(), "", "", data))
+	if err != nil {
+		return none, apistatus.FromGRPC(err)
+	}
+	return Decode(r.kind, resp.GetObject())
+}
+
+// Post sends body to a subresource of the named object (a Binding to
+// "binding", a TokenRequest to "token") and decodes the answer into into,
+// which may be nil.
+func (r Resource[T]) Post(ctx context.Context, namespace, name, subresource string, body, into runtime.Object) error {
+	data, err := encodeAny(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	resp, err := r.client.api.Create(ctx, r.createRequest(namespace, name, subresource, data))
+	if err != nil {
+		return apistatus.FromGRPC(err)
+	}
+	if into == nil {
+		return nil
+	}
+	_, _, err = codec.Decode(resp.GetObject(), nil, into)
+	return err
+}
+
+func (r Resource[T]) createRequest(namespace, name, subresource string, data []byte) *apiv1.CreateRequest {
+	return &apiv1.CreateRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
+		Namespace: namespace, Name: name, Subresource: subresource,
+		Object: data, ContentType: ContentType, FieldManager: r.client.manager, Accept: ContentType,
+	}
+}
+
+// Update replaces an object; its resourceVersion, where set, must be current.
+func (r Resource[T]) Update(ctx context.Context, obj T) (T, error) {
+	return r.UpdateSubresource(ctx, "", obj)
+}
+
+// UpdateStatus replaces an object's status.
+func (r Resource[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+	return r.UpdateSubresource(ctx, "status", obj)
+}
+
+// UpdateSubresource replaces a subresource, as "finalize" of a namespace.
+func (r Resource[T]) UpdateSubresource(ctx context.Context, subresource string, obj T) (T, error) {
+	var none T
+	data, err := Encode(r.kind, obj)
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	resp, err := r.client.api.Update(ctx, r.updateRequest(obj, subresource, data))
+	if err != nil {
+		return none, apistatus.FromGRPC(err)
+	}
+	return Decode(r.kind, resp.GetObject())
+}
+
+func (r Resource[T]) updateRequest(obj T, subresource string, data []byte) *apiv1.UpdateRequest {
+	return &apiv1.UpdateRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), Subresource: subresource,
+		Object: data, ContentType: ContentType, FieldManager: r.client.manager, Accept: ContentType,
+	}
+}
+
+// Patch changes an object, or a subresource of it where one is named.
+func (r Resource[T]) Patch(ctx context.Context, namespace, name string, patchType types.PatchType, patch []byte, subresource string) (T, error) {
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	resp, err := r.client.api.Patch(ctx, r.patchRequest(namespace, name, patchType, patch, subresource))
+	if err != nil {
+		var none T
+		return none, apistatus.FromGRPC(err)
+	}
+	return Decode(r.kind, resp.GetObject())
+}
+
+func (r Resource[T]) patchRequest(namespace, name string, patchType types.PatchType, patch []byte, subresource string) *apiv1.PatchRequest {
+	return &apiv1.PatchRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
+		Namespace: namespace, Name: name, Subresource: subresource,
+		Object: patch, ContentType: string(patchType), FieldManager: r.client.manager, Accept: accept(r.kind),
+	}
+}
+
+// Delete deletes an object, with what options say of grace, preconditions
+// and propagation.
+func (r Resource[T]) Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error {
+	request, err := r.deleteRequest(namespace, name, options)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	_, err = r.client.api.Delete(ctx, request)
+	return apistatus.FromGRPC(err)
+}
+
+func (r Resource[T]) deleteRequest(namespace, name string, options metav1.DeleteOptions) (*apiv1.DeleteRequest, error) {
+	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
+	data, err := runtime.Encode(codec, &options)
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.DeleteRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
+		Namespace: namespace, Name: name, Options: data, ContentType: ContentType, Accept: ContentType,
+	}, nil
+}

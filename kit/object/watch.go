@@ -1,0 +1,127 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"howdah.dev/kit/apistatus"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// Watch follows the objects that options select from options.ResourceVersion
+// on. The watch ends when ctx does, when Stop is called, or when the server
+// ends it or is lost; resume from the last object's resourceVersion.
+func (r Resource[T]) Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+	return r.watch(ctx, namespace, options, nil)
+}
+
+func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1.ListOptions, traces *traces, call ...grpc.CallOption) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	request := &apiv1.WatchRequest{
+		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,
+		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+		ResourceVersion: options.ResourceVersion, ResourceVersionMatch: string(options.ResourceVersionMatch),
+		AllowWatchBookmarks: options.AllowWatchBookmarks, Accept: accept(r.kind),
+	}
+	if options.TimeoutSeconds != nil {
+		request.TimeoutSeconds = *options.TimeoutSeconds
+	}
+	if options.SendInitialEvents != nil {
+		request.SendInitialEvents = "false"
+		if *options.SendInitialEvents {
+			request.SendInitialEvents = "true"
+		}
+	}
+	stream, err := r.client.api.Watch(ctx, request, call...)
+	if err == nil {
+		_, err = stream.Recv() // the empty first response: the watch stands
+	}
+	if err != nil {
+		cancel()
+		return nil, apistatus.FromGRPC(err)
+	}
+	w := &watcher[T]{kind: r.kind, stream: stream, traces: traces, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
+	go w.receive()
+	return w, nil
+}
+
+// watcher turns a stream into a watch.Interface. receive owns the goroutine;
+// it ends with the stream.
+type watcher[T Object] struct {
+	kind   Kind[T]
+	stream interface {
+		Recv() (*apiv1.WatchResponse, error)
+	}
+	traces  *traces
+	results chan watch.Event
+	ctx     context.Context
+	cancel  context.CancelFunc
+	once    sync.Once
+}
+
+func (w *watcher[T]) Stop()                          { w.once.Do(w.cancel) }
+func (w *watcher[T]) ResultChan() <-chan watch.Event { return w.results }
+
+func (w *watcher[T]) receive() {
+	defer close(w.results)
+	defer w.Stop()
+	for {
+		response, err := w.stream.Recv()
+		if err != nil {
+			w.fail(apistatus.FromGRPC(err))
+			return
+		}
+		for _, e := range response.GetEvents() {
+			if !w.send(w.decode(e)) {
+				return
+			}
+		}
+	}
+}
+
+// fail tells of an error that ended the stream. The loss of the server is
+// none: the channel is closed, as that of a watch over HTTP would be, so that
+// who watches resumes where it is and need not list anew.
+func (w *watcher[T]) fail(err error) {
+	if errors.Is(err, io.EOF) || w.ctx.Err() != nil || apierrors.IsServiceUnavailable(err) {
+		return
+	}
+	status := apistatus.Of(err)
+	w.send(watch.Event{Type: watch.Error, Object: &status})
+}
+
+func (w *watcher[T]) send(event watch.Event) bool {
+	select {
+	case w.results <- event:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+func (w *watcher[T]) decode(e *apiv1.WatchEvent) watch.Event {
+	if e.GetType() == string(watch.Error) {
+		status, err := decodeStatus(e.GetObject())
+		if err != nil {
+			s := apistatus.Of(err)
+			status = &s
+		}
+		return watch.Event{Type: watch.Error, Object: status}
+	}
+	obj, err := Decode(w.kind, e.GetObject())
+	if err != nil {
+		s := apistatus.Of(err)
+		return watch.Event{Type: watch.Error, Object: &s}
+	}
+	if w.traces != nil && e.GetTraceparent() != "" {
+		w.traces.put(obj, e.GetTraceparent())
+	}
+	return watch.Event{Type: watch.EventType(e.GetType()), Object: obj}
+}

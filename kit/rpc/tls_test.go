@@ -1,0 +1,136 @@
+package rpc_test
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"howdah.dev/kit/rpc"
+)
+
+func TestMutualTLS(t *testing.T) {
+	t.Parallel()
+	ours, theirs := cluster(t), cluster(t)
+	seen := make(chan rpc.User, 1)
+	s := &service{get: func(ctx context.Context) error {
+		user, ok := rpc.Peer(ctx)
+		if !ok {
+			t.Error("a call without a peer came through")
+		}
+		seen <- user
+		return nil
+	}}
+	apiserver := overTLS(t, identity(t, ours, "apiserver"), s)
+	node := overTLS(t, identity(t, ours, "node1"), s)
+
+	scheduler := identity(t, ours, "scheduler")
+	anonymous := scheduler.Client("apiserver")
+	anonymous.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+	foreign := scheduler.Client("apiserver") // trusts us, but bears their certificate
+	foreign.GetClientCertificate = identity(t, theirs, "scheduler").Client("").GetClientCertificate
+	old := scheduler.Client("apiserver")
+	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+
+	// In TLS 1.3 a client may learn by an alert or by a broken pipe that the
+	// server refused it; the handler must not see the call.
+	const refused = "code = Unavailable"
+	tests := []struct {
+		name, address string
+		cfg           *tls.Config
+		want          string // in the error; empty passes
+	}{
+		{"the scheduler", apiserver, scheduler.Client("apiserver"), ""},
+		{"no certificate", apiserver, anonymous, refused},
+		{"a certificate of another authority", apiserver, foreign, refused},
+		{"a server of another authority", apiserver, identity(t, theirs, "scheduler").Client("apiserver"), "signed by unknown authority"},
+		{"a server with another name", apiserver, scheduler.Client("controllers"), "not controllers"},
+		{"TLS 1.2", apiserver, old, refused},
+		{"a node by its organization", node, identity(t, ours, "apiserver").ClientOrganization("system:nodes"), ""},
+		{"what is no node", apiserver, identity(t, ours, "apiserver").ClientOrganization("system:nodes"), "is not of system:nodes"},
+		{"a node of another authority", node, identity(t, theirs, "apiserver").ClientOrganization("system:nodes"), "signed by unknown authority"},
+		{"any name of ours", node, identity(t, ours, "node1").ClientAnyName(), ""},
+		{"any name of another authority", node, identity(t, theirs, "node1").ClientAnyName(), "signed by unknown authority"},
+	}
+	for _, tt := range tests {
+		err := get(t, tt.address, tt.cfg)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		if user := <-seen; tt.name == "the scheduler" && (user.Name != "system:kube-scheduler" || user.In("system:nodes")) ||
+			tt.name == "any name of ours" && (user.Name != "system:node:node1" || !user.In("system:nodes")) {
+			t.Errorf("%s: the peer is %+v", tt.name, user)
+		}
+	}
+	if len(seen) != 0 {
+		t.Error("a call that was refused reached the handler")
+	}
+}
+
+func TestRotatedKeysServeWithoutARestart(t *testing.T) {
+	t.Parallel()
+	one, two := cluster(t), cluster(t)
+	mixed := filepath.Join(one, "apiserver")
+	id := identity(t, one, "apiserver")
+	certificate := func() []byte {
+		t.Helper()
+		c, err := id.Server().GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Certificate[0]
+	}
+	before := certificate()
+
+	copyFile(t, filepath.Join(two, "apiserver", "tls.crt"), filepath.Join(mixed, "tls.crt"))
+	if !slices.Equal(certificate(), before) {
+		t.Error("within the minute the pair is not read again")
+	}
+	id.Expire()
+	if !slices.Equal(certificate(), before) {
+		t.Error("while a rotation is half-written, the old pair must serve on")
+	}
+	copyFile(t, filepath.Join(two, "apiserver", "tls.key"), filepath.Join(mixed, "tls.key"))
+	id.Expire()
+	if slices.Equal(certificate(), before) {
+		t.Error("the new pair is not served")
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadIdentitySaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		spoil func(dir string) error
+		want  string
+	}{
+		"no folder":      {os.RemoveAll, "ca.crt"},
+		"no key":         {func(dir string) error { return os.Remove(filepath.Join(dir, "tls.key")) }, "tls.key"},
+		"no certificate": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"), 0o600) }, "holds no certificate"},
+	}
+	for name, tt := range tests {
+		dir := filepath.Join(cluster(t), "scheduler")
+		if err := tt.spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rpc.LoadIdentity(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+module howdah.dev/migrations
+
+go 1.26.0
+
+require (
+	github.com/jackc/pgx/v5 v5.9.1
+	howdah.dev/kit v0.0.0
+)
+
+replace (
+	howdah.dev/kit => ../kit
+	howdah.dev/proto => ../proto
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	golang.org/x/text v0.40.0 // indirect
+)

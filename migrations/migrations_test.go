@@ -1,0 +1,94 @@
+package migrations
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/kit/pgtest"
+)
+
+func TestApplyAtOnceAndAgain(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := Apply(t.Context(), url); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	known, err := load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM howdah.migration").Scan(&applied); err != nil || applied != len(known) {
+		t.Errorf("%d migrations are applied, %v; want %d", applied, err, len(known))
+	}
+}
+
+func TestFailedMigrationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	broken := []migration{
+		{1, "0001_good.sql", "CREATE TABLE howdah.good ()"},
+		{2, "0002_bad.sql", "CREATE TABLE howdah.half (); SELECT 1/0"},
+	}
+	if err := apply(t.Context(), url, broken); err == nil || !strings.Contains(err.Error(), "0002_bad.sql") {
+		t.Errorf("error %v, want one that names the migration", err)
+	}
+	broken[1].sql = "CREATE TABLE howdah.half ()"
+	if err := apply(t.Context(), url, broken); err != nil {
+		t.Errorf("after the repair: %v", err)
+	}
+	if err := apply(t.Context(), url, broken[:1]); err == nil || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("a program that is too old: %v", err)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	one, two := migration{1, "0001_one.sql", "1"}, migration{2, "0002_two.sql", "2"}
+	for name, tt := range map[string]struct {
+		applied map[int]string
+		want    int
+		err     string
+	}{
+		"fresh":    {nil, 2, ""},
+		"half":     {map[int]string{1: one.sum()}, 1, ""},
+		"all":      {map[int]string{1: one.sum(), 2: two.sum()}, 0, ""},
+		"edited":   {map[int]string{1: "other"}, 0, "must not be edited"},
+		"with gap": {map[int]string{2: two.sum()}, 0, "before it is not"},
+		"newer":    {map[int]string{1: one.sum(), 2: two.sum(), 3: "x"}, 0, "too old"},
+	} {
+		got, err := plan([]migration{one, two}, tt.applied)
+		if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) || (err == nil && len(got) != tt.want) {
+			t.Errorf("%s: %d missing, %v; want %d, %q", name, len(got), err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestLoadWantsConsecutiveNumbers(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][]string{{"0002_b.sql"}, {"0001_a.sql", "0003_c.sql"}, {"1_a.sql"}, {"a.sql"}, {"0001_a.sql", "0001_b.sql"}} {
+		dir := fstest.MapFS{}
+		for _, name := range names {
+			dir[name] = &fstest.MapFile{}
+		}
+		if _, err := load(dir); err == nil {
+			t.Errorf("%v were accepted", names)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+// Package nodeagent is howdah's role on every node: it registers the node,
+// runs the pods that are bound to it over CRI, reports on them, serves
+// streams into them, and keeps the node's network.
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/task"
+	"howdah.dev/nodeagent/internal/cgroup"
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/logs"
+	"howdah.dev/nodeagent/internal/lookup"
+	"howdah.dev/nodeagent/internal/nodestatus"
+	"howdah.dev/nodeagent/internal/pleg"
+	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/status"
+	"howdah.dev/nodeagent/internal/stream"
+	"howdah.dev/nodeagent/internal/volume"
+	"howdah.dev/nodeagent/internal/worker"
+	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
+)
+
+// Agent is one node's agent.
+type Agent struct {
+	cfg       Config
+	runtime   *cri.Client
+	informers *object.Informers
+	pods      *object.Informer[*corev1.Pod]
+	services  *object.Informer[*corev1.Service]
+	writer    *status.Writer
+	reporter  *nodestatus.Reporter
+	workers   *worker.Manager
+	volumes   *volume.Manager
+	pleg      *pleg.Generator
+	importer  *image.Importer
+	watcher   *logs.Watcher
+	rotator   *logs.Rotator
+	streams   *stream.Server
+	network   *network
+	record    func(ctx context.Context) error
+	hostDNS   container.DNS
+	working   chan struct{} // closed once pods are taken care of
+}
+
+// New builds an agent; it starts nothing.
+func New(cfg Config) (*Agent, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	if cfg.NodeIP == "" {
+		addresses, err := nodestatus.ThisMachine(cfg.RootDir).Addresses()
+		if err != nil {
+			return nil, fmt.Errorf("node agent: %w", err)
+		}
+		cfg.NodeIP = addresses[0]
+	}
+	a := &Agent{cfg: cfg, informers: object.NewInformers(cfg.Objects), working: make(chan struct{})}
+	if a.hostDNS, err = container.ReadDNS(cfg.ResolvConf); err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	if a.runtime, err = cri.Dial(cfg.RuntimeEndpoint); err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})
+	a.services = object.InformerFor(a.informers, object.Service)
+	if err := a.build(); err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	return a, nil
+}
+
+// build makes the parts and joins them.
+func (a *Agent) build() error {
+	cfg := a.cfg
+	recorder, record := object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
+	a.record = record
+	tell := events{recorder}
+	objects := lookup.New(cfg.Objects, a.services, cfg.Clock)
+	m := newMetrics(cfg.Registerer)
+	a.writer = status.New(cfg.Objects, cfg.Clock, m.wrote)
+	a.volumes = volume.New(volume.Config{
+		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
+		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
+	})
+	network, err := newNetwork(cfg, a.informers, a.pods, a.services)
+	if err != nil {
+		return err
+	}
+	a.network = network
+	a.workers = worker.New(worker.Config{
+		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
+		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
+		Volumes: a.volumes, Cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix), Objects: objects,
+		Status: a.writer, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
+		Probes:       &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: m.probed},
+		Node:         a.node,
+		HostIPs:      func() []string { return []string{cfg.NodeIP} },
+		Trace:        a.pods.Trace,
+		Rotation:     network,
+		Room:         a.room,
+		Networked:    cfg.timings().Take,
+		RefreshEvery: cfg.RefreshEvery,
+	})
+	a.pods.AddHandler(func(old, now *corev1.Pod) {
+		if now == nil {
+			a.workers.Remove(old)
+			return
+		}
+		if old != nil && old.UID != now.UID { // the informer missed the first one's end
+			a.workers.Remove(old)
+		}
+		a.workers.Update(now)
+	})
+	a.pleg = pleg.New(a.runtime.Runtime, a.workers, cfg.Clock, m.listed)
+	a.importer = image.NewImporter(a.runtime.Conn())
+	a.watcher = logs.NewWatcher()
+	a.rotator = logs.NewRotator(a.runtime.Runtime, cfg.Clock)
+	a.streams = stream.New(stream.Config{
+		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened,
+		Pod: func(namespace, name string) (*corev1.Pod, bool) { return a.pods.Get(namespace, name) },
+	})
+	a.reporter = nodestatus.New(nodestatus.Config{
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: []string{cfg.NodeIP}, Port: cfg.Port, Version: Version,
+		MaxPods: cfg.MaxPods, Machine: nodestatus.ThisMachine(cfg.RootDir), Client: cfg.Objects, Runtime: a.runtime,
+		Clock: cfg.Clock, Problems: network.problems,
+	})
+	network.changed = a.reporter.Poke
+	return nil
+}
+
+// node describes the node for the pods that run on it.
+func (a *Agent) node() container.Node {
+	n := container.Node{
+		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir,
+		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile,
+	}
+	if node := a.reporter.Node(); node != nil {
+		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable
+	}
+	return n
+}
+
+// room is what the node has for a pod.
+func (a *Agent) room(p *corev1.Pod) pod.Room {
+	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}}
+	for _, other := range a.pods.List("") {
+		if other.UID == p.UID || pod.Finished(other) {
+			continue
+		}
+		for name, q := range pod.Requests(other) {
+			sum := r.Others[name]
+			sum.Add(q)
+			r.Others[name] = sum
+		}
+	}
+	return r
+}
+
+// Register adds the node API to a gRPC server.
+func (a *Agent) Register(server grpc.ServiceRegistrar) {
+	nodev1.RegisterNodeServiceServer(server, a.streams)
+}
+
+// Ready waits until the agent takes care of its pods; false says that ctx
+// has ended before.
+func (a *Agent) Ready(ctx context.Context) bool {
+	select {
+	case <-a.working:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Run is the node's life: it returns when ctx ends, or with the error that
+// ended it. Containers run on, in either case.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.runtime.Close()
+	for _, dir := range []string{a.cfg.RootDir, a.cfg.LogDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("node agent: %w", err)
+		}
+	}
+	if err := a.awaitRuntime(ctx); err != nil {
+		return err
+	}
+	if a.cfg.ImagesDir != "" {
+		if err := a.importer.ImportDir(ctx, a.cfg.ImagesDir); err != nil { // the others can be used
+			slog.Error("import images", "err", err)
+		}
+	}
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.serve)
+}
+
+// serve runs what needs the node in the API and full informers.
+func (a *Agent) serve(ctx context.Context) error {
+	if err := a.reporter.Register(ctx); err != nil {
+		return err
+	}
+	slog.Info("node registered", "node", a.cfg.NodeName, "address", a.cfg.NodeIP)
+	return task.Run(ctx, a.reporter.Run, a.reporter.RunLease, func(ctx context.Context) error {
+		if !a.informers.Wait(ctx) {
+			return ctx.Err()
+		}
+		// The cache is full before its handlers have heard of everything, and
+		// a pod without a worker counts as one that the API does not know.
+		for _, p := range a.pods.List("") {
+			a.workers.Update(p)
+		}
+		a.removeOrphans(ctx)
+		close(a.working)
+		return task.Run(ctx, a.writer.Run, a.workers.Run, a.pleg.Run, a.rotator.Run, a.network.run)
+	})
+}
+
+// awaitRuntime waits for the runtime's first answer.
+func (a *Agent) awaitRuntime(ctx context.Context) error {
+	for said := false; ; said = true {
+		callCtx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		_, err := a.runtime.Runtime.Version(callCtx, &runtimeapi.VersionRequest{})
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !said {
+			slog.Warn("waiting for the container runtime", "endpoint", a.cfg.RuntimeEndpoint, "err", err)
+		}
+		timer := a.cfg.Clock.NewTimer(500 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// removeOrphans removes the folders of pods that neither the API nor the
+// runtime knows.
+func (a *Agent) removeOrphans(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	sandboxes, err := a.runtime.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		slog.Warn("list sandboxes", "err", err)
+		return
+	}
+	known := map[types.UID]bool{}
+	for _, s := range sandboxes.GetItems() {
+		known[types.UID(s.GetLabels()[cri.LabelPodUID])] = true
+	}
+	for _, p := range a.pods.List("") {
+		known[p.UID] = true
+	}
+	a.volumes.Orphans(func(uid types.UID) bool { return known[uid] })
+}
+
+type metrics struct {
+	lists   *prometheus.CounterVec
+	writes  prometheus.Histogram
+	probes  *prometheus.CounterVec
+	streams *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "howdah_nodeagent_runtime_lists_total", Help: "Lists of the runtime's pods, by outcome.",
+		}, []string{"outcome"}),
+		writes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "howdah_nodeagent_status_batch_size", Help: "Pod writes that shared a call.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prober_probe_total", Help: "Probes, by type and result.",
+		}, []string{"probe_type", "result"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "howdah_nodeagent_open_streams", Help: "Streams into pods that are open now.",
+		}, []string{"subresource"}),
+	}
+	registerer.MustRegister(m.lists, m.writes, m.probes, m.streams)
+	return m
+}
+
+func (m *metrics) listed(ok bool) {
+	outcome := "ok"
+	if !ok {
+		outcome = "failed"
+	}
+	m.lists.WithLabelValues(outcome).Inc()
+}
+
+func (m *metrics) wrote(pods int) { m.writes.Observe(float64(pods)) }
+
+func (m *metrics) probed(kind probe.Kind, result string) {
+	m.probes.WithLabelValues(string(kind), result).Inc()
+}
+
+func (m *metrics) opened(subresource string, change float64) {
+	m.streams.WithLabelValues(subresource).Add(change)
+}

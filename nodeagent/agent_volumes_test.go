@@ -1,0 +1,98 @@
+package nodeagent_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/object"
+)
+
+func (n *node) testVolumes(t *testing.T) {
+	n = n.in(t)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}, Data: map[string]string{"key": "value"}}
+	cm, err := object.For(n.client, object.ConfigMap).Create(t.Context(), cm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{"password": []byte("hush")}}
+	if _, err := object.For(n.client, object.Secret).Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	c := shell("exec sleep 1000")
+	group, user, seconds := int64(2000), int64(1000), int64(3600)
+	c.Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "password"}}}}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: "cm", MountPath: "/cm"}, {Name: "s", MountPath: "/s"}, {Name: "all", MountPath: "/all"},
+		{Name: "empty", MountPath: "/empty"}, {Name: "empty", MountPath: "/sub", SubPath: "a/b"}, {Name: "cm", MountPath: "/one", SubPath: "key"},
+		{Name: "memory", MountPath: "/memory"},
+	}
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "vol", Labels: map[string]string{"app": "x"}}, Spec: corev1.PodSpec{
+		ServiceAccountName: "default", Containers: []corev1.Container{c}, SecurityContext: &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &group},
+		Volumes: []corev1.Volume{
+			{Name: "cm", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}}},
+			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+			{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}}}}},
+			}}}},
+		},
+	}})
+	pod := n.await("vol", "ready", 30*time.Second, ready)
+	stdout, stderr, _ := n.run("vol", "cat /cm/key; echo; cat /s/password; echo $PASSWORD; cat /all/token; echo; cat /all/labels; echo; echo data >/sub/f && cat /empty/a/b/f; cat /one; echo; id; touch /memory/x && stat -c %g /empty /memory/x; grep -c tmpfs /proc/mounts >/dev/null && echo counted", "")
+	for _, want := range []string{"value\n", "hushhush\n", "token-default-", `app="x"`, "data\n", "uid=1000", "2000\n2000\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is not in\n%s%s", want, stdout, stderr)
+		}
+	}
+	cm.Data["key"], cm.Data["more"] = "changed", "new"
+	if _, err := object.For(n.client, object.ConfigMap).Update(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, func() string {
+		stdout, stderr, _ := n.run("vol", "cat /cm/key /cm/more", "")
+		if stdout != "changednew" {
+			return "the volume says " + stdout + stderr
+		}
+		return ""
+	})
+	n.remove("vol")
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), string(pod.UID)) {
+		t.Errorf("mounts are left:\n%s", mounts)
+	}
+}
+
+func (n *node) testProbes(t *testing.T) {
+	n = n.in(t)
+	c := shell("touch /tmp/live; exec sleep 1000")
+	probe := func(script string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}, PeriodSeconds: 1, FailureThreshold: 1}
+	}
+	c.StartupProbe = probe("test -f /tmp/live")
+	c.StartupProbe.FailureThreshold = 30
+	c.ReadinessProbe = probe("test -f /tmp/ready || { echo not yet; false; }")
+	c.LivenessProbe = probe("test -f /tmp/live")
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
+	n.await("probe", "running", 30*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	n.hasEvent("probe", "Unhealthy: Readiness probe failed: not yet")
+	if pod := n.get("probe"); ready(pod) {
+		t.Error("ready before its probe says so")
+	}
+	n.run("probe", "touch /tmp/ready", "")
+	n.await("probe", "ready", 10*time.Second, ready)
+	n.run("probe", "rm /tmp/live 2>/dev/null || busybox rm /tmp/live", "")
+	n.await("probe", "restarted", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 1 })
+	n.hasEvent("probe", "Unhealthy: Liveness probe failed: ")
+	n.hasEvent("probe", "Killing: Container main failed liveness probe, will be restarted")
+	n.remove("probe")
+}

@@ -1,0 +1,6 @@
+//go:build ignore
+
+#include "socket.h"
+#include "packet.h"
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,137 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+)
+
+// Version is the release of Kubernetes whose node this agent is like.
+const Version = "v1.36.3"
+
+// Config of an Agent. NodeName and Objects are required; what else is empty
+// gets the default that its comment names.
+type Config struct {
+	// NodeName is the Node's name.
+	NodeName string
+	// Objects is the client of the object API.
+	Objects *object.Client
+	// NodeIP is the node's address; default: that of the interface with the default route.
+	NodeIP string
+	// Labels are given to the Node beside those that every node has.
+	Labels map[string]string
+	// Port is where the node API is served, as the Node's status says; default 10250.
+	Port int32
+	// MaxPods is the most pods the node takes; default 110.
+	MaxPods int64
+
+	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
+	RuntimeEndpoint string
+	// ImagesDir holds image archives (*.tar) to import at start; none by default.
+	ImagesDir string
+	// RootDir holds the pods' volumes; default /var/lib/howdah. LogDir is where logs go; default /var/log/pods.
+	RootDir, LogDir string
+	// CgroupMount is the root of the control groups; default /sys/fs/cgroup. CgroupPrefix is the group, relative to
+	// it, below which the pods' tree stands; default the root.
+	CgroupMount, CgroupPrefix string
+	// ResolvConf is the node's own; default /etc/resolv.conf. HostsFile likewise; default /etc/hosts.
+	ResolvConf, HostsFile string
+
+	// ClusterDNS are the addresses of the cluster's DNS; without any, pods use the node's.
+	ClusterDNS []string
+	// ClusterDomain is the cluster's DNS domain; default cluster.local.
+	ClusterDomain string
+
+	// Network is how pods and services are reached; nil leaves the network to somebody else.
+	Network *Network
+
+	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
+	RefreshEvery time.Duration
+	// Clock is the clock; default the real one.
+	Clock clock.Clock
+	// Registerer takes the metrics; default none.
+	Registerer prometheus.Registerer
+}
+
+// Network is what the agent needs to know of the cluster's network.
+type Network struct {
+	// PodCIDRs and ServiceCIDRs are the cluster's ranges.
+	PodCIDRs, ServiceCIDRs []netip.Prefix
+	// CNIConfig is the file that makes containerd's network ready; default /etc/cni/net.d/10-howdah.conflist.
+	CNIConfig string
+	// CNIData keeps the ledger of addresses; default /var/lib/cni/howdah.
+	CNIData string
+	// Cgroup is the node's cgroup2 root; default <CgroupMount>/unified where it exists, else CgroupMount.
+	Cgroup string
+	// Pins is a folder on a bpffs; default /sys/fs/bpf/howdah.
+	Pins string
+}
+
+// complete fills in the defaults and reports all problems at once.
+func (c Config) complete() (Config, error) {
+	fill := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	fill(&c.RuntimeEndpoint, "unix:///run/containerd/containerd.sock")
+	fill(&c.RootDir, "/var/lib/howdah")
+	fill(&c.LogDir, "/var/log/pods")
+	fill(&c.CgroupMount, "/sys/fs/cgroup")
+	fill(&c.ResolvConf, "/etc/resolv.conf")
+	fill(&c.HostsFile, "/etc/hosts")
+	fill(&c.ClusterDomain, "cluster.local")
+	if c.Port == 0 {
+		c.Port = 10250
+	}
+	if c.MaxPods == 0 {
+		c.MaxPods = 110
+	}
+	if c.RefreshEvery == 0 {
+		c.RefreshEvery = time.Minute
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	var problems []error
+	for _, problem := range validation.IsDNS1123Subdomain(c.NodeName) {
+		problems = append(problems, fmt.Errorf("node name %q: %s", c.NodeName, problem))
+	}
+	if c.Objects == nil {
+		problems = append(problems, errors.New("the client of the object API is missing"))
+	}
+	if c.NodeIP != "" {
+		if _, err := netip.ParseAddr(c.NodeIP); err != nil {
+			problems = append(problems, fmt.Errorf("node address: %w", err))
+		}
+	}
+	for _, dns := range c.ClusterDNS {
+		if _, err := netip.ParseAddr(dns); err != nil {
+			problems = append(problems, fmt.Errorf("address of the cluster's DNS: %w", err))
+		}
+	}
+	for what, path := range map[string]string{"root folder": c.RootDir, "log folder": c.LogDir} {
+		if !filepath.IsAbs(path) {
+			problems = append(problems, fmt.Errorf("%s %q is not an absolute path", what, path))
+		}
+	}
+	if c.MaxPods < 1 {
+		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
+	}
+	return errors.Join(problems...)
+}

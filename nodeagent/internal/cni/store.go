@@ -1,0 +1,91 @@
+package cni
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// change runs f on the ledger of a folder, alone: other plugin processes wait (a dead one holds no lock). What f left
+// is on disk when change returns nil; if f or the disk fails, nothing has changed.
+func change(dir string, f func(*ledger) error) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("address ledger: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("address ledger: %w", err)
+	}
+	defer lock.Close()
+	for {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock address ledger: %w", err)
+		}
+	}
+	file := filepath.Join(dir, "ledger.json")
+	l, err := readLedger(file)
+	if err != nil {
+		return err
+	}
+	if err := f(l); err != nil {
+		return err
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encode address ledger: %w", err)
+	}
+	if err := replaceFile(file, data); err != nil {
+		return fmt.Errorf("write address ledger: %w", err)
+	}
+	return nil
+}
+
+func readLedger(file string) (*ledger, error) {
+	l := newLedger()
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read address ledger: %w", err)
+	}
+	if err := json.Unmarshal(data, l); err != nil {
+		return nil, fmt.Errorf("address ledger %s is damaged: %w", file, err)
+	}
+	return l, nil
+}
+
+// replaceFile writes a file whole or not at all, also if the machine dies.
+func replaceFile(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), file); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

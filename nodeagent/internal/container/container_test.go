@@ -1,0 +1,307 @@
+package container
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+type objects struct{}
+
+func (objects) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+	if name != "cm" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmap"}, name)
+	}
+	return &corev1.ConfigMap{Data: map[string]string{"a": "1", "b.c": "2", "=bad": "3"}}, nil
+}
+
+func (objects) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	if name != "s" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secret"}, name)
+	}
+	return &corev1.Secret{Data: map[string][]byte{"k": []byte("hush")}}, nil
+}
+
+func (objects) Services(namespace string) []*corev1.Service {
+	service := func(name, ip string, port int32) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Name: "web-port", Port: port, Protocol: corev1.ProtocolTCP}}}}
+	}
+	if namespace == "default" {
+		return []*corev1.Service{service("kubernetes", "10.96.0.1", 443), service("other", "10.96.0.3", 1)}
+	}
+	return []*corev1.Service{service("my-db", "10.96.0.2", 5432), service("headless", "None", 1)}
+}
+
+func builder(t *testing.T) *Builder {
+	t.Helper()
+	dir := t.TempDir()
+	return &Builder{
+		Pod:    &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"app": "x"}, Annotations: map[string]string{"n": "v"}}},
+		Status: &corev1.PodStatus{PodIP: "10.0.0.2", PodIPs: []corev1.PodIP{{IP: "10.0.0.2"}}, HostIP: "192.0.2.1"},
+		Node: Node{Name: "node", RootDir: dir, LogDir: "/logs", ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local",
+			HostDNS: DNS{Servers: []string{"192.0.2.53"}, Searches: []string{"example.com"}}, HostsFile: filepath.Join(dir, "hosts"),
+			Capacity:    corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Gi")},
+			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+		Objects: objects{},
+	}
+}
+
+func TestExpand(t *testing.T) {
+	t.Parallel()
+	look := func(name string) (string, bool) { return "<" + name + ">", name != "NONE" }
+	for text, want := range map[string]string{
+		"plain": "plain", "$(A)": "<A>", "a$(A)b$(B)": "a<A>b<B>", "$$(A)": "$(A)", "$$$(A)": "$<A>", "$(NONE)": "$(NONE)", "$(A": "$(A", "$": "$", "$A": "$A", "$()": "<>",
+	} {
+		if got := Expand(text, look); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	yes := true
+	b := builder(t)
+	c := &corev1.Container{
+		Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}},
+		EnvFrom: []corev1.EnvFromSource{
+			{Prefix: "P_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}, Optional: &yes}},
+		},
+		Env: []corev1.EnvVar{
+			{Name: "A", Value: "a"}, {Name: "B", Value: "$(A)$(P_a)$(MISSING)"},
+			{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
+			{Name: "LABEL", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}}},
+			{Name: "CPU", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu"}}},
+			{Name: "LIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
+			{Name: "MILLI", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu", Divisor: resource.MustParse("1m")}}},
+			{Name: "K", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k"}}},
+			{Name: "GONE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "z", Optional: &yes}}},
+			{Name: "MY_DB_SERVICE_PORT", Value: "mine"},
+		},
+	}
+	envs, err := b.environment(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range envs {
+		got[e.GetKey()] = string(e.GetValue())
+	}
+	for name, want := range map[string]string{
+		"A": "a", "B": "a1$(MISSING)", "IP": "10.0.0.2", "LABEL": "x", "CPU": "2", "LIMIT": "4", "MILLI": "1500", "K": "hush", "P_a": "1", "P_b.c": "2",
+		"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443", "KUBERNETES_PORT": "tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP_ADDR": "10.96.0.1",
+		"MY_DB_SERVICE_HOST": "10.96.0.2", "MY_DB_SERVICE_PORT": "mine", "MY_DB_SERVICE_PORT_WEB_PORT": "5432",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"GONE", "OTHER_SERVICE_HOST", "HEADLESS_SERVICE_HOST", "P_=bad"} {
+		if _, ok := got[name]; ok {
+			t.Errorf("%s is set", name)
+		}
+	}
+	for text, v := range map[string]corev1.EnvVarSource{
+		`configmap "x" not found`:                {ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}},
+		"couldn't find key z in ConfigMap ns/cm": {ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Key: "z"}},
+		"couldn't find key z in Secret ns/s":     {SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "z"}},
+		"unsupported fieldPath: spec.x":          {FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.x"}},
+	} {
+		if _, err := b.environment(t.Context(), &corev1.Container{Env: []corev1.EnvVar{{Name: "X", ValueFrom: &v}}}); err == nil || err.Error() != text {
+			t.Errorf("error %v, want %s", err, text)
+		}
+	}
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	list := func(words ...string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for _, w := range words {
+			name, value, _ := strings.Cut(w, "=")
+			out[corev1.ResourceName(name)] = resource.MustParse(value)
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		requests, limits     corev1.ResourceList
+		shares, quota, limit int64
+		score                int64
+	}{
+		"nothing":    {nil, nil, 2, 0, 0, 1000},
+		"burstable":  {list("cpu=500m", "memory=1Gi"), nil, 512, 0, 0, 900},
+		"limits":     {nil, list("cpu=250m", "memory=64Mi"), 256, 25_000, 64 << 20, -997},
+		"guaranteed": {list("cpu=1", "memory=1Gi"), list("cpu=1", "memory=1Gi"), 1024, 100_000, 1 << 30, -997},
+		"tiny":       {list("cpu=1m"), list("cpu=1m"), 2, 1000, 0, 999},
+	} {
+		b := builder(t)
+		c := corev1.Container{Resources: corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}}
+		b.Pod.Spec.Containers = []corev1.Container{c}
+		r := resources(b.Pod, &c, b.Node)
+		if r.GetCpuShares() != test.shares || r.GetCpuQuota() != test.quota || r.GetMemoryLimitInBytes() != test.limit || r.GetOomScoreAdj() != test.score {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+func TestSecurity(t *testing.T) {
+	t.Parallel()
+	yes, no, root, user, group := true, false, int64(0), int64(1000), int64(2000)
+	b := builder(t)
+	b.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &group, SupplementalGroups: []int64{3000}, RunAsNonRoot: &yes}
+	c := &corev1.Container{Name: "c", SecurityContext: &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CAP_NET_ADMIN"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}}
+	s, err := b.security(c, ImageUser{UID: &root}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.GetRunAsUser().GetValue() != 1000 || !s.GetNoNewPrivs() || !s.GetReadonlyRootfs() || s.GetPrivileged() || len(s.GetMaskedPaths()) == 0 ||
+		!slices.Equal(s.GetSupplementalGroups(), []int64{3000, 2000}) || !slices.Equal(s.GetCapabilities().GetAddCapabilities(), []string{"NET_ADMIN"}) ||
+		s.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
+		t.Errorf("security context: %v", s)
+	}
+	about := ` (pod: "p_ns(u)", container: c)`
+	for want, test := range map[string]struct {
+		user  *int64
+		image ImageUser
+	}{
+		"": {&user, ImageUser{}},
+		"container's runAsUser breaks non-root policy" + about:                                                    {&root, ImageUser{}},
+		"container has runAsNonRoot and image will run as root" + about:                                           {nil, ImageUser{UID: &root}},
+		"container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root" + about: {nil, ImageUser{Name: "app"}},
+	} {
+		b.Pod.Spec.SecurityContext.RunAsUser = test.user
+		_, err := b.security(c, test.image, "")
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	c.SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+	b.Pod.Spec.SecurityContext = nil
+	if s, err = b.security(c, ImageUser{}, ""); err != nil || !s.GetPrivileged() || len(s.GetMaskedPaths()) > 0 {
+		t.Errorf("privileged: %v, %v", s, err)
+	}
+}
+
+func TestDNSAndHosts(t *testing.T) {
+	t.Parallel()
+	two := "2"
+	for name, test := range map[string]struct {
+		change func(p *corev1.Pod)
+		want   string
+	}{
+		"cluster":      {func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSClusterFirst }, "10.96.0.10 ns.svc.cluster.local,svc.cluster.local,cluster.local,example.com ndots:5"},
+		"default":      {func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSDefault }, "192.0.2.53 example.com "},
+		"host network": {func(p *corev1.Pod) { p.Spec.DNSPolicy, p.Spec.HostNetwork = corev1.DNSClusterFirst, true }, "192.0.2.53 example.com "},
+		"cluster with host network": {func(p *corev1.Pod) { p.Spec.DNSPolicy, p.Spec.HostNetwork = corev1.DNSClusterFirstWithHostNet, true },
+			"10.96.0.10 ns.svc.cluster.local,svc.cluster.local,cluster.local,example.com ndots:5"},
+		"none": {func(p *corev1.Pod) {
+			p.Spec.DNSPolicy = corev1.DNSNone
+			p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"1.1.1.1"}, Searches: []string{"x"}, Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}
+		}, "1.1.1.1 x edns0"},
+		"own options": {func(p *corev1.Pod) {
+			p.Spec.DNSPolicy = corev1.DNSClusterFirst
+			p.Spec.DNSConfig = &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &two}}}
+		}, "10.96.0.10 ns.svc.cluster.local,svc.cluster.local,cluster.local,example.com ndots:2"},
+	} {
+		b := builder(t)
+		test.change(b.Pod)
+		d, err := b.dns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join([]string{strings.Join(d.GetServers(), ","), strings.Join(d.GetSearches(), ","), strings.Join(d.GetOptions(), ",")}, " "); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	b := builder(t)
+	b.Pod.Spec.Hostname, b.Pod.Spec.Subdomain = "me", "set"
+	b.Pod.Spec.HostAliases = []corev1.HostAlias{{IP: "1.2.3.4", Hostnames: []string{"a", "b"}}}
+	hosts, err := b.Hosts()
+	if err != nil || !strings.Contains(hosts, "10.0.0.2\tme.set.ns.svc.cluster.local\tme\n") || !strings.Contains(hosts, "1.2.3.4\ta\tb\n") {
+		t.Errorf("hosts: %v\n%s", err, hosts)
+	}
+	b.Pod.Spec.HostNetwork = true
+	if err := os.WriteFile(b.Node.HostsFile, []byte("9.9.9.9 node\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if hosts, err = b.Hosts(); err != nil || !strings.Contains(hosts, "9.9.9.9 node\n") {
+		t.Errorf("hosts of the node: %v\n%s", err, hosts)
+	}
+	config, err := b.Sandbox(0)
+	if err != nil || config.GetHostname() != "" || config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() != runtimeapi.NamespaceMode_NODE {
+		t.Errorf("sandbox on the node's network: %v, %v", config, err)
+	}
+}
+
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	b := builder(t)
+	c := corev1.Container{
+		Name: "c", Image: "i", Command: []string{"run", "$(A)"}, Args: []string{"$$(A)"}, WorkingDir: "/w", TerminationMessagePath: "/dev/termination-log",
+		Env: []corev1.EnvVar{{Name: "A", Value: "a"}}, TTY: true,
+		VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true}, {Name: "v", MountPath: "rel", SubPathExpr: "x/$(A)"}},
+	}
+	b.Pod.Spec.Containers = []corev1.Container{c}
+	run := Run{Container: &c, Attempt: 3, ImageRef: "sha256:i", Volumes: map[string]string{"v": "/volumes/v"}, SubPath: func(volume, sub string) (string, error) { return "/bound/" + volume + "/" + sub, nil }}
+	config, err := b.Container(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(config.GetCommand(), []string{"run", "a"}) || !slices.Equal(config.GetArgs(), []string{"$(A)"}) || config.GetLogPath() != "c/3.log" || !config.GetTty() {
+		t.Errorf("configuration: %v", config)
+	}
+	var mounts []string
+	for _, m := range config.GetMounts() {
+		mounts = append(mounts, m.GetContainerPath()+"<-"+strings.TrimPrefix(m.GetHostPath(), b.Node.RootDir))
+	}
+	want := []string{"/v<-/volumes/v", "/rel<-/bound/v/x/a", "/etc/hosts<-/pods/u/etc-hosts", "/dev/termination-log<-/pods/u/containers/c/3.message"}
+	if !slices.Equal(mounts, want) {
+		t.Errorf("mounts %v, want %v", mounts, want)
+	}
+	for text, m := range map[string]corev1.VolumeMount{
+		`cannot find volume "w" to mount into container "c"`:                {Name: "w", MountPath: "/w"},
+		"error SubPath `../x` must not be an absolute path or contain '..'": {Name: "v", MountPath: "/w", SubPath: "../x"},
+		`missing value for "NONE" in subPathExpr "$(NONE)"`:                 {Name: "v", MountPath: "/w", SubPathExpr: "$(NONE)"},
+	} {
+		bad := c
+		bad.VolumeMounts = []corev1.VolumeMount{m}
+		run.Container = &bad
+		if _, err := b.Container(t.Context(), run); err == nil || err.Error() != text {
+			t.Errorf("error %v, want %s", err, text)
+		}
+	}
+}
+
+func TestTargetNamesTheProcessesToJoin(t *testing.T) {
+	t.Parallel()
+	yes := true
+	for name, test := range map[string]struct {
+		spec   corev1.PodSpec
+		target string
+		want   runtimeapi.NamespaceMode
+	}{
+		"its own":       {corev1.PodSpec{}, "", runtimeapi.NamespaceMode_CONTAINER},
+		"another's":     {corev1.PodSpec{}, "id", runtimeapi.NamespaceMode_TARGET},
+		"all the pod's": {corev1.PodSpec{ShareProcessNamespace: &yes}, "id", runtimeapi.NamespaceMode_POD},
+		"the node's":    {corev1.PodSpec{HostPID: true}, "id", runtimeapi.NamespaceMode_NODE},
+	} {
+		got := namespaces(&corev1.Pod{Spec: test.spec}, test.target)
+		if got.GetPid() != test.want || (got.GetTargetId() != "") != (test.want == runtimeapi.NamespaceMode_TARGET) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

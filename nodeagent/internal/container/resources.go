@@ -1,0 +1,84 @@
+package container
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+// Units of the kernel's CPU controller.
+const (
+	cpuPeriod    = 100_000 // microseconds
+	minCPUQuota  = 1_000
+	minCPUShares = 2
+	maxCPUShares = 262_144
+)
+
+// Shares returns the CPU shares of a request in thousandths of a core.
+func Shares(milli int64) int64 {
+	if milli == 0 {
+		return minCPUShares
+	}
+	return min(max(milli*1024/1000, minCPUShares), maxCPUShares)
+}
+
+// Quota returns the CPU time, in microseconds a period, of a limit in
+// thousandths of a core; 0 is no limit.
+func Quota(milli int64) int64 {
+	if milli == 0 {
+		return 0
+	}
+	return max(milli*cpuPeriod/1000, minCPUQuota)
+}
+
+// Resources are those of a container in the runtime's terms.
+func (b *Builder) Resources(c *corev1.Container) *runtimeapi.LinuxContainerResources {
+	return resources(b.Pod, c, b.Node)
+}
+
+func resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxContainerResources {
+	request, asked := c.Resources.Requests[corev1.ResourceCPU]
+	cpuLimit := c.Resources.Limits[corev1.ResourceCPU]
+	if !asked {
+		request = cpuLimit
+	}
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:   Shares(request.MilliValue()),
+		OomScoreAdj: oomScore(p, c, node),
+	}
+	if quota := Quota(cpuLimit.MilliValue()); quota > 0 {
+		r.CpuPeriod, r.CpuQuota = cpuPeriod, quota
+	}
+	if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+		r.MemoryLimitInBytes = memory.Value()
+		r.MemorySwapLimitInBytes = memory.Value()
+	}
+	return r
+}
+
+// Scores by which the kernel chooses what to kill when memory ends.
+const (
+	oomGuaranteed = -997
+	oomBestEffort = 1000
+)
+
+func oomScore(p *corev1.Pod, c *corev1.Container, node Node) int64 {
+	if p.Spec.PriorityClassName == "system-node-critical" {
+		return oomGuaranteed
+	}
+	switch pod.QOS(p) {
+	case corev1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case corev1.PodQOSBestEffort:
+		return oomBestEffort
+	}
+	request := c.Resources.Requests[corev1.ResourceMemory]
+	capacity := node.Capacity[corev1.ResourceMemory]
+	if capacity.Value() == 0 {
+		return oomBestEffort - 1
+	}
+	// The more of the node a container asked for, the later it is killed.
+	score := 1000 - 1000*request.Value()/capacity.Value()
+	return min(max(score, 1000+oomGuaranteed), oomBestEffort-1)
+}

@@ -1,0 +1,260 @@
+// Package image brings images to the node: pulled with secrets, policies and
+// back-off, or imported from an air-gap folder.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/container"
+)
+
+// pullTimeout bounds one pull. The runtime gives up much earlier on a pull
+// that makes no progress.
+const pullTimeout = 30 * time.Minute
+
+// Back-off after failed pulls.
+const (
+	backoffBase = 10 * time.Second
+	backoffMax  = 5 * time.Minute
+)
+
+// Secrets reads pull secrets.
+type Secrets interface {
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Events tells people of a container's pulls.
+type Events interface {
+	Event(pod *corev1.Pod, container, kind, reason, message string)
+}
+
+// Puller makes sure that images are there.
+type Puller struct {
+	images  runtimeapi.ImageServiceClient
+	secrets Secrets
+	events  Events
+	clock   clock.PassiveClock
+
+	mu      sync.Mutex
+	flights map[string]*flight
+	failed  map[failKey]failure
+}
+
+type failKey struct {
+	pod   types.UID
+	image string
+}
+
+type failure struct {
+	delay time.Duration
+	at    time.Time
+	err   error
+}
+
+// NewPuller returns a Puller.
+func NewPuller(images runtimeapi.ImageServiceClient, secrets Secrets, events Events, clk clock.PassiveClock) *Puller {
+	return &Puller{images: images, secrets: secrets, events: events, clock: clk, flights: map[string]*flight{}, failed: map[failKey]failure{}}
+}
+
+// Problem is why an image is not there, in the words of a waiting container.
+type Problem struct {
+	Reason, Message string
+	Until           time.Time // nothing is tried before
+}
+
+func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
+
+// Image is an image that is there.
+type Image struct {
+	ID   string // by which the runtime knows it
+	User container.ImageUser
+}
+
+// Ensure makes sure that the container's image is there, by its policy. The
+// error is a *Problem, or that of a context that ended.
+func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (Image, error) {
+	name, err := Normalize(c.Image)
+	if err != nil {
+		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
+		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "InspectFailed", message)
+		return Image{}, &Problem{"InvalidImageName", message, p.clock.Now().Add(backoffMax)}
+	}
+	present, err := p.status(ctx, name)
+	if err != nil {
+		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
+		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "InspectFailed", message)
+		return Image{}, &Problem{"ImageInspectError", message, p.clock.Now().Add(backoffBase)}
+	}
+	policy := policyOf(c, name)
+	if present != nil && policy != corev1.PullAlways {
+		p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine", c.Image))
+		return found(present), nil
+	}
+	if policy == corev1.PullNever {
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		return Image{}, &Problem{"ErrImageNeverPull", message, p.clock.Now().Add(backoffBase)}
+	}
+	return p.pull(ctx, pod, c, name)
+}
+
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, name string) (Image, error) {
+	key := failKey{pod.UID, c.Image}
+	now := p.clock.Now()
+	p.mu.Lock()
+	last := p.failed[key]
+	p.mu.Unlock()
+	if until := last.at.Add(last.delay); until.After(now) {
+		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
+		p.events.Event(pod, c.Name, corev1.EventTypeNormal, "BackOff", message)
+		return Image{}, &Problem{"ImagePullBackOff", fmt.Sprintf("%s: ErrImagePull: %v", message, last.err), until}
+	}
+	p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	image, err := p.fetch(ctx, pod, name)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Image{}, err
+		}
+		err = plain(err)
+		delay := min(max(2*last.delay, backoffBase), backoffMax)
+		p.mu.Lock()
+		p.failed[key] = failure{delay, p.clock.Now(), err}
+		p.mu.Unlock()
+		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+		// The error shows for a moment; the next round says that it backs off.
+		return Image{}, &Problem{"ErrImagePull", err.Error(), p.clock.Now().Add(time.Second)}
+	}
+	p.mu.Lock()
+	delete(p.failed, key)
+	p.mu.Unlock()
+	took := p.clock.Since(now).Truncate(time.Millisecond)
+	p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.GetSize()))
+	return found(image), nil
+}
+
+// fetch pulls with each of the pod's matching secrets in turn, then without.
+func (p *Puller) fetch(ctx context.Context, pod *corev1.Pod, name string) (*runtimeapi.Image, error) {
+	logins, err := p.logins(ctx, pod, name)
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, login := range append(logins, nil) {
+		err := p.share(ctx, name, login)
+		if err == nil {
+			image, err := p.status(ctx, name)
+			if err == nil && image == nil {
+				err = errors.New("the image is gone right after its pull")
+			}
+			return image, err
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		problems = append(problems, err)
+	}
+	return nil, problems[0]
+}
+
+// flight is a pull that several pods may wait for.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// share pulls an image once for all that ask without a login of their own.
+func (p *Puller) share(ctx context.Context, name string, login *runtimeapi.AuthConfig) error {
+	if login != nil {
+		return p.request(ctx, name, login)
+	}
+	p.mu.Lock()
+	f, running := p.flights[name]
+	if !running {
+		f = &flight{done: make(chan struct{})}
+		p.flights[name] = f
+	}
+	p.mu.Unlock()
+	if !running {
+		// Detached from the pod that came first: others wait for it too.
+		go func() {
+			f.err = p.request(context.WithoutCancel(ctx), name, nil)
+			p.mu.Lock()
+			delete(p.flights, name)
+			p.mu.Unlock()
+			close(f.done)
+		}()
+	}
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *Puller) request(ctx context.Context, name string, login *runtimeapi.AuthConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	_, err := p.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: login})
+	return err
+}
+
+// status returns the image, nil where it is not on the node.
+func (p *Puller) status(ctx context.Context, name string) (*runtimeapi.Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	resp, err := p.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	if err != nil {
+		return nil, plain(err)
+	}
+	return resp.GetImage(), nil
+}
+
+// Forget drops what is remembered of a pod.
+func (p *Puller) Forget(pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.failed {
+		if key.pod == pod {
+			delete(p.failed, key)
+		}
+	}
+}
+
+func found(image *runtimeapi.Image) Image {
+	return Image{image.GetId(), container.ParseImageUser(image.GetUid(), image.GetUsername())}
+}
+
+// Normalize returns the full name of an image, with its registry and tag.
+func Normalize(name string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return "", err
+	}
+	return reference.TagNameOnly(named).String(), nil
+}
+
+// policyOf returns the container's pull policy; one that is not set depends
+// on the tag.
+func policyOf(c *corev1.Container, name string) corev1.PullPolicy {
+	if c.ImagePullPolicy != "" {
+		return c.ImagePullPolicy
+	}
+	named, err := reference.ParseNormalizedNamed(name)
+	if tagged, ok := named.(reference.Tagged); err == nil && ok && tagged.Tag() == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}

@@ -1,0 +1,134 @@
+package lb
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// attach puts the programs to work. A link of an earlier run is switched to the new program in one step, so no
+// connection ever meets none.
+func (d *datapath) attach() error {
+	var cgroup unix.Stat_t
+	if err := unix.Stat(d.at.Cgroup, &cgroup); err != nil {
+		return fmt.Errorf("stat cgroup %s: %w", d.at.Cgroup, err)
+	}
+	for _, h := range []struct {
+		kind    ebpf.AttachType
+		program *ebpf.Program
+	}{
+		{ebpf.AttachCGroupInet4Connect, d.objects.LbConnect4},
+		{ebpf.AttachCGroupInet6Connect, d.objects.LbConnect6},
+		{ebpf.AttachCGroupUDP4Sendmsg, d.objects.LbSendmsg4},
+		{ebpf.AttachCGroupUDP6Sendmsg, d.objects.LbSendmsg6},
+		{ebpf.AttachCGroupUDP4Recvmsg, d.objects.LbRecvmsg4},
+		{ebpf.AttachCGroupUDP6Recvmsg, d.objects.LbRecvmsg6},
+		{ebpf.AttachCgroupInet4GetPeername, d.objects.LbGetpeername4},
+		{ebpf.AttachCgroupInet6GetPeername, d.objects.LbGetpeername6},
+	} {
+		err := d.link("cgroup_"+h.kind.String(), h.program,
+			func(i *link.Info) bool { return i.Cgroup() != nil && i.Cgroup().CgroupId == cgroup.Ino },
+			func() (link.Link, error) {
+				return link.AttachCgroup(link.CgroupOptions{Path: d.at.Cgroup, Attach: h.kind, Program: h.program})
+			})
+		if err != nil {
+			return fmt.Errorf("attach %s at cgroup %s (it must be a cgroup2; the kernel needs CONFIG_CGROUP_BPF): %w", h.kind, d.at.Cgroup, err)
+		}
+	}
+	return d.attachUplinks()
+}
+
+func (d *datapath) attachUplinks() error {
+	keep := map[string]bool{}
+	for _, name := range d.at.Uplinks {
+		uplink, err := net.InterfaceByName(name)
+		if err != nil {
+			return fmt.Errorf("uplink %s: %w", name, err)
+		}
+		for _, h := range []struct {
+			pin     string
+			kind    ebpf.AttachType
+			program *ebpf.Program
+		}{
+			// The way back first: nothing is translated on the way in before it stands.
+			{"tcx_egress_" + name, ebpf.AttachTCXEgress, d.objects.LbEgress},
+			{"tcx_ingress_" + name, ebpf.AttachTCXIngress, d.objects.LbIngress},
+		} {
+			keep[h.pin] = true
+			err := d.link(h.pin, h.program,
+				func(i *link.Info) bool { return i.TCX() != nil && int(i.TCX().Ifindex) == uplink.Index },
+				func() (link.Link, error) {
+					return link.AttachTCX(link.TCXOptions{Interface: uplink.Index, Program: h.program, Attach: h.kind})
+				})
+			if err != nil {
+				return fmt.Errorf("attach %s at %s (the kernel needs tcx: Linux 6.6, CONFIG_NET_XGRESS): %w", h.kind, name, err)
+			}
+		}
+	}
+	pins, err := filepath.Glob(filepath.Join(d.at.Pins, "tcx_*"))
+	if err != nil {
+		return err
+	}
+	for _, pin := range pins {
+		if !keep[filepath.Base(pin)] {
+			if err := os.Remove(pin); err != nil {
+				return fmt.Errorf("detach from a former uplink: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// link updates the pinned link of that name, or, if there is none or it is for something else, makes a new one.
+func (d *datapath) link(name string, program *ebpf.Program, fits func(*link.Info) bool, make func() (link.Link, error)) error {
+	pin := filepath.Join(d.at.Pins, name)
+	old, err := link.LoadPinnedLink(pin, nil)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("load pinned link: %w", err)
+	default:
+		defer old.Close()
+		info, err := old.Info()
+		if err == nil && fits(info) {
+			if err = old.Update(program); err == nil {
+				return nil
+			}
+		}
+		// What it was attached to is gone, or is not where the programs belong now.
+		if err := old.Unpin(); err != nil {
+			return fmt.Errorf("remove outdated link: %w", err)
+		}
+	}
+	l, err := make()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.Pin(pin); err != nil {
+		return fmt.Errorf("pin link: %w", err)
+	}
+	return nil
+}
+
+// Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.
+func Detach(pins string) error {
+	entries, err := os.ReadDir(pins)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.Remove(filepath.Join(pins, e.Name())))
+	}
+	return errors.Join(append(errs, os.Remove(pins))...)
+}

@@ -1,0 +1,135 @@
+package lb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Config is what a balancer needs. Node and At are required.
+type Config struct {
+	Node Node
+	At   Attachment
+	// LocalAddresses lists this machine's addresses, where NodePorts answer besides the Node's InternalIPs. It is
+	// asked again at every resync. Nil: none.
+	LocalAddresses func() ([]netip.Addr, error)
+	// Resync is how often everything is compared with the maps; default five minutes.
+	Resync time.Duration
+	// Now is the clock; default time.Now.
+	Now     func() time.Time
+	Tracer  trace.Tracer          // default: none
+	Metrics prometheus.Registerer // default: none
+	Log     *slog.Logger          // default: slog.Default
+}
+
+// Balancer keeps the kernel's maps as the objects say.
+type Balancer struct {
+	cfg     Config
+	metrics *metrics
+	wake    chan struct{}
+	ready   chan struct{}
+	// wrap lets tests put faults between the balancer and the maps.
+	wrap func(Maps) Maps
+
+	mu     sync.Mutex
+	in     *inputs
+	synced bool
+	dirty  map[owner]*cause
+	// waiting are closed after the next round that wrote everything.
+	waiting []chan struct{}
+}
+
+// New checks the configuration. It starts nothing and touches no kernel state.
+func New(cfg Config) (*Balancer, error) {
+	var errs []error
+	if cfg.Node.Name == "" {
+		errs = append(errs, errors.New("Node.Name is empty"))
+	}
+	if cfg.At.Cgroup == "" {
+		errs = append(errs, errors.New("At.Cgroup is empty"))
+	}
+	if cfg.At.Pins == "" {
+		errs = append(errs, errors.New("At.Pins is empty"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("load balancer: %w", err)
+	}
+	if cfg.Resync <= 0 {
+		cfg.Resync = 5 * time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noop.NewTracerProvider().Tracer("lb")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("load balancer: %w", err)
+	}
+	return &Balancer{
+		cfg:     cfg,
+		metrics: m,
+		wake:    make(chan struct{}, 1),
+		ready:   make(chan struct{}),
+		wrap:    func(m Maps) Maps { return m },
+		in:      newInputs(cfg.Node),
+		dirty:   map[owner]*cause{},
+	}, nil
+}
+
+// Update takes in a new or changed *Service, *EndpointSlice, *Node, or *Pod of this node (for its hostPorts, once it
+// has an address); others are ignored. The object must not be changed afterwards. It never blocks: changes of one
+// service that come faster than the maps are written are written once. ctx matters only for its trace: the map
+// update becomes a span "lb.update" of it.
+func (b *Balancer) Update(ctx context.Context, obj any) { b.take(ctx, obj, false) }
+
+// Delete takes out an object that is gone. Its last known state is enough.
+func (b *Balancer) Delete(ctx context.Context, obj any) { b.take(ctx, obj, true) }
+
+// Synced says that every object that exists has been given to Update once. Nothing is written before it: a
+// restarted agent would take services away that it just has not heard of yet.
+func (b *Balancer) Synced() {
+	b.mu.Lock()
+	b.synced = true
+	b.mu.Unlock()
+	b.poke()
+}
+
+// Ready is closed when the maps hold everything that was known at Synced and the programs are attached.
+func (b *Balancer) Ready() <-chan struct{} { return b.ready }
+
+func (b *Balancer) take(ctx context.Context, obj any, gone bool) {
+	b.mu.Lock()
+	owners := b.in.update(obj, gone)
+	for _, o := range owners {
+		c := b.dirty[o]
+		if c == nil {
+			c = &cause{since: b.cfg.Now()}
+			b.dirty[o] = c
+		}
+		c.add(ctx, obj)
+	}
+	b.mu.Unlock()
+	if len(owners) > 0 {
+		b.poke()
+	}
+}
+
+func (b *Balancer) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,283 @@
+package lb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"howdah.dev/nodeagent/internal/route"
+	"howdah.dev/nodeagent/internal/route/netnstest"
+)
+
+// cluster is two nodes and a machine outside on one wire. node1 runs the balancer and has a pod; node2 has one
+// and knows nothing of services.
+type cluster struct {
+	node1, node2, pod1, outside *netnstest.Namespace
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	wire := netnstest.New(t, "wire")
+	c := &cluster{node1: netnstest.New(t, "node1"), node2: netnstest.New(t, "node2"), pod1: netnstest.New(t, "pod1"), outside: netnstest.New(t, "outside")}
+	for i, ns := range []*netnstest.Namespace{c.node1, c.node2, c.outside} {
+		port := fmt.Sprint("port", i)
+		netnstest.Connect(ns, "eth0", wire, port)
+		ns.Address("eth0", fmt.Sprintf("192.0.2.1%d/24", i+1))
+	}
+	wire.Bridge("br0", "port0", "port1", "port2")
+	netnstest.Connect(c.node1, "pod1", c.pod1, "eth0")
+	c.node1.Sysctl("ipv4/ip_forward", "1")
+	c.node1.Route("10.77.1.2/32", "", "pod1")
+	c.node1.Route("10.77.2.0/24", "192.0.2.12", "")
+	c.pod1.Address("eth0", "10.77.1.2/32")
+	c.pod1.Route("192.0.2.11/32", "", "eth0")
+	c.pod1.Route("0.0.0.0/0", "192.0.2.11", "")
+	c.node2.Address("lo", "10.77.2.2/32")
+	c.outside.Route("198.51.100.0/24", "192.0.2.11", "") // external addresses are routed to node1
+	c.node1.Do(route.NewMasquerade(
+		[]netip.Prefix{netip.MustParsePrefix("10.77.1.0/24")},
+		route.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix("10.77.0.0/16")}},
+		[]netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12")}).Apply)
+	for _, network := range []string{"tcp", "udp"} {
+		serve(t, c.pod1, network, "10.77.1.2:8080", "local")
+		serve(t, c.node2, network, "10.77.2.2:8080", "remote")
+	}
+	return c
+}
+
+// spread has one endpoint on each node.
+func spread(service string) *discoveryv1.EndpointSlice {
+	s := endpointSlice(service, 8080, "10.77.1.2", "10.77.2.2")
+	s.Endpoints[1].NodeName = new("node2")
+	return s
+}
+
+func nodePort(name, clusterIP string, tcpPort, udpPort int32) *corev1.Service {
+	s := service(name, clusterIP, tcp(80), udp(53))
+	s.Spec.Type = corev1.ServiceTypeNodePort
+	s.Spec.Ports[0].NodePort, s.Spec.Ports[1].NodePort = tcpPort, udpPort
+	return s
+}
+
+func startCluster(t *testing.T, c *cluster, objects ...any) *node {
+	n := newNode(t, c.node1, "eth0")
+	n.at.NodeIPv4 = netip.MustParseAddr("192.0.2.11")
+	n.start(append(objects, nodeObject(testNode, "192.0.2.11"), nodeObject("node2", "192.0.2.12"))...)
+	// The outside is not this node: it must not be balanced at its sockets.
+	moveTo(t, cgroup2(t))
+	return n
+}
+
+func TestNodePortFromOutside(t *testing.T) {
+	c := newCluster(t)
+	web := nodePort("web", "10.96.0.10", 30080, 30053)
+	web.Spec.ExternalIPs = []string{"198.51.100.7"}
+	n := startCluster(t, c, web, spread("web"),
+		podObject("with-port", "10.77.1.2", corev1.ContainerPort{ContainerPort: 8080, HostPort: 8081}))
+	even := map[string]int{"local": 10, "remote": 10}
+	for _, tt := range []struct {
+		name, network, address string
+		want                   map[string]int
+	}{
+		{"tcp node port", "tcp", "192.0.2.11:30080", even},
+		{"udp node port", "udp", "192.0.2.11:30053", even},
+		{"tcp external IP", "tcp", "198.51.100.7:80", even},
+		{"udp external IP", "udp", "198.51.100.7:53", even},
+		{"host port", "tcp", "192.0.2.11:8081", map[string]int{"local": 20}},
+	} {
+		if got := answers(t, c.outside, tt.network, tt.address, 20); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: answers %v, want %v", tt.name, got, tt.want)
+		}
+	}
+
+	// Large answers, to see that checksums and sizes hold over many segments.
+	serveBulk(t, c.pod1, "10.77.1.2:8082")
+	serveBulk(t, c.node2, "10.77.2.2:8082")
+	big := spread("big")
+	big.Ports[0].Port = new(int32(8082))
+	n.apply(nodePort("big", "10.96.0.11", 30081, 30054), big)
+	for range 4 {
+		if err := bulk(c, "192.0.2.11:30081"); err != nil {
+			t.Errorf("bulk: %v", err)
+		}
+	}
+
+	// Only backends of this node, and with the client's own address.
+	web.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	n.apply(web.DeepCopy())
+	if got := answers(t, c.outside, "tcp", "192.0.2.11:30080", 20); !maps.Equal(got, map[string]int{"local": 20}) {
+		t.Errorf("externalTrafficPolicy Local: answers %v", got)
+	}
+
+	// No backends: refused at once.
+	n.apply(endpointSlice("web", 8080))
+	began := time.Now()
+	_, err := ask(c.outside, "tcp", "192.0.2.11:30080")
+	if !errors.Is(err, unix.ECONNREFUSED) || time.Since(began) > time.Second {
+		t.Errorf("no backends: %v after %s, want connection refused at once", err, time.Since(began))
+	}
+}
+
+// bulk sends a megabyte to a backend that answers with its digest and with another one: segments are large both ways.
+func bulk(c *cluster, address string) error {
+	conn, err := dial(c.outside, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	go func() {
+		conn.Write(data)
+		conn.(*net.TCPConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil {
+		return err
+	}
+	if sum := sha256.Sum256(data); !bytes.Equal(got, append(sum[:], data...)) {
+		return fmt.Errorf("answer of %d bytes is not what was sent", len(got))
+	}
+	return nil
+}
+
+func serveBulk(t *testing.T, ns *netnstest.Namespace, address string) {
+	t.Helper()
+	var l net.Listener
+	ns.Do(func() (err error) { l, err = net.Listen("tcp", address); return err })
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				data, err := io.ReadAll(conn)
+				if err == nil {
+					sum := sha256.Sum256(data)
+					conn.Write(append(sum[:], data...))
+				}
+			}()
+		}
+	}()
+}
+
+// A connection from outside outlives its backend's place in the rotation and the agent; new ones go elsewhere.
+func TestOutsideConnectionsStay(t *testing.T) {
+	c := newCluster(t)
+	n := startCluster(t, c, nodePort("web", "10.96.0.10", 30080, 30053), spread("web"))
+	conns := map[string]net.Conn{}
+	for len(conns) < 2 {
+		conn, err := dial(c.outside, "tcp", "192.0.2.11:30080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		name, err := talk(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[name] = conn
+	}
+	n.apply(endpointSlice("web", 8080, "10.77.1.2"))
+	if got := answers(t, c.outside, "tcp", "192.0.2.11:30080", 10); !maps.Equal(got, map[string]int{"local": 10}) {
+		t.Errorf("new connections: %v", got)
+	}
+	n.stop()
+	n.start(nodePort("web", "10.96.0.10", 30080, 30053), endpointSlice("web", 8080, "10.77.1.2"), nodeObject(testNode, "192.0.2.11"))
+	for want, conn := range conns {
+		if got, err := talk(conn); got != want {
+			t.Errorf("connection to %s: %q, %v", want, got, err)
+		}
+	}
+}
+
+func TestOutsideSourceRangesAndAffinity(t *testing.T) {
+	c := newCluster(t)
+	c.outside.Address("eth0", "192.0.2.99/24")
+	lb := nodePort("lb", "10.96.0.10", 30080, 30053)
+	lb.Spec.Type = corev1.ServiceTypeLoadBalancer
+	lb.Spec.LoadBalancerSourceRanges = []string{"192.0.2.96/28"}
+	lb.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+	lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.9"}}
+	startCluster(t, c, lb, spread("lb"))
+	from := func(source, address string) (string, error) {
+		var conn net.Conn
+		err := c.outside.Try(func() (err error) {
+			d := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+			conn, err = d.Dial("tcp", address)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		defer conn.Close()
+		return talk(conn)
+	}
+	if got, err := from("192.0.2.13", "198.51.100.9:80"); err == nil {
+		t.Errorf("a source out of range was answered by %q", got)
+	}
+	first, err := from("192.0.2.99", "198.51.100.9:80")
+	if err != nil {
+		t.Fatalf("a source in range: %v", err)
+	}
+	for range 10 {
+		if got, err := from("192.0.2.99", "198.51.100.9:80"); got != first {
+			t.Errorf("affinity: %q, %v after %q", got, err, first)
+		}
+	}
+	other, err := from("192.0.2.13", "192.0.2.11:30080")
+	if err != nil || other == first {
+		t.Errorf("another client at the node port: %q, %v; want the backend that is not %q", other, err, first)
+	}
+}
+
+// One client port, three frontends, the same two backends behind all of them: six connections that look alike to the
+// backends are kept apart.
+func TestOneClientPortForSeveralFrontends(t *testing.T) {
+	c := newCluster(t)
+	web := nodePort("web", "10.96.0.10", 30080, 30053)
+	web.Spec.ExternalIPs = []string{"198.51.100.7"}
+	startCluster(t, c, web, spread("web"), nodePort("twin", "10.96.0.11", 30081, 30054), spread("twin"))
+	reuse := func(_, _ string, raw syscall.RawConn) (err error) {
+		e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+		return errors.Join(err, e)
+	}
+	var conns []net.Conn
+	for port := range 2 { // each frontend gives one connection to each backend
+		for _, address := range []string{"192.0.2.11:30080", "198.51.100.7:80", "192.0.2.11:30081"} {
+			c.outside.Do(func() error {
+				d := net.Dialer{Timeout: 3 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 13), Port: 45000 + port}, Control: reuse}
+				conn, err := d.Dial("tcp", address)
+				if err == nil {
+					conns = append(conns, conn)
+				}
+				return err
+			})
+		}
+	}
+	for range 3 {
+		for _, conn := range conns {
+			if _, err := talk(conn); err != nil {
+				t.Errorf("%s to %s: %v", conn.LocalAddr(), conn.RemoteAddr(), err)
+			}
+		}
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+}

@@ -1,0 +1,120 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+// Bounds of a container's logs.
+const (
+	maxSize     = 10 << 20
+	maxFiles    = 5
+	rotateEvery = 10 * time.Second
+	callTimeout = 30 * time.Second
+)
+
+// Rotator keeps logs from filling the disk.
+type Rotator struct {
+	runtime runtimeapi.RuntimeServiceClient
+	clock   clock.Clock
+}
+
+// NewRotator returns a Rotator.
+func NewRotator(runtime runtimeapi.RuntimeServiceClient, clk clock.Clock) *Rotator {
+	return &Rotator{runtime, clk}
+}
+
+// Run rotates until ctx ends.
+func (r *Rotator) Run(ctx context.Context) error {
+	for {
+		timer := r.clock.NewTimer(rotateEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		}
+		if err := r.rotateAll(ctx); err != nil && ctx.Err() == nil {
+			slog.Warn("rotate logs", "err", err)
+		}
+	}
+}
+
+func (r *Rotator) rotateAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	running, err := r.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+	}})
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, c := range running.GetContainers() {
+		status, err := r.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.GetId()})
+		if err != nil {
+			continue // it has just ended
+		}
+		path := status.GetStatus().GetLogPath()
+		info, err := os.Stat(path)
+		if err != nil || info.Size() < maxSize {
+			continue
+		}
+		problems = append(problems, r.rotate(ctx, c.GetId(), path))
+	}
+	return errors.Join(problems...)
+}
+
+// rotate puts a log aside and lets the runtime begin a new one.
+func (r *Rotator) rotate(ctx context.Context, id, path string) error {
+	aside := path + "." + r.clock.Now().UTC().Format("20060102-150405.000")
+	if err := os.Rename(path, aside); err != nil {
+		return err
+	}
+	if _, err := r.runtime.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id}); err != nil {
+		// The runtime still writes to the old file: give it its name back.
+		return errors.Join(fmt.Errorf("reopen log of %s: %w", id, err), os.Rename(aside, path))
+	}
+	return prune(path)
+}
+
+// prune deletes the oldest files beyond the limit.
+func prune(path string) error {
+	aside, err := filepath.Glob(path + ".*")
+	if err != nil {
+		return err
+	}
+	sort.Strings(aside)
+	var problems []error
+	for _, old := range aside[:max(len(aside)-(maxFiles-1), 0)] {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Remove deletes a run's log with what was put aside of it. Readers that have it open read on.
+func Remove(path string) error {
+	if path == "" {
+		return nil
+	}
+	aside, err := filepath.Glob(path + ".*")
+	problems := []error{err}
+	for _, file := range append(aside, path) {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}

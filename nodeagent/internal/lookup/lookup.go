@@ -1,0 +1,149 @@
+// Package lookup reads the objects that pods refer to: ConfigMaps, Secrets
+// and service-account tokens, with a cache that bounds how often the API is
+// asked, and services from the informer.
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/obs"
+)
+
+// Objects reads what pods refer to. It is safe for concurrent use.
+type Objects struct {
+	client     *object.Client
+	services   *object.Informer[*corev1.Service]
+	clock      clock.PassiveClock
+	configMaps *cache[*corev1.ConfigMap]
+	secrets    *cache[*corev1.Secret]
+}
+
+// Fresh is how old an object may be that a container or a volume gets.
+const Fresh = 2 * time.Second
+
+// New returns the look-ups of a client.
+func New(client *object.Client, services *object.Informer[*corev1.Service], clk clock.PassiveClock) *Objects {
+	o := &Objects{client: client, services: services, clock: clk}
+	o.configMaps = newCache(clk, func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+		return object.For(client, object.ConfigMap).Get(ctx, namespace, name)
+	})
+	o.secrets = newCache(clk, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		return object.For(client, object.Secret).Get(ctx, namespace, name)
+	})
+	return o
+}
+
+// ConfigMap returns a ConfigMap that is at most Fresh old.
+func (o *Objects) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	cm, err := o.configMaps.get(ctx, namespace, name)
+	return cm, named(err, "configmap", name)
+}
+
+// Secret returns a Secret that is at most Fresh old.
+func (o *Objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	secret, err := o.secrets.get(ctx, namespace, name)
+	return secret, named(err, "secret", name)
+}
+
+// named words errors as people know them from Kubernetes' events.
+func named(err error, kind, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
+	}
+	return fmt.Errorf("read %s %q: %w", kind, name, err)
+}
+
+// Services returns the services of a namespace.
+func (o *Objects) Services(namespace string) []*corev1.Service {
+	if o.services == nil {
+		return nil
+	}
+	return o.services.List(namespace)
+}
+
+// Token asks for a token of the pod's service account, bound to the pod.
+func (o *Objects) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
+	}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
+	answer, err := requestToken(obs.Untraced(ctx), o.client, pod.Namespace, pod.Spec.ServiceAccountName, request)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("request token of service account %s: %w", pod.Spec.ServiceAccountName, err)
+	}
+	return answer.Status.Token, answer.Status.ExpirationTimestamp.Time, nil
+}
+
+// cache holds objects for Fresh; calls for one object at a time share a read.
+type cache[T any] struct {
+	clock clock.PassiveClock
+	read  func(ctx context.Context, namespace, name string) (T, error)
+
+	mu      sync.Mutex
+	entries map[string]*entry[T]
+}
+
+type entry[T any] struct {
+	mu    sync.Mutex
+	value T
+	at    time.Time
+}
+
+func newCache[T any](clk clock.PassiveClock, read func(ctx context.Context, namespace, name string) (T, error)) *cache[T] {
+	return &cache[T]{clock: clk, read: read, entries: map[string]*entry[T]{}}
+}
+
+func (c *cache[T]) get(ctx context.Context, namespace, name string) (T, error) {
+	key := namespace + "/" + name
+	c.mu.Lock()
+	e, ok := c.entries[key]
+	if !ok {
+		c.evict()
+		e = &entry[T]{}
+		c.entries[key] = e
+	}
+	c.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.at.IsZero() && c.clock.Since(e.at) < Fresh {
+		return e.value, nil
+	}
+	value, err := c.read(obs.Untraced(ctx), namespace, name)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	e.value, e.at = value, c.clock.Now()
+	return value, nil
+}
+
+// evict drops what is stale once there is much of it. The caller holds mu.
+func (c *cache[T]) evict() {
+	if len(c.entries) < 256 {
+		return
+	}
+	for key, e := range c.entries {
+		if e.mu.TryLock() {
+			if c.clock.Since(e.at) >= Fresh {
+				delete(c.entries, key)
+			}
+			e.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package nodestatus
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/obs"
+)
+
+// The lease by which the control plane sees that a node lives.
+const (
+	LeaseEvery   = 10 * time.Second
+	leaseSeconds = 40
+)
+
+// Lease returns the node's lease as renewed at now; old may be nil.
+func Lease(node *corev1.Node, old *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+	var lease *coordinationv1.Lease
+	if old != nil {
+		lease = old.DeepCopy()
+	} else {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, Namespace: corev1.NamespaceNodeLease,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		}}
+	}
+	holder, seconds := node.Name, int32(leaseSeconds)
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, &seconds
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
+	return lease
+}
+
+// RunLease renews the lease until ctx ends.
+func (r *Reporter) RunLease(ctx context.Context) error {
+	ctx = obs.Untraced(ctx)
+	var lease *coordinationv1.Lease
+	for {
+		var err error
+		pause := LeaseEvery
+		if lease, err = r.renew(ctx, lease); err != nil && ctx.Err() == nil {
+			slog.Warn("renew the node's lease", "node", r.cfg.NodeName, "err", err)
+			pause = retryPause
+		}
+		timer := r.cfg.Clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		}
+	}
+}
+
+// renew writes the lease; nil comes back where it must be read anew.
+func (r *Reporter) renew(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	leases := object.For(r.cfg.Client, object.Lease)
+	if lease == nil {
+		found, err := leases.Get(ctx, corev1.NamespaceNodeLease, r.cfg.NodeName)
+		if apierrors.IsNotFound(err) {
+			return leases.Create(ctx, Lease(r.Node(), nil, r.cfg.Clock.Now()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		lease = found
+	}
+	stored, err := leases.Update(ctx, Lease(r.Node(), lease, r.cfg.Clock.Now()))
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}

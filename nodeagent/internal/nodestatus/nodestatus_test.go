@@ -1,0 +1,210 @@
+package nodestatus
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/fakeapi"
+	"howdah.dev/nodeagent/internal/fakecri"
+)
+
+// machine is one made of files.
+func machine(t *testing.T, files map[string]string) Machine {
+	t.Helper()
+	dir := t.TempDir()
+	all := map[string]string{
+		"proc/meminfo": "MemTotal:       1048576 kB\nMemAvailable:    524288 kB\n", "proc/loadavg": "0.1 0.1 0.1 2/300 1\n",
+		"proc/sys/kernel/pid_max": "32768\n", "proc/sys/kernel/osrelease": "6.1\n", "proc/sys/kernel/random/boot_id": "boot\n",
+		"etc/os-release": "NAME=x\nPRETTY_NAME=\"Test OS 1\"\n", "etc/machine-id": "machine\n",
+	}
+	for name, content := range files {
+		all[name] = content
+	}
+	for name, content := range all {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Machine{filepath.Join(dir, "proc"), filepath.Join(dir, "etc"), filepath.Join(dir, "sys"), dir}
+}
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	m := machine(t, nil)
+	capacity, allocatable, err := m.Capacity(110)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if memory := capacity[corev1.ResourceMemory]; memory.Value() != 1<<30 {
+		t.Errorf("memory %v", memory.String())
+	}
+	if memory := allocatable[corev1.ResourceMemory]; memory.Value() != 1<<30-100<<20 {
+		t.Errorf("allocatable memory %v", memory.String())
+	}
+	if pods := capacity[corev1.ResourcePods]; pods.Value() != 110 {
+		t.Errorf("pods %v", pods.String())
+	}
+	if info := m.Info(); info.OSImage != "Test OS 1" || info.MachineID != "machine" || info.KernelVersion != "6.1" || info.SystemUUID != "machine" {
+		t.Errorf("info %v", info)
+	}
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  Pressure
+	}{
+		"none":   {nil, Pressure{}},
+		"memory": {map[string]string{"proc/meminfo": "MemTotal: 1048576 kB\nMemAvailable: 1000 kB\n"}, Pressure{Memory: true}},
+		"pids":   {map[string]string{"proc/loadavg": "0 0 0 1/32700 1\n"}, Pressure{PID: true}},
+	} {
+		got, err := machine(t, test.files).Pressure()
+		got.Disk = false // that of the machine which runs the test
+		if err != nil || got != test.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if _, _, err := machine(t, map[string]string{"proc/meminfo": "nothing"}).Capacity(1); err == nil {
+		t.Error("a machine without memory has a capacity")
+	}
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := conditions([]corev1.NodeCondition{{Type: "x/own", Status: corev1.ConditionTrue}}, Pressure{}, nil, at)
+	describe := func(list []corev1.NodeCondition) string {
+		var out []string
+		for _, c := range list {
+			out = append(out, string(c.Type)+"="+string(c.Status)+" "+c.Reason+" "+c.Message)
+		}
+		return strings.Join(out, "\n")
+	}
+	want := `x/own=True  
+MemoryPressure=False KubeletHasSufficientMemory kubelet has sufficient memory available
+DiskPressure=False KubeletHasNoDiskPressure kubelet has no disk pressure
+PIDPressure=False KubeletHasSufficientPID kubelet has sufficient PID available
+Ready=True KubeletReady kubelet is posting ready status`
+	if got := describe(first); got != want {
+		t.Errorf("conditions:\n%s\nwant\n%s", got, want)
+	}
+	problems := runtimeProblems(&runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: runtimeapi.RuntimeReady, Status: true},
+		{Type: runtimeapi.NetworkReady, Reason: "NetworkPluginNotReady", Message: "no plugin"},
+	}}, nil)
+	second := conditions(first, Pressure{Disk: true}, problems, at.Add(time.Minute))
+	for _, want := range []string{
+		"Ready=False KubeletNotReady container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin",
+		"DiskPressure=True KubeletHasDiskPressure kubelet has disk pressure",
+	} {
+		if !strings.Contains(describe(second), want) {
+			t.Errorf("%q is not in\n%s", want, describe(second))
+		}
+	}
+	for i, c := range second {
+		if moved := c.LastTransitionTime.Time.After(at); moved != (c.Type == corev1.NodeReady || c.Type == corev1.NodeDiskPressure) {
+			t.Errorf("condition %d (%s) moved: %v", i, c.Type, moved)
+		}
+	}
+	if down := runtimeProblems(nil, errors.New("refused")); len(down) != 1 || down[0] != "container runtime is down: refused" {
+		t.Errorf("problems: %v", down)
+	}
+}
+
+func TestReporter(t *testing.T) {
+	t.Parallel()
+	api, client := fakeapi.Start(t)
+	runtime := fakecri.New()
+	runtime.AddImage("docker.io/library/x:1")
+	r := New(Config{
+		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, Version: "v1.36.3", MaxPods: 110,
+		Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
+	})
+	if err := r.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node, err := object.For(client, object.Node).Get(t.Context(), "", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node.Labels["kubernetes.io/hostname"] != "n" || node.Labels["zone"] != "a" || node.Status.NodeInfo.ContainerRuntimeVersion != "fake://1" ||
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || len(node.Status.Images) != 1 || !Ready(node) {
+		t.Errorf("node: %s", node.String())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = r.Run(ctx) })
+	wg.Go(func() { _ = r.RunLease(ctx) })
+	defer func() {
+		cancel()
+		wg.Wait()
+	}()
+	within := func(what string, check func() bool) {
+		t.Helper()
+		deadline := time.Now().Add(10 * time.Second)
+		for !check() {
+			if time.Now().After(deadline) {
+				t.Fatalf("never: %s", what)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	within("a lease", func() bool {
+		lease, err := object.For(client, object.Lease).Get(t.Context(), corev1.NamespaceNodeLease, "n")
+		return err == nil && *lease.Spec.HolderIdentity == "n" && *lease.Spec.LeaseDurationSeconds == 40 && lease.OwnerReferences[0].UID == node.UID
+	})
+	writes := api.Writes("nodes")
+	r.Poke()
+	runtime.Fail("Status", errors.New("stopped"))
+	r.Poke()
+	within("not ready", func() bool {
+		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")
+		return err == nil && !Ready(node)
+	})
+	runtime.Fail("Status", nil)
+	within("ready again", func() bool { // with the next look, a second later
+		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")
+		return err == nil && Ready(node)
+	})
+	if now := api.Writes("nodes"); now != writes+2 {
+		t.Errorf("%d writes for two changes", now-writes)
+	}
+	// A node that somebody removes comes back.
+	if _, err := object.For(client, object.Node).Get(t.Context(), "", "n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRegisterKeepsWhatOthersSaid(t *testing.T) {
+	t.Parallel()
+	_, client := fakeapi.Start(t)
+	nodes := object.For(client, object.Node)
+	old := &corev1.Node{}
+	old.Name, old.Labels = "n", map[string]string{"mine": "yes", "kubernetes.io/os": "wrong"}
+	old.Spec.PodCIDR, old.Spec.Unschedulable = "10.1.0.0/24", true
+	if _, err := nodes.Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	runtime := fakecri.New()
+	r := New(Config{NodeName: "n", MaxPods: 1, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}})
+	if err := r.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node, err := nodes.Get(t.Context(), "", "n")
+	if err != nil || node.Labels["mine"] != "yes" || node.Labels["kubernetes.io/os"] != "linux" || node.Spec.PodCIDR != "10.1.0.0/24" || !node.Spec.Unschedulable || !Ready(node) {
+		t.Errorf("node: %v, %v", err, node)
+	}
+}

@@ -1,0 +1,299 @@
+// Package nodestatus registers the node, says every ten seconds whether it
+// changed, and renews its lease.
+package nodestatus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/obs"
+	"howdah.dev/nodeagent/internal/cri"
+)
+
+const (
+	computeEvery = 10 * time.Second
+	writeEvery   = 5 * time.Minute
+	retryPause   = time.Second
+	callTimeout  = 10 * time.Second
+	maxImages    = 50
+)
+
+// Config of a Reporter.
+type Config struct {
+	NodeName  string
+	Labels    map[string]string // beside those that every node has
+	Addresses []string          // of the node, the main one first
+	Port      int32             // of the node API
+	Version   string            // as kubeletVersion
+	MaxPods   int64
+	Machine   Machine
+	Client    *object.Client
+	Runtime   *cri.Client
+	Clock     clock.Clock
+	// Problems, which may be nil, says what else keeps the node from being ready.
+	Problems func() []string
+}
+
+// Reporter keeps the Node object true.
+type Reporter struct {
+	cfg  Config
+	poke chan struct{}
+
+	mu    sync.Mutex
+	node  *corev1.Node // as the API last answered
+	wrote time.Time
+}
+
+// New returns a Reporter.
+func New(cfg Config) *Reporter {
+	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
+}
+
+// Poke makes the reporter look at once: something about the node changed.
+func (r *Reporter) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Node returns the Node as the API last answered, nil before registration.
+func (r *Reporter) Node() *corev1.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.node
+}
+
+// Register makes sure that the node is in the API; it repeats until it is,
+// or ctx ends.
+func (r *Reporter) Register(ctx context.Context) error {
+	for {
+		node, err := r.register(obs.Untraced(ctx))
+		if err == nil {
+			r.keep(node)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		slog.Warn("register the node", "node", r.cfg.NodeName, "err", err)
+		if !r.pause(ctx, retryPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	nodes := object.For(r.cfg.Client, object.Node)
+	labels := Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels)
+	node, err := nodes.Get(ctx, "", r.cfg.NodeName)
+	if apierrors.IsNotFound(err) {
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels}}
+		node.Status = r.status(ctx, &corev1.NodeStatus{})
+		created, err := nodes.Create(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		if len(created.Status.Conditions) > 0 {
+			return created, nil
+		}
+		created.Status = node.Status // the API keeps no status at creation
+		return nodes.UpdateStatus(ctx, created)
+	}
+	if err != nil {
+		return nil, err
+	}
+	missing := false
+	for k, v := range labels {
+		missing = missing || node.Labels[k] != v
+	}
+	if missing {
+		node = node.DeepCopy()
+		if node.Labels == nil {
+			node.Labels = map[string]string{}
+		}
+		maps.Copy(node.Labels, labels)
+		if node, err = nodes.Update(ctx, node); err != nil {
+			return nil, err
+		}
+	}
+	node = node.DeepCopy()
+	node.Status = r.status(ctx, &node.Status)
+	return nodes.UpdateStatus(ctx, node)
+}
+
+// Labels are those that a node bears.
+func Labels(name string, info corev1.NodeSystemInfo, more map[string]string) map[string]string {
+	labels := map[string]string{
+		corev1.LabelHostname: name, corev1.LabelArchStable: info.Architecture, corev1.LabelOSStable: info.OperatingSystem,
+		"beta.kubernetes.io/arch": info.Architecture, "beta.kubernetes.io/os": info.OperatingSystem,
+	}
+	maps.Copy(labels, more)
+	return labels
+}
+
+func (r *Reporter) keep(node *corev1.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.node, r.wrote = node, r.cfg.Clock.Now()
+}
+
+// Run reports until ctx ends.
+func (r *Reporter) Run(ctx context.Context) error {
+	for {
+		pause := computeEvery
+		if err := r.report(obs.Untraced(ctx)); err != nil && ctx.Err() == nil {
+			slog.Warn("write the node's status", "node", r.cfg.NodeName, "err", err)
+			pause = retryPause
+		} else if !Ready(r.Node()) { // what it waits for is about to come
+			pause = retryPause
+		}
+		if !r.pause(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Ready reports whether the node is ready, as far as the API knows.
+func Ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// pause waits, and ends early when poked; false says that ctx has ended.
+func (r *Reporter) pause(ctx context.Context, d time.Duration) bool {
+	timer := r.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.poke:
+	case <-timer.C():
+	}
+	return true
+}
+
+// report writes the status if it says anything new, or is old.
+func (r *Reporter) report(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r.mu.Lock()
+	node, wrote := r.node, r.wrote
+	r.mu.Unlock()
+	nodes := object.For(r.cfg.Client, object.Node)
+	status := r.status(ctx, &node.Status)
+	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < writeEvery {
+		return nil
+	}
+	fresh, err := nodes.Get(ctx, "", r.cfg.NodeName)
+	if apierrors.IsNotFound(err) { // somebody removed it; it is still here
+		created, err := r.register(ctx)
+		if err == nil {
+			r.keep(created)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	status.Conditions = r.status(ctx, &fresh.Status).Conditions
+	update := fresh.DeepCopy()
+	foreign := fresh.Status.VolumesAttached
+	update.Status = status
+	update.Status.VolumesAttached = foreign
+	stored, err := nodes.UpdateStatus(ctx, update)
+	if apierrors.IsConflict(err) {
+		r.Poke() // somebody else wrote; with the next round
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.keep(stored)
+	return nil
+}
+
+// status returns what is to be said of the node now.
+func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.NodeStatus {
+	s := *old.DeepCopy()
+	s.NodeInfo = r.cfg.Machine.Info()
+	s.NodeInfo.KubeletVersion = r.cfg.Version
+	s.DaemonEndpoints.KubeletEndpoint.Port = r.cfg.Port
+	s.Addresses = nil
+	for _, ip := range r.cfg.Addresses {
+		s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: r.cfg.NodeName})
+
+	var problems []string
+	capacity, allocatable, err := r.cfg.Machine.Capacity(r.cfg.MaxPods)
+	if err != nil {
+		problems = append(problems, err.Error())
+	} else {
+		s.Capacity, s.Allocatable = capacity, allocatable
+	}
+	pressure, err := r.cfg.Machine.Pressure()
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	version, err := r.cfg.Runtime.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
+	if err == nil {
+		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + version.GetRuntimeVersion()
+	} else {
+		s.NodeInfo.ContainerRuntimeVersion = old.NodeInfo.ContainerRuntimeVersion
+	}
+	answer, err := r.cfg.Runtime.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
+	problems = append(problems, runtimeProblems(answer.GetStatus(), err)...)
+	if r.cfg.Problems != nil {
+		problems = append(problems, r.cfg.Problems()...)
+	}
+	if images, err := r.cfg.Runtime.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err == nil {
+		s.Images = list(images.GetImages())
+	}
+	s.Conditions = conditions(old.Conditions, pressure, problems, r.cfg.Clock.Now())
+	return s
+}
+
+// list names the largest images, which are the most worth knowing of.
+func list(images []*runtimeapi.Image) []corev1.ContainerImage {
+	slices.SortFunc(images, func(a, b *runtimeapi.Image) int {
+		if a.GetSize() != b.GetSize() {
+			return int(int64(b.GetSize()) - int64(a.GetSize()))
+		}
+		if a.GetId() < b.GetId() {
+			return -1
+		}
+		return 1
+	})
+	var out []corev1.ContainerImage
+	for _, image := range images[:min(len(images), maxImages)] {
+		names := append(slices.Clone(image.GetRepoDigests()), image.GetRepoTags()...)
+		slices.Sort(names)
+		if len(names) == 0 {
+			continue
+		}
+		out = append(out, corev1.ContainerImage{Names: names[:min(len(names), 5)], SizeBytes: int64(image.GetSize())})
+	}
+	return out
+}
+
+// String names the reporter's node.
+func (r *Reporter) String() string { return fmt.Sprintf("node %s", r.cfg.NodeName) }

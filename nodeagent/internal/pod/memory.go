@@ -1,0 +1,91 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Memory is what a pod's worker remembers between rounds beside what the
+// runtime holds. A restarted agent begins with an empty one.
+type Memory struct {
+	// Trouble says why a container waits, by container name.
+	Trouble map[string]Trouble
+	// Backoff holds the restart delays, by container name.
+	Backoff map[string]Backoff
+	// Probes holds what probes found, by container ID.
+	Probes map[string]Probed
+	// Sandbox is why the last sandbox could not be made, and when to try again.
+	Sandbox Trouble
+	// Volumes is why the volumes could not be made, and when to try again.
+	Volumes Trouble
+	// Given holds the resources that the pod has been given, by container name.
+	Given map[string]corev1.ResourceRequirements
+	// Applied holds the resources that runs have, by container ID.
+	Applied map[string]corev1.ResourceRequirements
+	// Pending is why the pod does not get other resources that it asks for; nil where it has what it asks for.
+	Pending *Pending
+	// Resize says what went wrong with giving containers other resources, by container name.
+	Resize map[string]Trouble
+	// Failed is why the agent itself ended the pod; sticky.
+	Failed *Failure
+}
+
+// Trouble is a reason to wait, for people, and the time before which nothing
+// is tried again.
+type Trouble struct {
+	Reason, Message string
+	Until           time.Time
+	// Pause is how long it waits this time; the next failure doubles it.
+	Pause time.Duration
+}
+
+// Probed is what a container's probes found so far.
+type Probed struct {
+	Started, Ready bool
+	// Kill, where set, says why a probe wants the container restarted.
+	Kill string
+}
+
+// Failure is why a pod failed as a whole.
+type Failure struct{ Reason, Message string }
+
+// NewMemory returns an empty memory.
+func NewMemory() *Memory {
+	return &Memory{Trouble: map[string]Trouble{}, Backoff: map[string]Backoff{}, Probes: map[string]Probed{},
+		Given: map[string]corev1.ResourceRequirements{}, Applied: map[string]corev1.ResourceRequirements{}, Resize: map[string]Trouble{}}
+}
+
+// Backoff bounds how often a failing container is started: 10 s after its
+// second end, doubled each time up to 5 minutes, forgotten after 10 minutes
+// of peace.
+type Backoff struct {
+	Delay   time.Duration
+	Updated time.Time
+}
+
+// Restart delays.
+const (
+	BackoffBase = 10 * time.Second
+	BackoffMax  = 5 * time.Minute
+)
+
+// Until returns when a container that ended at finished may start again, the
+// zero time where it may at once.
+func (b Backoff) Until(finished, now time.Time) time.Time {
+	if b.Delay == 0 || finished.Sub(b.Updated) > 2*BackoffMax {
+		return time.Time{}
+	}
+	if until := finished.Add(b.Delay); until.After(now) {
+		return until
+	}
+	return time.Time{}
+}
+
+// Next returns the delays after another start that follows an end at finished.
+func (b Backoff) Next(finished, now time.Time) Backoff {
+	if b.Delay == 0 || finished.Sub(b.Updated) > 2*BackoffMax {
+		return Backoff{BackoffBase, now}
+	}
+	return Backoff{min(2*b.Delay, BackoffMax), now}
+}

@@ -1,0 +1,73 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// phase sums up the containers in one word.
+func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus) corev1.PodPhase {
+	for i := range inits {
+		c := &pod.Spec.InitContainers[i]
+		t := inits[i].State.Terminated
+		switch {
+		case Sidecar(c):
+		case t != nil && t.ExitCode == 0:
+		case t != nil && !restarts(pod, c, true, t.ExitCode):
+			return corev1.PodFailed
+		case !anyRan(mains):
+			return corev1.PodPending
+		}
+	}
+	var unknown, running, succeeded, stopped, again int
+	for i, s := range mains {
+		t := s.State.Terminated
+		if t == nil && s.State.Waiting != nil {
+			t = s.LastTerminationState.Terminated
+		}
+		switch {
+		case s.State.Running != nil:
+			running++
+		case t == nil:
+			unknown++
+		default:
+			stopped++
+			if t.ExitCode == 0 {
+				succeeded++
+			}
+			if restarts(pod, &pod.Spec.Containers[i], false, t.ExitCode) {
+				again++
+			}
+		}
+	}
+	switch {
+	case unknown > 0:
+		return corev1.PodPending
+	case running > 0 || again > 0:
+		return corev1.PodRunning
+	case stopped == succeeded && stopped > 0:
+		return corev1.PodSucceeded
+	case stopped > 0:
+		return corev1.PodFailed
+	}
+	return corev1.PodPending
+}
+
+// endedPhase is the phase of a pod that was ended, whatever its policy says
+// of restarts.
+func endedPhase(mains []corev1.ContainerStatus) corev1.PodPhase {
+	for _, s := range mains {
+		if s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
+			return corev1.PodFailed
+		}
+	}
+	return corev1.PodSucceeded
+}
+
+func anyRan(statuses []corev1.ContainerStatus) bool {
+	for _, s := range statuses {
+		if s.ContainerID != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,388 @@
+// Package pod decides, without any effect, what is to be done for a pod and
+// what is to be said of it: Plan and Status map the pod's specification, what
+// the runtime holds, what the worker remembers, and the time.
+package pod
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/cri"
+)
+
+// Plan is what is to be done for a pod now. Where Terminate is set, nothing
+// else is.
+type Plan struct {
+	// Terminate stops the whole pod.
+	Terminate *Termination
+	// NewSandbox makes a sandbox with Attempt, after everything of older ones is stopped.
+	NewSandbox bool
+	Attempt    uint32
+	// Stop ends running containers.
+	Stop []Stop
+	// Start creates and starts containers, in order.
+	Start []Start
+	// Resize changes the resources of running containers.
+	Resize []Resize
+	// Regroup says that the pod's containers as a whole get other resources: some are resized, or started anew for it.
+	Regroup bool
+	// Resizing says that some container has not the resources that it was given, be it tried now or later.
+	Resizing bool
+	// Remove deletes ended containers that nobody asks for any more, by ID.
+	Remove []string
+	// RemoveSandboxes deletes sandboxes that newer ones have replaced, by ID.
+	RemoveSandboxes []string
+	// Waiting says which containers wait for a restart, and for how long.
+	Waiting map[string]Trouble
+	// Wake is when to plan again if nothing happens before; zero is never.
+	Wake time.Time
+}
+
+// Termination ends a pod.
+type Termination struct {
+	// Grace is how long containers may take to end, in seconds; nil is the pod's own.
+	Grace *int64
+	// Delete says that the pod is to leave the API once it has ended.
+	Delete bool
+	// Failure is set where the agent ends the pod for a reason of its own.
+	Failure *Failure
+}
+
+// Stop ends one run of a container.
+type Stop struct {
+	Run     *cri.Container
+	Message string // for the event
+	// Grace, in seconds, where it is not the pod's own.
+	Grace *int64
+}
+
+// Start makes one run of a container.
+type Start struct {
+	Container *corev1.Container
+	Init      bool
+	Attempt   int32
+	// Backoff is what to remember of restart delays once it runs.
+	Backoff Backoff
+}
+
+// Make returns what is to be done for the pod at now.
+func Make(pod *corev1.Pod, observed *cri.Pod, memory *Memory, now time.Time) Plan {
+	p := planner{pod: pod, observed: observed, memory: memory, now: now, plan: Plan{Waiting: map[string]Trouble{}}}
+	p.make()
+	return p.plan
+}
+
+type planner struct {
+	pod      *corev1.Pod
+	observed *cri.Pod
+	memory   *Memory
+	now      time.Time
+	plan     Plan
+	sandbox  *cri.Sandbox // the one that is ready, or nil
+}
+
+func (p *planner) make() {
+	if p.terminate() {
+		return
+	}
+	if newest := p.observed.Sandbox(); newest != nil && newest.Ready {
+		p.sandbox = newest
+	}
+	if p.sandbox == nil {
+		p.renew()
+		return
+	}
+	p.collect()
+	if p.init() {
+		p.main()
+	}
+	p.ephemeral()
+}
+
+// terminate decides whether the pod ends as a whole.
+func (p *planner) terminate() bool {
+	if failure := p.deadline(); failure != nil {
+		p.plan.Terminate = &Termination{Failure: failure}
+	} else if p.memory.Failed != nil || Finished(p.pod) || Ended(p.pod, p.observed) {
+		p.plan.Terminate = &Termination{Failure: p.memory.Failed}
+	}
+	if p.pod.DeletionTimestamp != nil {
+		p.plan.Terminate = &Termination{Delete: true, Grace: p.pod.DeletionGracePeriodSeconds}
+	}
+	return p.plan.Terminate != nil
+}
+
+func (p *planner) deadline() *Failure {
+	if p.pod.Spec.ActiveDeadlineSeconds == nil || p.pod.Status.StartTime == nil {
+		return nil
+	}
+	end := p.pod.Status.StartTime.Add(time.Duration(*p.pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	if p.now.Before(end) {
+		p.wake(end)
+		return nil
+	}
+	return &Failure{"DeadlineExceeded", "Pod was active on the node longer than the specified deadline"}
+}
+
+// Finished reports whether the API says already that the pod has ended.
+func Finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Ended reports whether no container of the pod is to run any more, by its
+// restart policy.
+func Ended(pod *corev1.Pod, observed *cri.Pod) bool {
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		last := observed.Latest(c.Name)
+		if last != nil && last.State == cri.Exited && last.ExitCode != 0 && !restarts(pod, c, true, last.ExitCode) {
+			return true
+		}
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		last := observed.Latest(c.Name)
+		if last == nil || last.State != cri.Exited || restarts(pod, c, false, last.ExitCode) {
+			return false
+		}
+	}
+	return true
+}
+
+// restarts reports whether a container that ended with the exit code is to
+// run again.
+func restarts(pod *corev1.Pod, c *corev1.Container, init bool, exitCode int32) bool {
+	policy := pod.Spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	for _, rule := range c.RestartPolicyRules {
+		if rule.Action == corev1.ContainerRestartRuleActionRestart && matches(rule.ExitCodes, exitCode) {
+			return true
+		}
+	}
+	if init && !Sidecar(c) {
+		return exitCode != 0 && policy != corev1.RestartPolicyNever
+	}
+	switch policy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return exitCode != 0
+	}
+	return true
+}
+
+// matches reports whether a rule is about the exit code.
+func matches(rule *corev1.ContainerRestartRuleOnExitCodes, exitCode int32) bool {
+	if rule == nil {
+		return false
+	}
+	return slices.Contains(rule.Values, exitCode) == (rule.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn)
+}
+
+// Sidecar reports whether an init container keeps running beside the others.
+func Sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// renew plans a new sandbox, unless a failed one or failed volumes are to be
+// waited for.
+func (p *planner) renew() {
+	for i := range p.observed.Containers {
+		if run := &p.observed.Containers[i]; run.State == cri.Running {
+			p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: "Stopping container " + run.Name})
+		}
+	}
+	for _, wait := range []Trouble{p.memory.Sandbox, p.memory.Volumes} {
+		if wait.Until.After(p.now) {
+			p.wake(wait.Until)
+			return
+		}
+	}
+	p.plan.NewSandbox = true
+	if last := p.observed.Sandbox(); last != nil {
+		p.plan.Attempt = last.Attempt + 1
+	}
+}
+
+// init works through the init containers in order and reports whether the
+// others may run.
+func (p *planner) init() bool {
+	// Containers of the main part are only ever made after all of init, so
+	// one of them is proof, even where the init containers' runs are gone.
+	passed := p.mainStarted()
+	for i := range p.pod.Spec.InitContainers {
+		c := &p.pod.Spec.InitContainers[i]
+		run := p.current(c.Name)
+		switch {
+		case Sidecar(c):
+			p.keep(c, run, true)
+			if !passed && (run == nil || run.State != cri.Running || !p.started(c, run)) {
+				return false
+			}
+		case passed:
+		case run == nil || run.State == cri.Created:
+			p.start(c, run, true)
+			return false
+		case run.State == cri.Running:
+			p.check(c, run)
+			return false
+		case run.State == cri.Unknown || run.ExitCode != 0:
+			p.restart(c, run, true)
+			return false
+		}
+	}
+	return true
+}
+
+func (p *planner) mainStarted() bool {
+	for i := range p.pod.Spec.Containers {
+		if run := p.current(p.pod.Spec.Containers[i].Name); run != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planner) main() {
+	for i := range p.pod.Spec.Containers {
+		c := &p.pod.Spec.Containers[i]
+		p.keep(c, p.current(c.Name), false)
+	}
+}
+
+// keep plans what one long-running container needs.
+func (p *planner) keep(c *corev1.Container, run *cri.Container, init bool) {
+	if run == nil { // in this sandbox; what ended for good in an older one stays ended
+		if old := p.observed.Latest(c.Name); old != nil && old.State == cri.Exited && !restarts(p.pod, c, init, old.ExitCode) {
+			return
+		}
+	}
+	switch {
+	case run == nil || run.State == cri.Created:
+		p.start(c, run, init)
+	case run.State == cri.Running:
+		p.check(c, run)
+	case restarts(p.pod, c, init, run.ExitCode):
+		p.restart(c, run, init)
+	}
+}
+
+// check plans the stop of a running container that is to be replaced.
+func (p *planner) check(c *corev1.Container, run *cri.Container) {
+	if run.Hash != "" && run.Hash != cri.Hash(c) {
+		p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
+		return
+	}
+	kill := p.memory.Probes[run.ID].Kill
+	if kill == "" {
+		p.resize(c, run)
+		return
+	}
+	stop := Stop{Run: run, Message: fmt.Sprintf("Container %s failed %s, will be restarted", c.Name, kill)}
+	probe := c.LivenessProbe
+	if kill == "startup probe" {
+		probe = c.StartupProbe
+	}
+	if probe != nil {
+		stop.Grace = probe.TerminationGracePeriodSeconds
+	}
+	p.plan.Stop = append(p.plan.Stop, stop)
+}
+
+// start plans the first run in this sandbox. made is a run that was created
+// and never started: the agent ended in between.
+func (p *planner) start(c *corev1.Container, made *cri.Container, init bool) {
+	if made != nil {
+		p.plan.Remove = append(p.plan.Remove, made.ID)
+	}
+	if wait := p.memory.Trouble[c.Name]; wait.Until.After(p.now) {
+		p.wake(wait.Until)
+		return
+	}
+	start := Start{Container: c, Init: init, Attempt: p.attempt(c.Name), Backoff: p.memory.Backoff[c.Name]}
+	p.plan.Start = append(p.plan.Start, start)
+}
+
+func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
+	backoff := p.memory.Backoff[c.Name]
+	if run.Hash != "" && run.Hash != cri.Hash(c) {
+		backoff = Backoff{} // another program deserves a fresh try
+	}
+	if until := backoff.Until(run.Finished, p.now); !until.IsZero() {
+		p.plan.Waiting[c.Name] = Trouble{
+			Reason: "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
+				backoff.Delay, c.Name, p.pod.Name, p.pod.Namespace, p.pod.UID),
+			Until: until,
+		}
+		p.wake(until)
+		return
+	}
+	if wait := p.memory.Trouble[c.Name]; wait.Until.After(p.now) {
+		p.wake(wait.Until)
+		return
+	}
+	p.plan.Start = append(p.plan.Start, Start{
+		Container: c, Init: init, Attempt: p.attempt(c.Name), Backoff: backoff.Next(run.Finished, p.now),
+	})
+}
+
+// attempt is the number of the next run: above all runs that the runtime
+// still holds and those that the API tells of.
+func (p *planner) attempt(name string) int32 {
+	var next int32
+	if last := p.observed.Latest(name); last != nil {
+		next = last.Attempt
+		if last.State != cri.Created {
+			next++
+		}
+	}
+	if told := ToldStatus(p.pod, name); told != nil && told.ContainerID != "" {
+		next = max(next, told.RestartCount+1)
+	}
+	return next
+}
+
+// current returns the newest run of a container in the present sandbox.
+func (p *planner) current(name string) *cri.Container {
+	if run := p.observed.Latest(name); run != nil && p.sandbox != nil && run.SandboxID == p.sandbox.ID {
+		return run
+	}
+	return nil
+}
+
+func (p *planner) started(c *corev1.Container, run *cri.Container) bool {
+	return c.StartupProbe == nil || p.memory.Probes[run.ID].Started
+}
+
+// collect plans the removal of old runs (two of a name stay: the present one
+// and the one before, for its log) and of replaced sandboxes without runs.
+func (p *planner) collect() {
+	seen := map[string]int{}
+	used := map[string]bool{}
+	for i := range p.observed.Containers {
+		run := &p.observed.Containers[i]
+		seen[run.Name]++
+		if seen[run.Name] > 2 && run.State != cri.Running {
+			p.plan.Remove = append(p.plan.Remove, run.ID)
+			continue
+		}
+		used[run.SandboxID] = true
+	}
+	for _, s := range p.observed.Sandboxes[1:] {
+		if !used[s.ID] {
+			p.plan.RemoveSandboxes = append(p.plan.RemoveSandboxes, s.ID)
+		}
+	}
+}
+
+func (p *planner) wake(at time.Time) {
+	if p.plan.Wake.IsZero() || at.Before(p.plan.Wake) {
+		p.plan.Wake = at
+	}
+}

@@ -1,0 +1,56 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// QOS returns the pod's quality-of-service class. The API sets it at
+// creation; it is computed only where it is missing.
+func QOS(pod *corev1.Pod) corev1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	requests, limits, guaranteed := corev1.ResourceList{}, corev1.ResourceList{}, true
+	count := func(c *corev1.Container) {
+		full := 0
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			add(requests, name, c.Resources.Requests)
+			if add(limits, name, c.Resources.Limits) {
+				full++
+			}
+		}
+		guaranteed = guaranteed && full == 2
+	}
+	for i := range pod.Spec.InitContainers {
+		count(&pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		count(&pod.Spec.Containers[i])
+	}
+	if len(requests) == 0 && len(limits) == 0 {
+		return corev1.PodQOSBestEffort
+	}
+	if guaranteed {
+		for name, limit := range limits {
+			if request, ok := requests[name]; ok && request.Cmp(limit) != 0 {
+				guaranteed = false
+			}
+		}
+	}
+	if guaranteed {
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+func add(sum corev1.ResourceList, name corev1.ResourceName, from corev1.ResourceList) bool {
+	q, ok := from[name]
+	if !ok || q.Cmp(resource.Quantity{}) <= 0 {
+		return false
+	}
+	total := sum[name]
+	total.Add(q)
+	sum[name] = total
+	return true
+}

@@ -1,0 +1,236 @@
+package pod
+
+import (
+	"bytes"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/nodeagent/internal/cri"
+)
+
+// Facts are what a status tells of the node.
+type Facts struct {
+	HostIPs []string
+	Now     time.Time
+}
+
+// Status returns what is to be said of the pod: the fields that are the
+// agent's, laid over what the API holds. plan is what Make returned.
+func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts Facts) corev1.PodStatus {
+	s := *pod.Status.DeepCopy()
+	s.ObservedGeneration = pod.Generation
+	s.QOSClass = QOS(pod)
+	if s.StartTime == nil {
+		s.StartTime = &metav1.Time{Time: facts.Now}
+	}
+	addresses(&s, pod, observed, facts)
+
+	w := writer{pod, observed, memory, plan}
+	initialized := w.initialized()
+	s.InitContainerStatuses = make([]corev1.ContainerStatus, 0, len(pod.Spec.InitContainers))
+	for i := range pod.Spec.InitContainers {
+		s.InitContainerStatuses = append(s.InitContainerStatuses, w.container(&pod.Spec.InitContainers[i], true, initialized))
+	}
+	s.ContainerStatuses = make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, w.container(&pod.Spec.Containers[i], false, initialized))
+	}
+	s.EphemeralContainerStatuses = nil
+	for i := range pod.Spec.EphemeralContainers {
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, w.ephemeral(plainContainer(&pod.Spec.EphemeralContainers[i])))
+	}
+	if len(s.InitContainerStatuses) == 0 {
+		s.InitContainerStatuses = nil
+	}
+
+	if !Finished(pod) { // a phase that is final stays
+		s.Phase = phase(pod, s.InitContainerStatuses, s.ContainerStatuses)
+		failure := memory.Failed
+		if plan.Terminate != nil && plan.Terminate.Failure != nil {
+			failure = plan.Terminate.Failure
+		}
+		if failure != nil {
+			s.Phase, s.Reason, s.Message = corev1.PodFailed, failure.Reason, failure.Message
+		} else if plan.Terminate != nil && !observed.AnyRunning() && s.Phase != corev1.PodSucceeded {
+			s.Phase = endedPhase(s.ContainerStatuses)
+		}
+	}
+	conditions(&s, pod, observed, facts.Now)
+	resizeConditions(&s, pod, memory, plan, facts.Now)
+	return s
+}
+
+func addresses(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, facts Facts) {
+	s.HostIPs = nil
+	for _, ip := range facts.HostIPs {
+		s.HostIPs = append(s.HostIPs, corev1.HostIP{IP: ip})
+	}
+	if len(facts.HostIPs) > 0 {
+		s.HostIP = facts.HostIPs[0]
+	}
+	var ips []string
+	sandbox := observed.Sandbox()
+	switch {
+	case pod.Spec.HostNetwork && sandbox != nil:
+		ips = facts.HostIPs
+	case sandbox != nil && sandbox.Ready:
+		ips = sandbox.IPs
+	default:
+		return // an ended pod keeps the address it had
+	}
+	if len(ips) == 0 {
+		return
+	}
+	s.PodIP, s.PodIPs = ips[0], nil
+	for _, ip := range ips {
+		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip})
+	}
+}
+
+type writer struct {
+	pod      *corev1.Pod
+	observed *cri.Pod
+	memory   *Memory
+	plan     Plan
+}
+
+// initialized reports whether all init containers are done.
+func (w *writer) initialized() bool {
+	for i := range w.pod.Spec.Containers {
+		if w.observed.Latest(w.pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return len(w.pod.Spec.InitContainers) == 0
+}
+
+func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.ContainerStatus {
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+	w.resources(&s, c)
+	told := ToldStatus(w.pod, c.Name)
+	runs := w.observed.Runs(c.Name)
+	if len(runs) == 0 {
+		w.unseen(&s, c, told, init, initialized)
+		return s
+	}
+	run := runs[0]
+	s.RestartCount = run.Attempt
+	s.ContainerID, s.Image, s.ImageID = "containerd://"+run.ID, run.Image, run.ImageRef
+	if len(runs) > 1 {
+		s.LastTerminationState = terminated(runs[1])
+	} else if told != nil && told.RestartCount == run.Attempt {
+		s.LastTerminationState = told.LastTerminationState
+	} else if told != nil && told.State.Terminated != nil {
+		s.LastTerminationState = told.State
+	}
+	switch run.State {
+	case cri.Running:
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(run.Started)}
+		started := c.StartupProbe == nil || w.memory.Probes[run.ID].Started
+		s.Started = &started
+		s.Ready = started && (c.ReadinessProbe == nil || w.memory.Probes[run.ID].Ready)
+		if init && !Sidecar(c) {
+			s.Ready = false
+		}
+		if w.plan.Terminate != nil && w.plan.Terminate.Failure != nil {
+			s.Ready = false
+		}
+		return s
+	case cri.Created:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+	default:
+		s.State = terminated(run)
+		s.Ready = init && !Sidecar(c) && run.State == cri.Exited && run.ExitCode == 0
+	}
+	no := false
+	s.Started = &no
+	if wait, ok := w.waiting(c.Name); ok {
+		if s.State.Terminated != nil {
+			s.LastTerminationState = s.State
+		}
+		s.State = corev1.ContainerState{Waiting: &wait}
+	}
+	return s
+}
+
+// waiting says why a container that is to run does not.
+func (w *writer) waiting(name string) (corev1.ContainerStateWaiting, bool) {
+	if w.plan.Terminate != nil {
+		return corev1.ContainerStateWaiting{}, false
+	}
+	for _, source := range []map[string]Trouble{w.plan.Waiting, w.memory.Trouble} {
+		if t, ok := source[name]; ok && t.Reason != "" {
+			return corev1.ContainerStateWaiting{Reason: t.Reason, Message: t.Message}, true
+		}
+	}
+	return corev1.ContainerStateWaiting{}, false
+}
+
+// unseen describes a container of which the runtime holds no run: it waits,
+// or it ran and its traces are gone.
+func (w *writer) unseen(s *corev1.ContainerStatus, c *corev1.Container, told *corev1.ContainerStatus, init, initialized bool) {
+	no := false
+	s.Started = &no
+	if told != nil && told.ContainerID != "" {
+		s.RestartCount, s.ContainerID, s.Image, s.ImageID = told.RestartCount, told.ContainerID, told.Image, told.ImageID
+		s.LastTerminationState = told.LastTerminationState
+		if told.State.Terminated != nil {
+			s.State, s.Ready = told.State, told.Ready
+			return
+		}
+		if told.State.Running != nil {
+			lost := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 137, Reason: "ContainerStatusUnknown", StartedAt: told.State.Running.StartedAt, ContainerID: told.ContainerID,
+				Message: "The container could not be located when the pod was terminated",
+			}}
+			if w.plan.Terminate != nil {
+				s.State = lost
+				return
+			}
+			s.LastTerminationState = lost
+		}
+	}
+	if wait, ok := w.waiting(c.Name); ok {
+		s.State.Waiting = &wait
+		return
+	}
+	reason := "ContainerCreating"
+	if len(w.pod.Spec.InitContainers) > 0 && (init || !initialized) {
+		reason = "PodInitializing"
+	}
+	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+}
+
+func terminated(run *cri.Container) corev1.ContainerState {
+	t := &corev1.ContainerStateTerminated{
+		ExitCode: run.ExitCode, Reason: run.Reason, Message: run.Message, ContainerID: "containerd://" + run.ID,
+	}
+	if !run.Started.IsZero() {
+		t.StartedAt = metav1.NewTime(run.Started)
+	}
+	if !run.Finished.IsZero() {
+		t.FinishedAt = metav1.NewTime(run.Finished)
+	}
+	if run.State == cri.Unknown {
+		t.ExitCode, t.Reason = 137, "ContainerStatusUnknown"
+	}
+	if t.Reason == "" {
+		t.Reason = "Error"
+		if t.ExitCode == 0 {
+			t.Reason = "Completed"
+		}
+	}
+	if t.ExitCode > 128 && t.ExitCode < 193 && run.State == cri.Exited {
+		t.Signal = 0 // the runtime reports no signal of its own; the exit code says it
+	}
+	return corev1.ContainerState{Terminated: t}
+}
+
+// Equal reports whether two statuses say the same.
+func Equal(a, b *corev1.PodStatus) bool {
+	x, errX := a.Marshal()
+	y, errY := b.Marshal()
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,162 @@
+package pod
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/nodeagent/internal/cri"
+)
+
+func summary(s corev1.PodStatus) string {
+	out := []string{string(s.Phase)}
+	for _, c := range s.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Type != corev1.PodScheduled {
+			out = append(out, string(c.Type))
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for _, c := range list {
+			word := c.Name + ":"
+			switch {
+			case c.State.Running != nil:
+				word += "running"
+			case c.State.Terminated != nil:
+				word += c.State.Terminated.Reason
+			case c.State.Waiting != nil:
+				word += c.State.Waiting.Reason
+			}
+			if c.LastTerminationState.Terminated != nil {
+				word += "(" + c.LastTerminationState.Terminated.Reason + ")"
+			}
+			if c.Ready {
+				word += "+"
+			}
+			out = append(out, word)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	always, never := corev1.RestartPolicyAlways, corev1.RestartPolicyNever
+	for name, test := range map[string]struct {
+		pod    *corev1.Pod
+		seen   *cri.Pod
+		change func(p *corev1.Pod, m *Memory)
+		want   string
+	}{
+		"new":               {testPod(always, "a"), observed(""), nil, "Pending Initialized a:ContainerCreating"},
+		"new with init":     {testPod(always, "init:x", "a"), observed(""), nil, "Pending x:PodInitializing a:PodInitializing"},
+		"init runs":         {testPod(always, "init:x", "a"), observed("ready", "x=run"), nil, "Pending PodReadyToStartContainers x:running a:PodInitializing"},
+		"init failed":       {testPod(never, "init:x", "a"), observed("ready", "x=3"), nil, "Failed PodReadyToStartContainers x:Error a:PodInitializing"},
+		"sandbox":           {testPod(always, "a"), observed("ready"), nil, "Pending PodReadyToStartContainers Initialized a:ContainerCreating"},
+		"runs":              {testPod(always, "a"), observed("ready", "a=run"), nil, "Running PodReadyToStartContainers Initialized Ready ContainersReady a:running+"},
+		"one runs":          {testPod(always, "a", "b"), observed("ready", "a=run"), nil, "Pending PodReadyToStartContainers Initialized a:running+ b:ContainerCreating"},
+		"runs after init":   {testPod(always, "init:x", "a"), observed("ready", "a=run", "x=0"), nil, "Running PodReadyToStartContainers Initialized Ready ContainersReady x:Completed+ a:running+"},
+		"sidecar runs":      {testPod(always, "side:s", "a"), observed("ready", "a=run", "s=run"), nil, "Running PodReadyToStartContainers Initialized Ready ContainersReady s:running+ a:running+"},
+		"ended":             {testPod(always, "a"), observed("ready", "a=1"), nil, "Running PodReadyToStartContainers Initialized a:Error"},
+		"restarted":         {testPod(always, "a"), observed("ready", "a=run", "a=1"), nil, "Running PodReadyToStartContainers Initialized Ready ContainersReady a:running(Error)+"},
+		"succeeded":         {testPod(never, "a"), observed("ready", "a=0"), nil, "Succeeded PodReadyToStartContainers Initialized a:Completed"},
+		"succeeded, failed": {testPod(never, "a", "b"), observed("dead", "a=0", "b=1"), nil, "Failed Initialized a:Completed b:Error"},
+		"backs off": {testPod(always, "a"), observed("ready", "a=1"), func(_ *corev1.Pod, m *Memory) { m.Backoff["a"] = Backoff{BackoffMax, now} },
+			"Running PodReadyToStartContainers Initialized a:CrashLoopBackOff(Error)"},
+		"no image": {testPod(always, "a"), observed("ready"), func(_ *corev1.Pod, m *Memory) { m.Trouble["a"] = Trouble{Reason: "ErrImagePull"} },
+			"Pending PodReadyToStartContainers Initialized a:ErrImagePull"},
+		"not ready": {testPod(always, "a"), observed("ready", "a=run"), func(p *corev1.Pod, _ *Memory) { p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{} },
+			"Running PodReadyToStartContainers Initialized a:running"},
+		"ready by its probe": {testPod(always, "a"), observed("ready", "a=run"), func(p *corev1.Pod, m *Memory) {
+			p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
+			m.Probes["a-0"] = Probed{Ready: true}
+		}, "Running PodReadyToStartContainers Initialized Ready ContainersReady a:running+"},
+		"not started": {testPod(always, "a"), observed("ready", "a=run"), func(p *corev1.Pod, _ *Memory) { p.Spec.Containers[0].StartupProbe = &corev1.Probe{} },
+			"Running PodReadyToStartContainers Initialized a:running"},
+		"gate closed": {testPod(always, "a"), observed("ready", "a=run"), func(p *corev1.Pod, _ *Memory) {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x/gate"}}
+		}, "Running PodReadyToStartContainers Initialized ContainersReady a:running+"},
+		"gate open": {testPod(always, "a"), observed("ready", "a=run"), func(p *corev1.Pod, _ *Memory) {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x/gate"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: "x/gate", Status: corev1.ConditionTrue}}
+		}, "Running x/gate PodReadyToStartContainers Initialized Ready ContainersReady a:running+"},
+		"deleted and ended": {testPod(always, "a"), observed("dead", "a=143"), func(p *corev1.Pod, _ *Memory) {
+			p.DeletionTimestamp = &metav1.Time{Time: now}
+		}, "Failed Initialized a:Error"},
+		"deleted and ended well": {testPod(always, "a"), observed("dead", "a=0"), func(p *corev1.Pod, _ *Memory) {
+			p.DeletionTimestamp = &metav1.Time{Time: now}
+		}, "Succeeded Initialized a:Completed"},
+		"its traces are gone": {testPod(always, "a"), observed(""), func(p *corev1.Pod, _ *Memory) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		}, "Running Initialized a:ContainerCreating(ContainerStatusUnknown)"},
+		"a final phase stays": {testPod(never, "a"), observed(""), func(p *corev1.Pod, _ *Memory) { p.Status.Phase = corev1.PodFailed }, "Failed Initialized a:ContainerCreating"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory := NewMemory()
+			if test.change != nil {
+				test.change(test.pod, memory)
+			}
+			facts := Facts{HostIPs: []string{"192.0.2.1"}, Now: now}
+			status := Status(test.pod, test.seen, memory, Make(test.pod, test.seen, memory, now), facts)
+			if got := summary(status); got != test.want {
+				t.Errorf("status:\n%s, want\n%s", got, test.want)
+			}
+			test.pod.Status = status
+			again := Status(test.pod, test.seen, memory, Make(test.pod, test.seen, memory, now), facts)
+			if !Equal(&status, &again) {
+				t.Errorf("a status that is told says something else:\n%s\nthan before:\n%s", again.String(), status.String())
+			}
+		})
+	}
+}
+
+func TestStatusNamesWhatIsNotReady(t *testing.T) {
+	t.Parallel()
+	p := testPod(corev1.RestartPolicyAlways, "init:x", "a", "b")
+	seen := observed("ready")
+	m := NewMemory()
+	s := Status(p, seen, m, Make(p, seen, m, now), Facts{HostIPs: []string{"192.0.2.1"}, Now: now})
+	for kind, want := range map[corev1.PodConditionType]string{
+		corev1.PodInitialized:  "ContainersNotInitialized: containers with incomplete status: [x]",
+		corev1.PodReady:        "ContainersNotReady: containers with unready status: [a b]",
+		corev1.ContainersReady: "ContainersNotReady: containers with unready status: [a b]",
+	} {
+		c := condition(&s, kind)
+		if got := c.Reason + ": " + c.Message; got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+	if s.PodIP != "10.0.0.2" || s.HostIP != "192.0.2.1" || s.StartTime == nil {
+		t.Errorf("addresses %q and %q, start %v", s.PodIP, s.HostIP, s.StartTime)
+	}
+}
+
+func TestQOS(t *testing.T) {
+	t.Parallel()
+	list := func(words ...string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for _, w := range words {
+			name, value, _ := strings.Cut(w, "=")
+			out[corev1.ResourceName(name)] = parse(value)
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		requests, limits corev1.ResourceList
+		want             corev1.PodQOSClass
+	}{
+		"nothing":    {nil, nil, corev1.PodQOSBestEffort},
+		"a request":  {list("cpu=1"), nil, corev1.PodQOSBurstable},
+		"all limits": {list("cpu=1", "memory=1Gi"), list("cpu=1", "memory=1Gi"), corev1.PodQOSGuaranteed},
+		"less asked": {list("cpu=500m", "memory=1Gi"), list("cpu=1", "memory=1Gi"), corev1.PodQOSBurstable},
+		"one limit":  {nil, list("memory=1Gi"), corev1.PodQOSBurstable},
+	} {
+		p := testPod(corev1.RestartPolicyAlways, "a")
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}
+		if got := QOS(p); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 30 * time.Second
+	resync     = time.Minute
+)
+
+// Config is what a keeper needs.
+type Config struct {
+	Node   string // this node's name
+	Ranges Ranges
+	// PodCIDRs is called with this node's pod CIDRs when they become known or change, after the routes stand: the
+	// place to write the CNI configuration. An error makes the keeper try again. Nil: not called.
+	PodCIDRs func([]netip.Prefix) error
+	Log      *slog.Logger // default: slog.Default
+}
+
+// Keeper keeps routes and masquerading as the Node objects say.
+type Keeper struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu     sync.Mutex
+	nodes  map[string]*corev1.Node
+	synced bool
+}
+
+// NewKeeper starts nothing.
+func NewKeeper(cfg Config) *Keeper {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Keeper{cfg: cfg, wake: make(chan struct{}, 1), nodes: map[string]*corev1.Node{}}
+}
+
+// Update takes in a new or changed node. It never blocks; the object must not be changed afterwards.
+func (k *Keeper) Update(node *corev1.Node) {
+	k.mu.Lock()
+	k.nodes[node.Name] = node
+	k.mu.Unlock()
+	k.poke()
+}
+
+// Delete takes out a node that is gone.
+func (k *Keeper) Delete(name string) {
+	k.mu.Lock()
+	delete(k.nodes, name)
+	k.mu.Unlock()
+	k.poke()
+}
+
+// Synced says that every node that exists has been given to Update once. Nothing is done before it, so that a
+// restarted agent takes no route away.
+func (k *Keeper) Synced() {
+	k.mu.Lock()
+	k.synced = true
+	k.mu.Unlock()
+	k.poke()
+}
+
+func (k *Keeper) poke() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// applied is what stands, to do nothing twice (a node's heartbeat changes its object, but no route).
+type applied struct {
+	routes     []Route
+	masquerade Masquerade
+	own        []netip.Prefix
+}
+
+// Run keeps the routes until ctx ends; they stay in place then. It retries by itself what fails.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(resync)
+	defer ticker.Stop()
+	retry := time.NewTimer(lastRetry)
+	defer retry.Stop()
+	retry.Stop()
+	wait, last := firstRetry, (*applied)(nil)
+	for {
+		if err := k.sync(&last); err != nil {
+			k.cfg.Log.Error("routes are not complete; will retry", "node", k.cfg.Node, "err", err, "after", wait)
+			retry.Reset(wait)
+			wait = min(2*wait, lastRetry)
+		} else {
+			retry.Stop()
+			wait = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.wake:
+		case <-retry.C:
+		case <-ticker.C:
+			last = nil
+		}
+	}
+}
+
+func (k *Keeper) sync(last **applied) error {
+	k.mu.Lock()
+	nodes := slices.Collect(maps.Values(k.nodes))
+	self, synced := k.nodes[k.cfg.Node], k.synced
+	k.mu.Unlock()
+	if !synced {
+		return nil
+	}
+	now := &applied{routes: Desired(k.cfg.Node, nodes, k.cfg.Ranges)}
+	if self != nil {
+		now.own = podCIDRs(self)
+	}
+	now.masquerade = NewMasquerade(now.own, k.cfg.Ranges, Peers(nodes))
+	old := *last
+	fresh := old == nil
+	if !fresh && slices.Equal(old.routes, now.routes) && slices.Equal(old.own, now.own) && slices.Equal(old.masquerade.Except, now.masquerade.Except) {
+		return nil
+	}
+	var errs []error
+	v6 := slices.ContainsFunc(now.own, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	if fresh {
+		errs = append(errs, EnableForwarding(v6))
+	}
+	errs = append(errs, Reconcile(now.routes))
+	if fresh || !slices.Equal(old.masquerade.From, now.masquerade.From) || !slices.Equal(old.masquerade.Except, now.masquerade.Except) {
+		errs = append(errs, now.masquerade.Apply())
+	}
+	if k.cfg.PodCIDRs != nil && len(now.own) > 0 {
+		if err := k.cfg.PodCIDRs(now.own); err != nil {
+			errs = append(errs, fmt.Errorf("announce pod CIDRs: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		*last = nil
+		return err
+	}
+	*last = now
+	return nil
+}

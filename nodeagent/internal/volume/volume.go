@@ -1,0 +1,249 @@
+// Package volume makes what pods mount: empty folders, folders of the node,
+// and files that the agent writes and keeps current.
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/container"
+)
+
+// Objects reads what volumes refer to.
+type Objects interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// Token returns a service-account token bound to the pod, and its end.
+	Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
+}
+
+// Config of a Manager.
+type Config struct {
+	RootDir     string
+	Objects     Objects
+	Mounter     Mounter
+	Clock       clock.PassiveClock
+	Allocatable func() corev1.ResourceList
+}
+
+// Manager makes and removes the volumes of pods.
+type Manager struct {
+	cfg Config
+
+	mu     sync.Mutex
+	tokens map[tokenKey]token
+}
+
+// New returns a Manager.
+func New(cfg Config) *Manager {
+	return &Manager{cfg: cfg, tokens: map[tokenKey]token{}}
+}
+
+// Error says which volume could not be made; its text is that of the event.
+type Error struct {
+	Volume string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Setup makes the pod's volumes, or brings them up to date, and returns where
+// each is on the node. It is idempotent.
+func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error) {
+	paths := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		path, err := m.setup(ctx, pod, status, v)
+		if err != nil {
+			return nil, &Error{v.Name, err}
+		}
+		paths[v.Name] = path
+	}
+	return paths, nil
+}
+
+// Refresh brings the files that the agent writes up to date.
+func (m *Manager) Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
+	var problems []error
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; Written(v) {
+			if _, err := m.setup(ctx, pod, status, v); err != nil {
+				problems = append(problems, &Error{v.Name, err})
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Written reports whether the agent writes the volume's files.
+func Written(v *corev1.Volume) bool {
+	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+}
+
+func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (string, error) {
+	dir := func(kind string) string {
+		return filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", "kubernetes.io~"+kind, v.Name)
+	}
+	switch {
+	case v.EmptyDir != nil:
+		return m.emptyDir(pod, v.EmptyDir, dir("empty-dir"))
+	case v.HostPath != nil:
+		return v.HostPath.Path, hostPath(v.HostPath)
+	case v.ConfigMap != nil:
+		files, err := m.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+		return m.publish(pod, dir("configmap"), files, false, err)
+	case v.Secret != nil:
+		files, err := m.secret(ctx, pod.Namespace, v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+		return m.publish(pod, dir("secret"), files, true, err)
+	case v.DownwardAPI != nil:
+		files, err := m.downward(pod, status, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
+		return m.publish(pod, dir("downward-api"), files, false, err)
+	case v.Projected != nil:
+		files, err := m.projected(ctx, pod, status, v.Projected)
+		return m.publish(pod, dir("projected"), files, true, err)
+	}
+	return "", fmt.Errorf("volumes of type %s are not supported by this node", kind(v))
+}
+
+// publish writes files into the volume's folder: into memory where they are
+// secret, since no secret is to reach a disk.
+func (m *Manager) publish(pod *corev1.Pod, dir string, files Files, secret bool, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if secret {
+		if err := m.memory(dir, 0); err != nil {
+			return "", err
+		}
+	}
+	_, err = write(dir, files, func(path string) error { return own(path, fsGroup(pod), true) })
+	return dir, err
+}
+
+// memory mounts memory at dir unless it is there already.
+func (m *Manager) memory(dir string, size int64) error {
+	points, err := m.cfg.Mounter.Below(dir)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return nil
+	}
+	return m.cfg.Mounter.Tmpfs(dir, size)
+}
+
+func (m *Manager) emptyDir(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource, dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	switch source.Medium {
+	case corev1.StorageMediumDefault:
+	case corev1.StorageMediumMemory:
+		var size int64
+		if source.SizeLimit != nil {
+			size = source.SizeLimit.Value()
+		}
+		if err := m.memory(dir, size); err != nil {
+			return "", err
+		}
+	default:
+		return "", fmt.Errorf("emptyDir medium %q is not supported by this node", source.Medium)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		return "", err
+	}
+	return dir, own(dir, fsGroup(pod), false)
+}
+
+func fsGroup(pod *corev1.Pod) *int64 {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+// own gives path to the pod's group, which may then read it and, unless it is
+// read-only, write it; what is made in a folder belongs to the group as well.
+func own(path string, group *int64, readOnly bool) error {
+	if group == nil {
+		return nil
+	}
+	if err := os.Lchown(path, -1, int(*group)); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm() | 0o660
+	if readOnly {
+		mode = info.Mode().Perm() | 0o440
+	}
+	if info.IsDir() {
+		mode |= os.ModeSetgid | 0o110
+	}
+	return os.Chmod(path, mode)
+}
+
+// Cleanup removes everything of a pod from the node's disk.
+func (m *Manager) Cleanup(uid types.UID) error {
+	m.mu.Lock()
+	for key := range m.tokens {
+		if key.uid == uid {
+			delete(m.tokens, key)
+		}
+	}
+	m.mu.Unlock()
+	dir := filepath.Join(m.cfg.RootDir, "pods", string(uid))
+	points, err := m.cfg.Mounter.Below(dir)
+	if err != nil {
+		return err
+	}
+	for _, point := range points {
+		if err := m.cfg.Mounter.Unmount(point); err != nil {
+			return err
+		}
+	}
+	// What is still mounted is not the pod's to delete.
+	if points, err = m.cfg.Mounter.Below(dir); err != nil || len(points) > 0 {
+		return errors.Join(err, fmt.Errorf("%d mounts remain below %s", len(points), dir))
+	}
+	return os.RemoveAll(dir)
+}
+
+// Orphans removes the folders of pods that keep does not know.
+func (m *Manager) Orphans(keep func(uid types.UID) bool) {
+	entries, err := os.ReadDir(filepath.Join(m.cfg.RootDir, "pods"))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			slog.Warn("list pod folders", "err", err)
+		}
+		return
+	}
+	for _, e := range entries {
+		if uid := types.UID(e.Name()); !keep(uid) {
+			if err := m.Cleanup(uid); err != nil {
+				slog.Warn("remove the folder of a pod that is gone", "uid", uid, "err", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// objects is an API with a few objects.
+type objects struct {
+	mu         sync.Mutex
+	configMaps map[string]map[string]string
+	tokens     int
+	tokenError error
+	clock      *clocktesting.FakeClock
+}
+
+func (o *objects) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+	data, ok := o.configMaps[name]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmap"}, name)
+	}
+	return &corev1.ConfigMap{Data: data}, nil
+}
+
+func (o *objects) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	if name != "s" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secret"}, name)
+	}
+	return &corev1.Secret{Data: map[string][]byte{"password": []byte("hush")}}, nil
+}
+
+func (o *objects) Token(_ context.Context, p *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tokenError != nil {
+		return "", time.Time{}, o.tokenError
+	}
+	o.tokens++
+	return fmt.Sprintf("%s/%s/%d", p.Name, audience, o.tokens), o.clock.Now().Add(time.Duration(seconds) * time.Second), nil
+}
+
+// mounter notes mounts and makes none.
+type mounter struct{ points []string }
+
+func (m *mounter) Tmpfs(path string, _ int64) error { m.points = append(m.points, path); return nil }
+func (m *mounter) Bind(file *os.File, path string) error {
+	m.points = append(m.points, path)
+	info, err := file.Stat()
+	if err == nil && !info.IsDir() {
+		data, readErr := os.ReadFile(file.Name())
+		err = errors.Join(readErr, os.WriteFile(path, data, 0o600))
+	}
+	return err
+}
+func (m *mounter) Unmount(path string) error {
+	for i, p := range m.points {
+		if p == path {
+			m.points = append(m.points[:i:i], m.points[i+1:]...)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not mounted", path)
+}
+func (m *mounter) Below(path string) ([]string, error) {
+	var out []string
+	for _, p := range m.points {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func setup(t *testing.T) (*Manager, *objects, *mounter) {
+	t.Helper()
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	o := &objects{configMaps: map[string]map[string]string{"cm": {"a": "1", "b": "2"}}, clock: clk}
+	m := &mounter{}
+	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }}), o, m
+}
+
+func podWith(source corev1.VolumeSource) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"x": "y"}},
+		Spec:       corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: source}}},
+	}
+}
+
+// tree lists what a container sees in a folder: "name=content", sorted.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var out []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "..") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir() {
+			out = append(out, e.Name()+"/("+tree(t, path)+")")
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%s=%s:%o", e.Name(), data, info.Mode().Perm()))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestWrittenVolumes(t *testing.T) {
+	t.Parallel()
+	yes, mode := true, int32(0o400)
+	local := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	for name, test := range map[string]struct {
+		source corev1.VolumeSource
+		want   string
+		err    string
+	}{
+		"configmap": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("cm")}}, "a=1:644 b=2:644", ""},
+		"items": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("cm"), Items: []corev1.KeyToPath{
+			{Key: "a", Path: "deep/er/a"}, {Key: "b", Path: "b", Mode: &mode}}}}, "b=2:400 deep/(er/(a=1:644))", ""},
+		"mode": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("cm"), DefaultMode: &mode}}, "a=1:400 b=2:400", ""},
+		"no such key": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("cm"), Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}},
+			"", `MountVolume.SetUp failed for volume "v" : configmap references non-existent config key: z`},
+		"no such configmap": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("none")}},
+			"", `MountVolume.SetUp failed for volume "v" : configmap "none" not found`},
+		"optional": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("none"), Optional: &yes}}, "", ""},
+		"outside": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: local("cm"), Items: []corev1.KeyToPath{{Key: "a", Path: "x/../../z"}}}},
+			"", `MountVolume.SetUp failed for volume "v" : invalid path "x/../../z": must not contain '..'`},
+		"secret": {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, "password=hush:644", ""},
+		"downward": {corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}}}}}, `labels=x="y":644`, ""},
+		"projected": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "me"}},
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("cm"), Items: []corev1.KeyToPath{{Key: "a", Path: "ca.crt"}}}},
+		}}}, "ca.crt=1:644 token=p/me/1:644", ""},
+		"trust bundle": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}},
+			"", `MountVolume.SetUp failed for volume "v" : projected clusterTrustBundle sources are not supported by this node`},
+		"nfs": {corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type nfs are not supported by this node`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, _, _ := setup(t)
+			paths, err := m.Setup(t.Context(), podWith(test.source), &corev1.PodStatus{})
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Fatalf("error %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tree(t, paths["v"]); got != test.want {
+				t.Errorf("files: %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUpdatesAreAtomic(t *testing.T) {
+	t.Parallel()
+	m, o, _ := setup(t)
+	p := podWith(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}})
+	paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := paths["v"]
+	link := func() string {
+		target, err := os.Readlink(filepath.Join(dir, "..data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target
+	}
+	first := link()
+	if err := m.Refresh(t.Context(), p, &corev1.PodStatus{}); err != nil || link() != first {
+		t.Errorf("an update without a change wrote (%v)", err)
+	}
+	o.configMaps["cm"] = map[string]string{"a": "10", "c": "3"}
+	if err := m.Refresh(t.Context(), p, &corev1.PodStatus{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, dir); got != "a=10:644 c=3:644" {
+		t.Errorf("files: %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, first)); !os.IsNotExist(err) {
+		t.Errorf("the old files are left: %v", err)
+	}
+	// A reader sees a and b of one update, never of two.
+	o.configMaps["cm"] = map[string]string{"a": "0", "b": "0"}
+	if err := m.Refresh(t.Context(), p, &corev1.PodStatus{}); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			now, err := os.OpenRoot(filepath.Join(dir, "..data"))
+			if err != nil {
+				continue
+			}
+			a, errA := now.ReadFile("a")
+			b, errB := now.ReadFile("b")
+			now.Close()
+			if errA == nil && errB == nil && string(a) != string(b) {
+				t.Errorf("read %s and %s", a, b)
+				return
+			}
+		}
+	})
+	for i := range 200 {
+		o.configMaps["cm"] = map[string]string{"a": fmt.Sprint(i), "b": fmt.Sprint(i)}
+		if err := m.Refresh(t.Context(), p, &corev1.PodStatus{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func TestTokensAreRenewed(t *testing.T) {
+	t.Parallel()
+	m, o, _ := setup(t)
+	seconds := int64(1000)
+	p := podWith(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+	}}})
+	read := func() string {
+		t.Helper()
+		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree(t, paths["v"])
+	}
+	if got := read(); got != "token=p//1:644" {
+		t.Fatalf("first: %s", got)
+	}
+	o.clock.Step(700 * time.Second)
+	if got := read(); got != "token=p//1:644" {
+		t.Errorf("after 70 %% of its life: %s", got)
+	}
+	o.clock.Step(150 * time.Second)
+	o.tokenError = errors.New("no API")
+	if got := read(); got != "token=p//1:644" {
+		t.Errorf("due, without an API: %s", got)
+	}
+	o.tokenError = nil
+	if got := read(); got != "token=p//2:644" {
+		t.Errorf("due: %s", got)
+	}
+	o.clock.Step(2000 * time.Second)
+	o.tokenError = errors.New("no API")
+	if _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err == nil {
+		t.Error("a token that has ended is handed out")
+	}
+}
+
+func TestHostPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path string
+		kind corev1.HostPathType
+		err  string
+	}{
+		{dir, corev1.HostPathUnset, ""},
+		{dir + "/none", corev1.HostPathUnset, ""},
+		{dir, corev1.HostPathDirectory, ""},
+		{file, corev1.HostPathDirectory, "hostPath type check failed: " + file + " is not a directory"},
+		{dir + "/none", corev1.HostPathDirectory, "hostPath type check failed: " + dir + "/none is not a directory"},
+		{dir + "/new/dir", corev1.HostPathDirectoryOrCreate, ""},
+		{file, corev1.HostPathFile, ""},
+		{dir, corev1.HostPathFile, "hostPath type check failed: " + dir + " is not a file"},
+		{dir + "/newfile", corev1.HostPathFileOrCreate, ""},
+		{file, corev1.HostPathSocket, "hostPath type check failed: " + file + " is not a socket file"},
+		{"/dev/null", corev1.HostPathCharDev, ""},
+		{"/dev/null", corev1.HostPathBlockDev, "hostPath type check failed: /dev/null is not a block device"},
+	} {
+		err := hostPath(&corev1.HostPathVolumeSource{Path: test.path, Type: &test.kind})
+		if (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			t.Errorf("%s as %q: %v, want %q", test.path, test.kind, err, test.err)
+		}
+	}
+}
+
+func TestSubPathStaysInItsVolume(t *testing.T) {
+	t.Parallel()
+	m, _, points := setup(t)
+	p := podWith(corev1.VolumeSource{})
+	volume, outside := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(volume, "escape")); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"escape/secret", "../" + filepath.Base(outside)} {
+		if target, err := m.SubPath(p, "c", volume, sub); err == nil {
+			t.Errorf("%s leads to %s", sub, target)
+		}
+	}
+	target, err := m.SubPath(p, "c", volume, "new/dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(volume, "new", "dir")); err != nil || !info.IsDir() {
+		t.Errorf("the folder was not made: %v", err)
+	}
+	again, err := m.SubPath(p, "c", volume, "new/dir")
+	if err != nil || again != target || len(points.points) != 1 {
+		t.Errorf("a second run: %s, %v, mounts %v", again, err, points.points)
+	}
+}
+
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	m, _, points := setup(t)
+	p := podWith(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}})
+	paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(points.points) != 1 || points.points[0] != paths["v"] {
+		t.Errorf("a secret is not in memory: %v", points.points)
+	}
+	m.Orphans(func(uid types.UID) bool { return true })
+	if _, err := os.Stat(paths["v"]); err != nil {
+		t.Error("a known pod's folder was removed")
+	}
+	m.Orphans(func(uid types.UID) bool { return false })
+	if _, err := os.Stat(paths["v"]); !os.IsNotExist(err) || len(points.points) > 0 {
+		t.Errorf("an unknown pod's folder is left: %v, mounts %v", err, points.points)
+	}
+}
+
+func TestFSGroupOwnsVolumes(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("changing groups needs root")
+	}
+	m, _, _ := setup(t)
+	group := int64(2000)
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+	paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(paths["v"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode()&os.ModeSetgid == 0 || info.Mode().Perm() != 0o777 {
+		t.Errorf("mode %v", info.Mode())
+	}
+}

@@ -1,0 +1,313 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/kit/obs"
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/logs"
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+// Deadlines of runtime calls.
+const (
+	callTimeout    = 2 * time.Minute
+	sandboxTimeout = 4 * time.Minute
+)
+
+// Retry pauses.
+const (
+	retryBase   = 500 * time.Millisecond
+	retryMax    = 30 * time.Second
+	configRetry = 5 * time.Second
+)
+
+// act carries a plan out and reports whether it changed anything, so that
+// another look is due at once.
+func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, plan pod.Plan) bool {
+	if plan.Regroup && !w.regroup(p, observed, true) {
+		return false
+	}
+	if len(plan.Stop) > 0 {
+		w.stopAll(ctx, p, s, plan.Stop)
+	}
+	for _, id := range plan.Remove {
+		if run := observed.ByID(id); run != nil && w.removeContainer(ctx, id) {
+			w.removeTraces(ctx, run)
+		}
+	}
+	for _, id := range plan.RemoveSandboxes {
+		if _, err := w.removeSandbox(ctx, id); err != nil {
+			slog.WarnContext(ctx, "remove an old sandbox", "sandbox", id, "err", err)
+		}
+	}
+	if plan.NewSandbox {
+		return w.newSandbox(ctx, p, observed, s, plan.Attempt)
+	}
+	for name := range plan.Waiting {
+		w.cfg.Events.Event(p, name, corev1.EventTypeWarning, "BackOff",
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", name, p.Name, p.Namespace, p.UID))
+	}
+	changed := len(plan.Stop) > 0
+	if plan.Regroup {
+		changed = w.resize(ctx, p, observed, s, plan.Resize) || changed
+	}
+	if len(plan.Start) == 0 {
+		return changed
+	}
+	paths, ok := w.setupVolumes(ctx, p, s)
+	if !ok {
+		return changed
+	}
+	for _, start := range plan.Start {
+		if ctx.Err() != nil {
+			return true
+		}
+		if w.start(ctx, p, observed, s, start, paths) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (w *worker) builder(p *corev1.Pod, s *corev1.PodStatus) *container.Builder {
+	return &container.Builder{Pod: p, Status: s, Node: w.cfg.Node(), Objects: w.cfg.Objects, CgroupParent: w.cfg.Cgroups.Path(p)}
+}
+
+func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus) (map[string]string, bool) {
+	spanCtx, span := w.tracer.start("volumes")
+	paths, err := w.cfg.Volumes.Setup(join(ctx, spanCtx), p, s)
+	obs.End(span, err)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
+			w.memory.Volumes = w.later(w.memory.Volumes, "FailedMount", err)
+		}
+		return nil, false
+	}
+	w.memory.Volumes = pod.Trouble{}
+	return paths, true
+}
+
+// later says when to try again what failed: after twice the last pause.
+func (w *worker) later(last pod.Trouble, reason string, err error) pod.Trouble {
+	pause := min(max(2*last.Pause, retryBase), retryMax)
+	return pod.Trouble{Reason: reason, Message: err.Error(), Until: w.cfg.Clock.Now().Add(pause), Pause: pause}
+}
+
+// newSandbox makes the pod's sandbox after all that it needs.
+func (w *worker) newSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, attempt uint32) bool {
+	if _, ok := w.setupVolumes(ctx, p, s); !ok {
+		return false
+	}
+	spanCtx, span := w.tracer.start("sandbox")
+	err := w.makeSandbox(join(ctx, spanCtx), p, observed, s, attempt)
+	obs.End(span, err)
+	if err == nil {
+		w.memory.Sandbox = pod.Trouble{}
+		return true
+	}
+	if ctx.Err() == nil {
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+plain(err))
+		w.memory.Sandbox = w.later(w.memory.Sandbox, "FailedCreatePodSandBox", err)
+	}
+	return false
+}
+
+func (w *worker) makeSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, attempt uint32) error {
+	if p.Spec.RuntimeClassName != nil && *p.Spec.RuntimeClassName != "" {
+		return fmt.Errorf("runtime class %q: runtime classes are not supported by this node", *p.Spec.RuntimeClassName)
+	}
+	if p.Spec.HostUsers != nil && !*p.Spec.HostUsers {
+		return errors.New("hostUsers=false: user namespaces are not supported by this node")
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		return errors.New("resource claims are not supported by this node")
+	}
+	for _, old := range observed.Sandboxes { // of which one may hold the network still
+		if err := w.stopSandbox(ctx, old.ID); err != nil {
+			return fmt.Errorf("stop the earlier sandbox: %w", err)
+		}
+	}
+	if err := w.cfg.Cgroups.Ensure(p); err != nil {
+		return err
+	}
+	config, err := w.builder(p, s).Sandbox(attempt)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
+	defer cancel()
+	made, err := w.cfg.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err == nil {
+		w.tracer.networked(ctx, made.GetPodSandboxId(), w.cfg.Networked)
+	}
+	return err
+}
+
+// start makes one run of a container and reports whether it got anywhere.
+func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, paths map[string]string) bool {
+	c := start.Container
+	trouble := func(reason, message string, pause time.Duration) bool {
+		w.memory.Trouble[c.Name] = pod.Trouble{Reason: reason, Message: message, Until: w.cfg.Clock.Now().Add(pause)}
+		return true // its status is to be said at once
+	}
+	spanCtx, span := w.tracer.startContainer("image pull", c.Name)
+	picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, c)
+	obs.End(span, err)
+	if problem, ok := errors.AsType[*image.Problem](err); ok {
+		if problem.Reason != "ImagePullBackOff" {
+			w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+problem.Reason)
+		}
+		w.memory.Trouble[c.Name] = pod.Trouble{Reason: problem.Reason, Message: problem.Message, Until: problem.Until}
+		return true
+	}
+	if err != nil {
+		return false // interrupted
+	}
+
+	spanCtx, span = w.tracer.startContainer("container create", c.Name)
+	id, reason, err := w.create(join(ctx, spanCtx), p, observed, s, start, picture, paths)
+	obs.End(span, err)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
+		return trouble(reason, plain(err), configRetry)
+	}
+	w.memory.Applied[id] = *c.Resources.DeepCopy()
+	delete(w.memory.Resize, c.Name)
+	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Created", "Container created")
+
+	_, span = w.tracer.startContainer("container start", c.Name)
+	err = w.launch(ctx, id)
+	obs.End(span, err)
+	w.memory.Backoff[c.Name] = start.Backoff
+	if err != nil {
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
+		return trouble("RunContainerError", plain(err), 0)
+	}
+	delete(w.memory.Trouble, c.Name)
+	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Started", "Container started")
+	w.tracer.started(c, id)
+	w.postStart(ctx, p, s, c, id)
+	return true
+}
+
+// create makes the container; reason names the failure as a waiting state does.
+func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, picture image.Image, paths map[string]string) (id, reason string, _ error) {
+	c := start.Container
+	b := w.builder(p, s)
+	target, err := targetOf(p, c, observed)
+	if err != nil {
+		return "", "CreateContainerConfigError", err
+	}
+	config, err := b.Container(ctx, container.Run{
+		Target:    target,
+		Container: c, Attempt: start.Attempt, ImageRef: picture.ID, ImageUser: picture.User, Volumes: paths,
+		SubPath: func(name, sub string) (string, error) { return w.cfg.Volumes.SubPath(p, c.Name, paths[name], sub) },
+	})
+	if err != nil {
+		return "", "CreateContainerConfigError", err
+	}
+	sandboxConfig, err := b.Sandbox(observed.Sandbox().Attempt)
+	if err != nil {
+		return "", "CreateContainerConfigError", err
+	}
+	if err := os.MkdirAll(filepath.Join(sandboxConfig.GetLogDirectory(), c.Name), 0o755); err != nil {
+		return "", "CreateContainerError", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	resp, err := w.cfg.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: observed.Sandbox().ID, Config: config, SandboxConfig: sandboxConfig,
+	})
+	return resp.GetContainerId(), "CreateContainerError", err
+}
+
+// targetOf returns the ID of the run whose processes an ephemeral container is to see, "" where it names none.
+func targetOf(p *corev1.Pod, c *corev1.Container, observed *cri.Pod) (string, error) {
+	e := pod.Ephemeral(p, c.Name)
+	if e == nil || e.TargetContainerName == "" {
+		return "", nil
+	}
+	run := observed.Latest(e.TargetContainerName)
+	if run == nil || run.State != cri.Running {
+		return "", fmt.Errorf("unable to find target container %q: it does not run", e.TargetContainerName)
+	}
+	return run.ID, nil
+}
+
+func (w *worker) launch(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := w.cfg.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
+	return err
+}
+
+// removeContainer reports whether it could.
+func (w *worker) removeContainer(ctx context.Context, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := w.cfg.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
+		slog.WarnContext(ctx, "remove a container", "container", id, "err", err)
+		return false
+	}
+	w.cfg.Observer.Forget(id)
+	delete(w.memory.Probes, id)
+	return true
+}
+
+// removeTraces removes the files of one run of a container that restarts on and on: nobody can ask for them any more.
+func (w *worker) removeTraces(ctx context.Context, run *cri.Container) {
+	if err := errors.Join(logs.Remove(run.LogPath), removeFile(run.Annotations[cri.AnnotationMessageFile])); err != nil {
+		slog.WarnContext(ctx, "remove the files of an old run", "container", run.ID, "err", err)
+	}
+}
+
+func removeFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (w *worker) stopSandbox(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := w.cfg.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
+func (w *worker) removeSandbox(ctx context.Context, id string) (*runtimeapi.RemovePodSandboxResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return w.cfg.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+}
+
+// plain is an error's text without the client's wrapping.
+func plain(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return "rpc error: code = " + s.Code().String() + " desc = " + s.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,223 @@
+// Package worker brings pods to what the API asks: one goroutine a pod that
+// looks at the runtime, plans, acts, reports, and waits for the next event.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/cni"
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/probe"
+)
+
+// Status writes what is said of pods.
+type Status interface {
+	Set(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus)
+	Delete(ctx context.Context, pod *corev1.Pod)
+	Forget(uid types.UID)
+}
+
+// Volumes makes and removes what pods mount.
+type Volumes interface {
+	Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error)
+	Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error
+	SubPath(pod *corev1.Pod, container, volumePath, sub string) (string, error)
+	Cleanup(uid types.UID) error
+}
+
+// Images makes sure that images are there.
+type Images interface {
+	Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (image.Image, error)
+	Forget(pod types.UID)
+}
+
+// Cgroups keeps the pods' control groups.
+type Cgroups interface {
+	Path(pod *corev1.Pod) string
+	Ensure(pod *corev1.Pod) error
+	Remove(pod *corev1.Pod) error
+}
+
+// Events tells people of what happens to a pod; container may be empty.
+type Events interface {
+	Event(pod *corev1.Pod, container, kind, reason, message string)
+}
+
+// Config of a Manager.
+type Config struct {
+	Runtime  runtimeapi.RuntimeServiceClient
+	Observer *cri.Observer
+	Images   Images
+	Volumes  Volumes
+	Cgroups  Cgroups
+	Objects  container.Objects
+	Status   Status
+	Events   Events
+	Probes   *probe.Runner
+	Clock    clock.Clock
+	Metrics  *Metrics
+	// Node and HostIPs describe the node as it is now.
+	Node    func() container.Node
+	HostIPs func() []string
+	// Trace returns the trace of the pod's last change.
+	Trace    func(pod *corev1.Pod) trace.SpanContext
+	Rotation Rotation
+	// Room is what the node has for a pod that asks for more than it was given.
+	Room func(p *corev1.Pod) pod.Room
+	// Networked takes what the network's plugin has left to say of a new sandbox.
+	Networked func(sandbox string) (cni.Added, bool)
+	// RefreshEvery is how often written volumes are brought up to date.
+	RefreshEvery time.Duration
+}
+
+// Manager owns the workers.
+type Manager struct {
+	cfg Config
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run; nil before
+	workers map[types.UID]*worker
+	gone    map[types.UID]time.Time // pods that have ended here, until the API forgets them too
+	running sync.WaitGroup
+}
+
+// New returns a Manager; it does nothing before Run.
+func New(cfg Config) *Manager {
+	return &Manager{cfg: cfg, workers: map[types.UID]*worker{}, gone: map[types.UID]time.Time{}}
+}
+
+// Run lets the workers run until ctx ends, and waits for them. Containers
+// run on.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.ctx = ctx
+	for _, w := range m.workers {
+		m.launch(w)
+	}
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.running.Wait()
+	return ctx.Err()
+}
+
+func (m *Manager) launch(w *worker) {
+	m.running.Go(func() { w.run(m.ctx) })
+}
+
+// Update gives a pod's worker its newest specification.
+func (m *Manager) Update(p *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ended := m.gone[p.UID]; ended {
+		return
+	}
+	w, ok := m.workers[p.UID]
+	if !ok {
+		w = newWorker(m, p)
+		m.workers[p.UID] = w
+		if m.ctx != nil {
+			m.launch(w)
+		}
+		return
+	}
+	w.update(p, false)
+	if pod.Finished(p) {
+		m.roomier()
+	}
+}
+
+// roomier wakes the pods that wait for room on the node. The lock is held.
+func (m *Manager) roomier() {
+	for _, w := range m.workers {
+		if w.deferred.Load() {
+			w.wake()
+		}
+	}
+}
+
+// Remove tells that a pod has left the API: what is left of it ends.
+func (m *Manager) Remove(p *corev1.Pod) {
+	m.cfg.Status.Forget(p.UID)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.gone, p.UID)
+	if w, ok := m.workers[p.UID]; ok {
+		w.update(p, true)
+	}
+	m.roomier()
+}
+
+// Adopt ends a pod of which only the runtime knows.
+func (m *Manager) Adopt(uid types.UID, namespace, name string) {
+	pod := &corev1.Pod{}
+	pod.UID, pod.Namespace, pod.Name = uid, namespace, name
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.workers[uid]; ok {
+		return
+	}
+	slog.Info("ending a pod that the API does not know", "namespace", namespace, "name", name, "uid", uid)
+	w := newWorker(m, pod)
+	w.gone = true
+	m.workers[uid] = w
+	if m.ctx != nil {
+		m.launch(w)
+	}
+}
+
+// Wake makes a pod's worker look again.
+func (m *Manager) Wake(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w, ok := m.workers[uid]; ok {
+		w.wake()
+	}
+}
+
+// Knows reports whether a pod has a worker, or has just ended.
+func (m *Manager) Knows(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, works := m.workers[uid]
+	_, ended := m.gone[uid]
+	return works || ended
+}
+
+// finished removes a worker that has nothing left to do.
+func (m *Manager) finished(w *worker, uid types.UID, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.workers, uid)
+	m.cfg.Metrics.forget(uid)
+	if known { // the informer may bring the pod once more before it is gone
+		m.gone[uid] = m.cfg.Clock.Now()
+	}
+	for old, at := range m.gone {
+		if m.cfg.Clock.Since(at) > 10*time.Minute {
+			delete(m.gone, old)
+		}
+	}
+}
+
+// deleted returns a copy of the pod that is to end now.
+func deleted(pod *corev1.Pod, now time.Time) *corev1.Pod {
+	if pod.DeletionTimestamp != nil {
+		return pod
+	}
+	out := pod.DeepCopy()
+	out.DeletionTimestamp = &metav1.Time{Time: now}
+	return out
+}

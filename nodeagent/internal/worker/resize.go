@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+// allocate returns the pod with the resources that it is given, which are those it asks for unless the node has not
+// enough for a change.
+func (w *worker) allocate(p *corev1.Pod) *corev1.Pod {
+	var room pod.Room
+	if pod.Resized(p, w.memory.Given) {
+		room = w.cfg.Room(p)
+	}
+	given, pending := pod.Allocate(p, w.memory.Given, room)
+	if pending != nil && (w.memory.Pending == nil || *pending != *w.memory.Pending) {
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "Resize"+pending.Reason, pending.Message)
+	}
+	w.memory.Pending, w.memory.Given = pending, pod.Given(given)
+	w.deferred.Store(pending != nil && pending.Reason == corev1.PodReasonDeferred)
+	return given
+}
+
+// regroup sets the limits of the pod as a whole: at first those under which each container may have its old or its new
+// resources, at last the new ones. It reports whether it could.
+func (w *worker) regroup(p *corev1.Pod, observed *cri.Pod, first bool) bool {
+	if first {
+		applied := map[string]corev1.ResourceRequirements{}
+		for i := range observed.Containers {
+			run := &observed.Containers[i]
+			if had, ok := w.memory.Applied[run.ID]; ok {
+				applied[run.Name] = had
+			}
+		}
+		p = pod.Peak(p, applied)
+	}
+	err := w.cfg.Cgroups.Ensure(p)
+	if err != nil {
+		w.resizeFailed(p, p.Spec.Containers[0].Name, err)
+	}
+	return err == nil
+}
+
+// resize gives running containers other resources and reports whether it got anywhere.
+func (w *worker) resize(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, list []pod.Resize) bool {
+	all := true
+	for _, r := range list {
+		err := w.adjust(ctx, p, s, r)
+		if ctx.Err() != nil {
+			return true
+		}
+		if err != nil {
+			w.resizeFailed(p, r.Name, err)
+			all = false
+			continue
+		}
+		w.memory.Applied[r.ID] = *r.To.DeepCopy()
+		delete(w.memory.Resize, r.Name)
+		w.cfg.Events.Event(p, r.Name, corev1.EventTypeNormal, "ResizeCompleted", "Container resources changed")
+	}
+	if all {
+		all = w.regroup(p, observed, false)
+	}
+	return all
+}
+
+func (w *worker) resizeFailed(p *corev1.Pod, name string, err error) {
+	w.cfg.Events.Event(p, name, corev1.EventTypeWarning, "ResizeError", "Error: "+plain(err))
+	w.memory.Resize[name] = w.later(w.memory.Resize[name], corev1.PodReasonError, err)
+}
+
+func (w *worker) adjust(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, r pod.Resize) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	was, is := w.memory.Applied[r.ID].Limits[corev1.ResourceMemory], r.To.Limits[corev1.ResourceMemory]
+	if !is.IsZero() && (was.IsZero() || is.Cmp(was) < 0) {
+		// The kernel would end the container to get below its new limit.
+		stats, err := w.cfg.Runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: r.ID})
+		if err != nil {
+			return err
+		}
+		if used := int64(stats.GetStats().GetMemory().GetWorkingSetBytes().GetValue()); used >= is.Value() {
+			return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", r.Name, is.Value(), used)
+		}
+	}
+	_, err := w.cfg.Runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{
+		ContainerId: r.ID, Linux: w.builder(p, s).Resources(specOf(p, r.Name)),
+	})
+	return err
+}

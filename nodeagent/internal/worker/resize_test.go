@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+func sized(name, cpu, memory string) *corev1.Pod {
+	p := newPod(name, name)
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+	p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	return p
+}
+
+func (w *world) called(call string) bool { return slices.Contains(w.runtime.Calls(), call) }
+
+// condition is the reason of a condition that holds, "none" otherwise.
+func (w *world) condition(uid types.UID, kind corev1.PodConditionType) string {
+	for _, c := range w.status(uid).Conditions {
+		if c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c.Reason
+		}
+	}
+	return "none"
+}
+
+func TestResourcesChangeInPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	w.room = pod.Room{Allocatable: two, Others: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	m, stop := w.start()
+	m.Update(sized("p", "500m", "64Mi"))
+	w.eventually("ready", w.ready("uid-p"))
+	limit := func(cpu string) func() bool {
+		return func() bool {
+			s := w.status("uid-p").ContainerStatuses
+			return len(s) == 1 && s[0].Resources != nil && s[0].Resources.Limits.Cpu().String() == cpu
+		}
+	}
+	m.Update(sized("p", "750m", "64Mi"))
+	w.eventually("more CPU", func() bool {
+		return limit("750m")() && w.called("UpdateContainerResources p cpu=75000 memory=67108864") && w.condition("uid-p", corev1.PodResizeInProgress) == "none"
+	})
+	m.Update(sized("p", "3", "64Mi"))
+	w.eventually("infeasible", func() bool {
+		return w.condition("uid-p", corev1.PodResizePending) == corev1.PodReasonInfeasible && limit("750m")()
+	})
+	m.Update(sized("p", "1500m", "64Mi"))
+	w.eventually("deferred", func() bool {
+		return w.condition("uid-p", corev1.PodResizePending) == corev1.PodReasonDeferred && limit("750m")()
+	})
+	w.mu.Lock()
+	w.room.Others = nil
+	w.mu.Unlock()
+	m.Remove(newPod("other", "o")) // another pod has left
+	w.eventually("room", func() bool { return limit("1500m")() && w.condition("uid-p", corev1.PodResizePending) == "none" })
+	if s := w.status("uid-p").ContainerStatuses[0]; s.RestartCount != 0 {
+		t.Errorf("it was restarted: %s", s.String())
+	}
+	m.Update(sized("p", "1500m", "128Mi"))
+	w.eventually("more memory by a restart", func() bool {
+		s := w.status("uid-p")
+		return w.ready("uid-p")() && s.ContainerStatuses[0].RestartCount == 1 && s.ContainerStatuses[0].Resources.Limits.Memory().String() == "128Mi"
+	})
+
+	// Another life of the agent knows it from the API.
+	before := len(w.runtime.Calls())
+	told := sized("p", "1500m", "128Mi")
+	told.Status = w.status("uid-p")
+	stop()
+	m, _ = w.start()
+	m.Update(told)
+	next := sized("p", "1", "128Mi")
+	next.Status = told.Status
+	m.Update(next)
+	w.eventually("less CPU", limit("1"))
+	for _, call := range w.runtime.Calls()[before:] {
+		if !strings.HasPrefix(call, "UpdateContainerResources p cpu=100000") {
+			t.Errorf("call %s", call)
+		}
+	}
+}
+
+func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, _ := w.start()
+	p := sized("p", "1", "64Mi")
+	p.Spec.Containers[0].ResizePolicy = nil
+	m.Update(p)
+	w.eventually("ready", w.ready("uid-p"))
+	p = sized("p", "1", "1Mi")
+	p.Spec.Containers[0].ResizePolicy = nil
+	m.Update(p)
+	w.eventually("refused", func() bool { return w.condition("uid-p", corev1.PodResizeInProgress) == corev1.PodReasonError })
+	for _, call := range w.runtime.Calls() {
+		if strings.HasPrefix(call, "UpdateContainerResources") {
+			t.Errorf("call %s", call)
+		}
+	}
+	w.mu.Lock()
+	before := w.writes
+	w.mu.Unlock()
+	time.Sleep(100 * time.Millisecond) // of the pause before the next try
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if more := w.writes - before; more > 3 {
+		t.Errorf("%d rounds while there is nothing to do", more)
+	}
+}

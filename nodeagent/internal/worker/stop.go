@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+const (
+	defaultGrace = 30
+	// minGrace is the least that a container is given after its hook, in seconds.
+	minGrace = 2
+)
+
+// terminate ends the pod step by step; each round does what is left.
+func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observed *cri.Pod, s *corev1.PodStatus, t *pod.Termination) (again bool, next time.Duration, done bool) {
+	if t.Failure != nil && w.memory.Failed == nil {
+		w.memory.Failed = t.Failure
+		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, t.Failure.Reason, t.Failure.Message)
+	}
+	w.stopProbes()
+	if t.Delete || gone {
+		w.tracer.stopping(w.cfg.Trace(p))
+	}
+	w.leave(ctx, p, observed, t)
+	if ctx.Err() != nil {
+		return true, 0, false
+	}
+	if w.stopRunning(ctx, p, s, observed, t.Grace) {
+		return true, 0, false
+	}
+	for _, sandbox := range observed.Sandboxes {
+		if !sandbox.Ready {
+			continue
+		}
+		if err := w.stopSandbox(ctx, sandbox.ID); err != nil {
+			slog.WarnContext(ctx, "stop a sandbox", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
+			return false, observeRetry, false
+		}
+	}
+	if !t.Delete && !gone {
+		return false, idleRound, false
+	}
+	if err := w.clear(ctx, p, observed); err != nil {
+		slog.WarnContext(ctx, "clear what a pod leaves", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
+		return ctx.Err() != nil, observeRetry, false
+	}
+	if !gone {
+		w.cfg.Status.Delete(w.tracer.stopping(w.cfg.Trace(p)), p)
+	}
+	w.tracer.stopped()
+	w.m.finished(w, p.UID, !gone)
+	return false, 0, true
+}
+
+// stopRunning ends what runs: first the main containers together, then the
+// sidecars, the last one first. It reports whether anything ran.
+func (w *worker) stopRunning(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, observed *cri.Pod, grace *int64) bool {
+	sidecars := map[string]int{}
+	for i := range p.Spec.InitContainers {
+		if pod.Sidecar(&p.Spec.InitContainers[i]) {
+			sidecars[p.Spec.InitContainers[i].Name] = i
+		}
+	}
+	var mains []pod.Stop
+	var last *cri.Container
+	for i := range observed.Containers {
+		run := &observed.Containers[i]
+		if run.State != cri.Running && run.State != cri.Unknown {
+			continue
+		}
+		if at, ok := sidecars[run.Name]; ok {
+			if last == nil || at > sidecars[last.Name] {
+				last = run
+			}
+			continue
+		}
+		mains = append(mains, pod.Stop{Run: run, Message: "Stopping container " + run.Name, Grace: grace})
+	}
+	switch {
+	case len(mains) > 0:
+		w.stopAll(ctx, p, s, mains)
+	case last != nil:
+		w.stopAll(ctx, p, s, []pod.Stop{{Run: last, Message: "Stopping container " + last.Name, Grace: grace}})
+	default:
+		return false
+	}
+	return true
+}
+
+// stopAll ends runs at the same time and returns when all have ended, or ctx.
+func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop) {
+	var wg sync.WaitGroup
+	for _, stop := range stops {
+		w.stopProbe(stop.Run.ID)
+		w.cfg.Events.Event(p, stop.Run.Name, corev1.EventTypeNormal, "Killing", stop.Message)
+		grace := w.grace(p, stop)
+		if grace > 0 && w.waited > 0 {
+			grace = max(grace-w.waited, 1)
+		}
+		wg.Go(func() { w.stop(ctx, p, s, stop.Run, grace) })
+	}
+	wg.Wait()
+	for _, stop := range stops {
+		delete(w.memory.Probes, stop.Run.ID)
+	}
+}
+
+// grace is how long a run may take to end, in seconds.
+func (w *worker) grace(p *corev1.Pod, stop pod.Stop) int64 {
+	switch {
+	case stop.Grace != nil:
+		return *stop.Grace
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		return *p.Spec.TerminationGracePeriodSeconds
+	}
+	// A pod of which only the runtime knows.
+	if seconds, err := strconv.ParseInt(stop.Run.Annotations[cri.AnnotationGracePeriod], 10, 64); err == nil {
+		return seconds
+	}
+	return defaultGrace
+}
+
+// stop ends one run: its hook first, within the grace, then the signal, and
+// when the grace is over, the kill.
+func (w *worker) stop(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, run *cri.Container, grace int64) {
+	began := w.cfg.Clock.Now()
+	var hook corev1.LifecycleHandler
+	if raw := run.Annotations[cri.AnnotationPreStop]; raw != "" && grace > 0 && json.Unmarshal([]byte(raw), &hook) == nil {
+		hookCtx, cancel := context.WithTimeout(ctx, time.Duration(grace)*time.Second)
+		w.preStop(hookCtx, p, s, run, &hook)
+		cancel()
+		grace = max(grace-int64(w.cfg.Clock.Since(began)/time.Second), minGrace)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(grace)*time.Second+callTimeout)
+	defer cancel()
+	if _, err := w.cfg.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: run.ID, Timeout: grace}); err != nil && ctx.Err() == nil {
+		slog.WarnContext(ctx, "stop a container", "namespace", p.Namespace, "name", p.Name, "container", run.Name, "err", err)
+	}
+}
+
+// clear removes everything of the pod from the node.
+func (w *worker) clear(ctx context.Context, p *corev1.Pod, observed *cri.Pod) error {
+	for i := range observed.Containers {
+		w.removeContainer(ctx, observed.Containers[i].ID)
+	}
+	for _, sandbox := range observed.Sandboxes {
+		if _, err := w.removeSandbox(ctx, sandbox.ID); err != nil {
+			return err
+		}
+	}
+	if err := w.cfg.Volumes.Cleanup(p.UID); err != nil {
+		return err
+	}
+	if err := w.cfg.Cgroups.Remove(p); err != nil {
+		slog.Warn("remove a pod's control group", "uid", p.UID, "err", err)
+	}
+	w.cfg.Images.Forget(p.UID)
+	return os.RemoveAll(container.LogDirectory(w.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)))
+}

@@ -1,0 +1,258 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/volume"
+)
+
+const (
+	// observeRetry is the pause after the runtime did not answer.
+	observeRetry = time.Second
+	// idleRound is how often a worker looks though nothing happened.
+	idleRound = 2 * time.Minute
+)
+
+// worker is one pod's goroutine. What is below mu is shared; the rest is the
+// goroutine's own.
+type worker struct {
+	m   *Manager
+	cfg *Config
+	uid types.UID
+
+	mu     sync.Mutex
+	pod    *corev1.Pod
+	gone   bool               // it has left the API
+	found  map[string]finding // of probes, by run
+	cancel context.CancelFunc // of the round's long actions
+
+	signal chan struct{}
+	memory *pod.Memory
+	probes map[string]context.CancelFunc
+	tracer podTrace
+	// deferred says that the pod waits for room on the node.
+	deferred atomic.Bool
+	fresh    bool // the first round is still to come
+	// left says that the pod need not wait for its services any more; waited are the seconds that it did.
+	left   bool
+	waited int64
+	// refresh is when to bring written volumes up to date.
+	refresh time.Time
+}
+
+func newWorker(m *Manager, p *corev1.Pod) *worker {
+	w := &worker{
+		m: m, cfg: &m.cfg, uid: p.UID, pod: p, found: map[string]finding{}, signal: make(chan struct{}, 1),
+		memory: pod.NewMemory(), probes: map[string]context.CancelFunc{}, fresh: true,
+	}
+	w.tracer = newPodTrace(m.cfg.Trace(p), p, m.cfg.Clock)
+	w.wake()
+	return w
+}
+
+func (w *worker) wake() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// update gives the worker a newer pod. A pod that is now to end, or to end
+// sooner, interrupts what the worker is doing.
+func (w *worker) update(p *corev1.Pod, gone bool) {
+	w.mu.Lock()
+	if ending(p, gone) && (!ending(w.pod, w.gone) || sooner(p, w.pod) || gone != w.gone) && w.cancel != nil {
+		w.cancel()
+	}
+	w.pod, w.gone = p, w.gone || gone
+	w.mu.Unlock()
+	w.wake()
+}
+
+func ending(p *corev1.Pod, gone bool) bool { return gone || p.DeletionTimestamp != nil }
+
+func sooner(a, b *corev1.Pod) bool {
+	return a.DeletionGracePeriodSeconds != nil && b.DeletionGracePeriodSeconds != nil &&
+		*a.DeletionGracePeriodSeconds < *b.DeletionGracePeriodSeconds
+}
+
+// run rounds until the pod has left, or ctx ends.
+func (w *worker) run(ctx context.Context) {
+	defer w.stopProbes()
+	defer w.tracer.end()
+	timer := w.cfg.Clock.NewTimer(idleRound)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.signal:
+		case <-timer.C():
+		}
+		next, done := w.rounds(ctx)
+		if done || ctx.Err() != nil {
+			return
+		}
+		timer.Stop()
+		select {
+		case <-timer.C():
+		default:
+		}
+		timer.Reset(next)
+	}
+}
+
+// rounds repeats rounds while they get something done and returns when to
+// look again.
+func (w *worker) rounds(ctx context.Context) (next time.Duration, done bool) {
+	for {
+		actionCtx, cancel := context.WithCancel(ctx)
+		w.mu.Lock()
+		p, gone := w.pod, w.gone
+		w.cancel = cancel
+		w.mu.Unlock()
+		if gone {
+			p = deleted(p, w.cfg.Clock.Now())
+		}
+		again, next, done := w.round(ctx, actionCtx, p, gone)
+		cancel()
+		if done || ctx.Err() != nil || !again {
+			return next, done
+		}
+	}
+}
+
+// round looks, plans, reports and acts once. actionCtx ends when the pod is
+// suddenly to end.
+func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool) (again bool, next time.Duration, done bool) {
+	observed, err := w.cfg.Observer.Observe(ctx, w.uid)
+	if err != nil {
+		if ctx.Err() == nil {
+			slog.Warn("look at a pod in the runtime", "namespace", p.Namespace, "name", p.Name, "uid", w.uid, "err", err)
+		}
+		return false, observeRetry, false
+	}
+	w.begin(p, observed)
+	w.recall(observed)
+	w.readMessages(observed)
+	asked := p
+	p = w.allocate(p)
+	now := w.cfg.Clock.Now()
+	plan := pod.Make(p, observed, w.memory, now)
+	status := pod.Status(p, observed, w.memory, plan, pod.Facts{HostIPs: w.cfg.HostIPs(), Now: now})
+	w.report(asked, gone, observed, &status)
+	if plan.Terminate != nil {
+		return w.terminate(actionCtx, p, gone, observed, &status, plan.Terminate)
+	}
+	w.watch(ctx, p, observed, &status)
+	again = w.act(actionCtx, p, observed, &status, plan)
+	w.refreshVolumes(actionCtx, p, observed, &status)
+	next = idleRound
+	for _, at := range []time.Time{plan.Wake, w.refresh} {
+		if !at.IsZero() {
+			next = min(next, max(at.Sub(w.cfg.Clock.Now()), time.Millisecond))
+		}
+	}
+	for _, trouble := range w.waits() {
+		next = min(next, max(trouble.Sub(w.cfg.Clock.Now()), time.Millisecond))
+	}
+	return again, next, false
+}
+
+// waits are the times at which something that failed is tried again.
+func (w *worker) waits() []time.Time {
+	now := w.cfg.Clock.Now()
+	var times []time.Time
+	add := func(t pod.Trouble) {
+		if t.Until.After(now) {
+			times = append(times, t.Until)
+		}
+	}
+	add(w.memory.Sandbox)
+	add(w.memory.Volumes)
+	for _, t := range w.memory.Trouble {
+		add(t)
+	}
+	for _, t := range w.memory.Resize {
+		add(t)
+	}
+	return times
+}
+
+// begin seeds the memory in the first round: what runs already was started
+// by the agent's earlier life, and is as ready as the API says.
+func (w *worker) begin(p *corev1.Pod, observed *cri.Pod) {
+	if !w.fresh {
+		return
+	}
+	w.fresh = false
+	if len(observed.Sandboxes) > 0 {
+		w.tracer.drop() // not this life's start
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for _, told := range list {
+			if told.Resources != nil && told.ContainerID != "" {
+				w.memory.Given[told.Name] = *told.Resources
+			}
+			run := observed.Latest(told.Name)
+			if run == nil || run.State != cri.Running || told.ContainerID != "containerd://"+run.ID {
+				continue
+			}
+			if told.Resources != nil {
+				w.memory.Applied[run.ID] = *told.Resources
+			}
+			w.memory.Probes[run.ID] = pod.Probed{Started: told.Started != nil && *told.Started, Ready: told.Ready}
+		}
+	}
+}
+
+// report hands the status to the writer. Of a pod that has left the API there
+// is nothing to say.
+func (w *worker) report(p *corev1.Pod, gone bool, observed *cri.Pod, status *corev1.PodStatus) {
+	w.tracer.status(status)
+	w.cfg.Metrics.observe(p, status)
+	if gone {
+		return
+	}
+	w.cfg.Status.Set(w.tracer.context(), p, *status)
+}
+
+// refreshVolumes keeps written volumes current while the pod runs.
+func (w *worker) refreshVolumes(ctx context.Context, p *corev1.Pod, observed *cri.Pod, status *corev1.PodStatus) {
+	if !observed.AnyRunning() || !writes(p) {
+		return
+	}
+	now := w.cfg.Clock.Now()
+	// Spread, so that a restarted node does not ask for everything at once.
+	spread := w.cfg.RefreshEvery + time.Duration(rand.Int64N(int64(w.cfg.RefreshEvery)/2+1))
+	if w.refresh.IsZero() {
+		w.refresh = now.Add(spread)
+	}
+	if now.Before(w.refresh) {
+		return
+	}
+	w.refresh = now.Add(spread)
+	if err := w.cfg.Volumes.Refresh(ctx, p, status); err != nil && ctx.Err() == nil {
+		slog.WarnContext(ctx, "refresh volumes", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
+	}
+}
+
+func writes(p *corev1.Pod) bool {
+	for i := range p.Spec.Volumes {
+		if volume.Written(&p.Spec.Volumes[i]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+// Package apiserver is the apiserver role: the Kubernetes API over gRPC, on a store of ordered writes.
+package apiserver
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/task"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/admission/plugin"
+	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/bootstrap"
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/discovery"
+	"howdah.dev/services/apiserver/internal/fieldmanager"
+	"howdah.dev/services/apiserver/internal/kind"
+	"howdah.dev/services/apiserver/internal/nodepods"
+	"howdah.dev/services/apiserver/internal/objects"
+	"howdah.dev/services/apiserver/internal/openapi"
+	"howdah.dev/services/apiserver/internal/rbac"
+	"howdah.dev/services/apiserver/internal/rbacpolicy"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/review"
+	"howdah.dev/services/apiserver/internal/store"
+	"howdah.dev/services/apiserver/internal/store/postgres"
+	"howdah.dev/services/apiserver/internal/token"
+)
+
+// Config is what an apiserver needs. Zero values of what is optional have the defaults named.
+type Config struct {
+	// DatabaseURL as pgx takes it; the schema must be migrated.
+	DatabaseURL string
+	// ServiceAccountKey signs service-account tokens, RSA (RS256) or ECDSA P-256 (ES256); nil issues none.
+	ServiceAccountKey crypto.Signer
+	// PublicKeys verify service-account tokens, beside the key above: those of other apiservers, and older ones.
+	PublicKeys []crypto.PublicKey
+	// Issuer is the tokens' issuer; default https://kubernetes.default.svc.<ClusterDomain>.
+	Issuer string
+	// ServiceCIDR is where cluster IPs come from; default 10.96.0.0/12.
+	ServiceCIDR netip.Prefix
+	// NodePortRange is "first-last"; default 30000-32767.
+	NodePortRange string
+	// ClusterDomain is the cluster's DNS domain; default cluster.local.
+	ClusterDomain string
+	// NodeDialer connects to a node agent at host:port, for exec, logs and the like; nil answers those with 503.
+	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// GatewayEndpoints are the gateways' host:port, to which the service default/kubernetes leads.
+	GatewayEndpoints []netip.AddrPort
+	// DisabledAdmission names admission plugins that are switched off.
+	DisabledAdmission []string
+	// AuthorizationModes are asked in order: Node, RBAC, AlwaysAllow, AlwaysDeny. Empty lets everybody who is known do everything,
+	// nodes excepted.
+	AuthorizationModes []string
+	// MaxReads and MaxWrites bound the requests in flight; default 400 and 1000. More are refused with 429.
+	MaxReads, MaxWrites int
+	// Registerer takes the metrics; nil registers them nowhere.
+	Registerer prometheus.Registerer
+	// Clock is the time; default the real one.
+	Clock clock.WithTicker
+}
+
+// backend is a store that has to be run.
+type backend interface {
+	store.Store
+	Run(ctx context.Context) error
+}
+
+// Server is one apiserver.
+type Server struct {
+	cfg       Config
+	store     backend
+	cache     *cache.Cache
+	fields    *fieldmanager.Managers
+	objects   *objects.Server
+	discovery *discovery.Server
+	known     objects.Objects
+	reviews   *review.Server
+	ready     chan struct{}
+}
+
+// New builds a server; it connects to nothing and starts nothing.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	st, err := postgres.New(postgres.Config{DatabaseURL: cfg.DatabaseURL, Metrics: cfg.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	return build(cfg, st)
+}
+
+func (cfg *Config) complete() error {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if !cfg.ServiceCIDR.IsValid() {
+		cfg.ServiceCIDR = netip.MustParsePrefix("10.96.0.0/12")
+	}
+	if cfg.NodePortRange == "" {
+		cfg.NodePortRange = "30000-32767"
+	}
+	if cfg.ClusterDomain == "" {
+		cfg.ClusterDomain = "cluster.local"
+	}
+	if cfg.Issuer == "" {
+		cfg.Issuer = "https://kubernetes.default.svc." + cfg.ClusterDomain
+	}
+	_, _, err := cfg.ports()
+	return err
+}
+
+func (cfg *Config) ports() (first, last int, err error) {
+	n, err := fmt.Sscanf(cfg.NodePortRange, "%d-%d", &first, &last)
+	if err != nil || n != 2 || first < 1 || last < first || last > 65535 {
+		return 0, 0, fmt.Errorf("node port range %q is not first-last", cfg.NodePortRange)
+	}
+	return first, last, nil
+}
+
+func build(cfg Config, st backend) (*Server, error) {
+	table, err := registry.NewTable(kind.All(kind.Config{Now: cfg.Clock.Now}))
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), fields: fieldmanager.New(table)}
+	first, last, err := cfg.ports()
+	if err != nil {
+		return nil, err
+	}
+	allocations := allocator.New(allocator.Config{
+		ServiceCIDR: cfg.ServiceCIDR.Masked(), FirstPort: first, LastPort: last,
+		Fresh: func(ctx context.Context) error { return s.cache.Fresh(ctx) },
+	})
+	s.cache = cache.New(st, table, cfg.Clock, map[string]cache.Observer{allocator.Prefix: allocations})
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(s.cache)
+	}
+	known := objects.Objects{Table: table, Cache: s.cache}
+	chain, err := admission.Table(plugin.All(known, cfg.Clock), cfg.DisabledAdmission)
+	if err != nil {
+		return nil, err
+	}
+	s.known = known
+	authorizer, err := s.authorizer(&chain, rbac.Follow(table, s.cache))
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := token.New(cfg.Issuer, cfg.ServiceAccountKey, cfg.PublicKeys, known, cfg.Clock)
+	if err != nil {
+		return nil, err
+	}
+	authenticator := &authn.Authenticator{Tokens: tokens}
+	s.objects = objects.New(objects.Config{
+		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
+		Authorizer: authorizer,
+		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
+		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
+	})
+	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
+	s.discovery = discovery.New(discovery.Config{
+		Table: table, Virtual: review.Resources(), Authenticator: authenticator, More: []discovery.Documents{tokens, openapi.New(table, discovery.Version.GitVersion)},
+		Checks: []discovery.Check{
+			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
+			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
+			{Name: "cache", Run: func(context.Context) error { return s.notReady() }},
+		},
+	})
+	return s, nil
+}
+
+// authorizer returns the chain of the configured modes, and adds to the admission chain what keeps users from granting more than
+// they hold.
+func (s *Server) authorizer(admit *admission.Chain, roles rbac.Source) (authz.Chain, error) {
+	modes := authz.Modes{
+		"Node": authz.Node{Pods: nodepods.Pods{Objects: s.known}, Yields: true}, "RBAC": rbac.Authorizer{Source: roles, Ready: s.ready},
+		"AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
+	}
+	names := s.cfg.AuthorizationModes
+	if len(names) == 0 {
+		modes["Node"] = authz.Node{}
+		names = []string{"Node", "AlwaysAllow"}
+	}
+	chain, err := modes.Chain(names, authz.Groups{authn.MastersGroup})
+	if err != nil {
+		return nil, err
+	}
+	*admit = append(*admit, &rbac.Guard{Source: roles, Authorizer: chain})
+	return chain, nil
+}
+
+// Register adds the services to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	apiv1.RegisterObjectServiceServer(r, s.reviews)
+	apiv1.RegisterDiscoveryServiceServer(r, s.discovery)
+}
+
+// Ready is closed when the server answers: the cache stands and the cluster's own objects exist.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+func (s *Server) notReady() error {
+	select {
+	case <-s.ready:
+		return nil
+	default:
+		return errors.New("the cache is being filled")
+	}
+}
+
+// Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
+func (s *Server) Run(ctx context.Context) error {
+	return task.Run(ctx, s.store.Run, s.cache.Run, s.start)
+}
+
+// start waits for the cache and makes what every cluster has.
+func (s *Server) start(ctx context.Context) error {
+	go s.fields.Warm()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.cache.Ready():
+	}
+	err := bootstrap.Run(ctx, bootstrap.Config{
+		API: s.objects, ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints,
+	})
+	if err != nil {
+		return nil // ctx ended
+	}
+	if slices.Contains(s.cfg.AuthorizationModes, "RBAC") {
+		if err := rbacpolicy.Run(ctx, s.objects, s.known, s.cache.Fresh); err != nil {
+			return nil // ctx ended
+		}
+	}
+	close(s.ready)
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,103 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+func TestDiscovery(t *testing.T) {
+	f := startMemory(t)
+	get := func(path, accept string) *apiv1.DocumentResponse {
+		t.Helper()
+		resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path, Accept: accept})
+		if err != nil {
+			t.Fatalf("%s: %v", path, status(err))
+		}
+		return resp
+	}
+	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+	t.Run("aggregated", func(t *testing.T) {
+		resp := get("/apis", aggregated)
+		var list discoveryv2.APIGroupDiscoveryList
+		if err := json.Unmarshal(resp.GetObject(), &list); err != nil || list.Items[0].Name != "apps" || list.Items[0].Versions[0].Version != "v1" ||
+			list.Items[len(list.Items)-1].Name != "extensions" {
+			t.Errorf("%v %+v", err, list.Items)
+		}
+		if resp.GetContentType() != "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" || resp.GetEtag() == "" {
+			t.Errorf("%s %s", resp.GetContentType(), resp.GetEtag())
+		}
+		same, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/apis", Accept: aggregated, IfNoneMatch: resp.GetEtag()})
+		if err != nil || !same.GetNotModified() || len(same.GetObject()) != 0 {
+			t.Errorf("by its ETag: %v %v", same, err)
+		}
+		binary := get("/api", strings.ReplaceAll(aggregated, "application/json", protobuf))
+		var unknown runtime.Unknown
+		if err := unknown.Unmarshal(binary.GetObject()[4:]); err != nil {
+			t.Fatal(err)
+		}
+		list = discoveryv2.APIGroupDiscoveryList{}
+		if err := list.Unmarshal(unknown.Raw); err != nil || len(list.Items) != 1 || len(list.Items[0].Versions[0].Resources) < 9 {
+			t.Errorf("protobuf: %v %+v", err, list)
+		}
+		if beta := get("/apis", strings.ReplaceAll(aggregated, "v=v2", "v=v2beta1")); !strings.Contains(string(beta.GetObject()), `"apidiscovery.k8s.io/v2beta1"`) {
+			t.Errorf("%.200s", beta.GetObject())
+		}
+	})
+	t.Run("plain", func(t *testing.T) {
+		var resources metav1.APIResourceList
+		if err := json.Unmarshal(get("/api/v1", "").GetObject(), &resources); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]metav1.APIResource{}
+		for _, r := range resources.APIResources {
+			found[r.Name] = r
+		}
+		for _, name := range []string{"pods", "pods/status", "pods/binding", "pods/log", "pods/exec", "pods/eviction", "serviceaccounts/token", "namespaces/finalize", "nodes"} {
+			if _, ok := found[name]; !ok {
+				t.Errorf("%s is missing", name)
+			}
+		}
+		if e := found["pods/eviction"]; e.Group != "policy" || e.Version != "v1" || e.Kind != "Eviction" {
+			t.Errorf("%+v", e)
+		}
+		var groups metav1.APIGroupList
+		if err := json.Unmarshal(get("/apis", "").GetObject(), &groups); err != nil || groups.Kind != "APIGroupList" {
+			t.Errorf("%v %+v", err, groups)
+		}
+		for _, g := range groups.Groups {
+			get("/apis/"+g.Name, "")
+			for _, v := range g.Versions {
+				get("/apis/"+v.GroupVersion, "")
+			}
+		}
+	})
+	t.Run("others", func(t *testing.T) {
+		for _, path := range []string{"/", "/version", "/healthz", "/livez", "/readyz", "/readyz/store", "/.well-known/openid-configuration", "/openid/v1/jwks", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"} {
+			if len(get(path, "").GetObject()) == 0 {
+				t.Errorf("%s is empty", path)
+			}
+		}
+		for _, path := range []string{"/nonsense", "/apis/nonsense", "/api/v2", "/readyz/nonsense", "/openapi/v3/apis/nonsense/v1"} {
+			if _, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path}); status(err).Code != 404 {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	})
+	t.Run("nobody", func(t *testing.T) {
+		docs := apiv1.NewDiscoveryServiceClient(f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}))
+		for path, want := range map[string]int32{"/version": 200, "/readyz": 200, "/apis": 401, "/openapi/v2": 401} {
+			_, err := docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path})
+			if code := status(err).Code; want == 200 && err != nil || want != 200 && code != want {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package authn
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"howdah.dev/kit/rpc"
+)
+
+func TestGatewaySpeaksForTheUserInItsMetadata(t *testing.T) {
+	t.Parallel()
+	gateway := rpc.WithUser(t.Context(), rpc.User{Name: "howdah:gateway", Groups: []string{GatewayGroup}})
+	tests := []struct {
+		name string
+		md   metadata.MD
+		want string // empty is 401
+	}{
+		{"a certificate's user", metadata.Pairs("howdah-user", "jane", "howdah-group", "devs"), "jane"},
+		{"the anonymous user", metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated"), ""},
+		{"nobody", nil, ""},
+		{"a token that nobody can verify", metadata.Pairs("authorization", "Bearer x", "howdah-user", "jane"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			user, err := (&Authenticator{}).Authenticate(metadata.NewIncomingContext(gateway, tt.md))
+			if tt.want == "" {
+				if !apierrors.IsUnauthorized(err) {
+					t.Fatalf("got %v %v, want 401", user, err)
+				}
+				return
+			}
+			if err != nil || user.Name != tt.want || !user.In(AuthenticatedGroup) {
+				t.Fatalf("got %v %v", user, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// Package bootstrap makes the objects that every cluster has. It may run in several apiservers at once, and again.
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// API is what bootstrap needs of the object service.
+type API interface {
+	Get(ctx context.Context, req *apiv1.GetRequest) (*apiv1.GetResponse, error)
+	Create(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.CreateResponse, error)
+	Update(ctx context.Context, req *apiv1.UpdateRequest) (*apiv1.UpdateResponse, error)
+}
+
+// Config says what the cluster looks like.
+type Config struct {
+	API API
+	// ServiceIP is the address of the service default/kubernetes.
+	ServiceIP netip.Addr
+	// Gateways are where that service leads.
+	Gateways []netip.AddrPort
+}
+
+// name of the service, its endpoints and their slice.
+const name = "kubernetes"
+
+// Run makes everything, again and again until it succeeds or ctx ends.
+func Run(ctx context.Context, cfg Config) error {
+	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
+	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := once(ctx, cfg)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		slog.WarnContext(ctx, "make the cluster's own objects", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func once(ctx context.Context, cfg Config) error {
+	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+		if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "namespaces"}, obj, nil); err != nil {
+			return err
+		}
+	}
+	if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "services"}, service(cfg), nil); err != nil {
+		return err
+	}
+	if len(cfg.Gateways) == 0 {
+		return nil
+	}
+	err := ensure(ctx, cfg.API, resource{version: "v1", resource: "endpoints"}, endpoints(cfg), func(old, obj *corev1.Endpoints) bool {
+		return equality.Semantic.DeepEqual(old.Subsets, obj.Subsets)
+	})
+	if err != nil {
+		return err
+	}
+	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(cfg), func(old, obj *discoveryv1.EndpointSlice) bool {
+		return equality.Semantic.DeepEqual(old.Endpoints, obj.Endpoints) && equality.Semantic.DeepEqual(old.Ports, obj.Ports)
+	})
+}
+
+func service(cfg Config) *corev1.Service {
+	target := int32(6443)
+	if len(cfg.Gateways) > 0 {
+		target = int32(cfg.Gateways[0].Port())
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: cfg.ServiceIP.String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
+			Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(target)}},
+		},
+	}
+}
+
+func endpoints(cfg Config) *corev1.Endpoints {
+	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "https", Port: int32(cfg.Gateways[0].Port()), Protocol: corev1.ProtocolTCP}}}
+	for _, g := range cfg.Gateways {
+		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: g.Addr().String()})
+	}
+	return &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"},
+		},
+		Subsets: []corev1.EndpointSubset{subset},
+	}
+}
+
+func slice(cfg Config) *discoveryv1.EndpointSlice {
+	port, protocol, portName, ready := int32(cfg.Gateways[0].Port()), corev1.ProtocolTCP, "https", true
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{discoveryv1.LabelServiceName: name},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
+	}
+	for _, g := range cfg.Gateways {
+		if g.Addr().Is6() {
+			s.AddressType = discoveryv1.AddressTypeIPv6
+		}
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{g.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+		})
+	}
+	return s
+}
+
+type resource struct{ group, version, resource string }
+
+// ensure creates obj where it is absent and, where same is given and says that they differ, replaces it.
+func ensure[T metav1.Object](ctx context.Context, api API, r resource, obj T, same func(old, obj T) bool) error {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	got, err := api.Get(ctx, &apiv1.GetRequest{
+		Group: r.group, Version: r.version, Resource: r.resource, Namespace: obj.GetNamespace(), Name: obj.GetName(),
+	})
+	if err != nil && apistatus.Of(err).Code == 404 {
+		_, err = api.Create(ctx, &apiv1.CreateRequest{
+			Group: r.group, Version: r.version, Resource: r.resource, Namespace: obj.GetNamespace(), Object: body,
+		})
+		if apierrors.IsAlreadyExists(err) { // another apiserver was first
+			err = nil
+		}
+	}
+	if err != nil || got == nil || same == nil {
+		return wrap(err, r, obj)
+	}
+	var old T
+	if err := json.Unmarshal(got.GetObject(), &old); err != nil {
+		return wrap(err, r, obj)
+	}
+	if same(old, obj) {
+		return nil
+	}
+	_, err = api.Update(ctx, &apiv1.UpdateRequest{
+		Group: r.group, Version: r.version, Resource: r.resource, Namespace: obj.GetNamespace(), Name: obj.GetName(), Object: body,
+	})
+	return wrap(err, r, obj)
+}
+
+func wrap(err error, r resource, obj metav1.Object) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", r.resource, obj.GetName(), err)
+}

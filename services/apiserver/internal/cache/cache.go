@@ -1,0 +1,291 @@
+// Package cache holds the state of every kind in memory, fed by the store's log, and answers reads and watches from it.
+//
+// One goroutine applies the log; everything else reads. A resource's tree, ring and watchers change together under its
+// lock, so a watch that starts from a list misses and repeats nothing.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// freshWait is how long a consistent read waits for the cache to catch up with the store.
+const freshWait = 3 * time.Second
+
+// loadPage is the number of entries that are read from the store at a time.
+const loadPage = 5000
+
+// Source is what the cache needs of the store.
+type Source interface {
+	store.Reader
+	store.Tailer
+}
+
+// Observer follows the keys under a prefix that belong to no kind.
+type Observer interface {
+	// Reset replaces everything that is known by the given keys.
+	Reset(keys []string)
+	// Apply tells of one change.
+	Apply(key string, removed bool)
+}
+
+// BehindError says that the cache did not reach a revision in time.
+type BehindError struct{ Wanted, Current int64 }
+
+// Error names both revisions.
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("cache is at revision %d, %d was asked for", e.Current, e.Wanted)
+}
+
+// Cache is the state of all kinds.
+type Cache struct {
+	source    Source
+	table     *registry.Table
+	clock     clock.WithTicker
+	resources map[*registry.Kind]*Resource
+	observers map[string]Observer
+
+	applied atomic.Int64
+	ready   chan struct{}
+	once    sync.Once
+
+	mu      sync.Mutex
+	waiters []waiter
+}
+
+type waiter struct {
+	revision int64
+	done     chan struct{}
+}
+
+// New returns an empty cache; Run fills it. Observers are by key prefix.
+func New(source Source, table *registry.Table, clock clock.WithTicker, observers map[string]Observer) *Cache {
+	c := &Cache{
+		source: source, table: table, clock: clock, observers: observers,
+		resources: map[*registry.Kind]*Resource{}, ready: make(chan struct{}),
+	}
+	for _, k := range table.Kinds() {
+		c.resources[k] = newResource(c, k)
+	}
+	return c
+}
+
+// For returns the cache of one kind.
+func (c *Cache) For(kind *registry.Kind) *Resource { return c.resources[kind] }
+
+// Ready is closed when the first state stands.
+func (c *Cache) Ready() <-chan struct{} { return c.ready }
+
+// Applied returns the revision that the whole cache has reached.
+func (c *Cache) Applied() int64 { return c.applied.Load() }
+
+// Run keeps the cache up to date until ctx ends.
+func (c *Cache) Run(ctx context.Context) error {
+	defer c.endAll(errors.New("the server is shutting down"))
+	aging := make(chan struct{})
+	defer func() { <-aging }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { defer close(aging); c.age(ctx) }()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		revision, err := c.load(ctx)
+		if err == nil {
+			wait = 50 * time.Millisecond
+			c.once.Do(func() { close(c.ready) })
+			err = c.source.Tail(ctx, revision, c.apply)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		slog.WarnContext(ctx, "rebuild the cache", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// age lets the memory of past events go, which would otherwise wait for the next event.
+func (c *Cache) age(ctx context.Context) {
+	ticker := c.clock.NewTicker(coolAfter)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			for _, r := range c.resources {
+				r.mu.Lock()
+				r.ring.age(c.clock.Now())
+				r.mu.Unlock()
+			}
+		}
+	}
+}
+
+// load replaces the state by the store's newest one and returns its revision.
+func (c *Cache) load(ctx context.Context) (int64, error) {
+	items := map[*registry.Kind][]*codec.Item{}
+	keys := map[string][]string{}
+	query := store.Query{Limit: loadPage}
+	for {
+		page, err := c.source.List(ctx, query)
+		if err != nil {
+			return 0, fmt.Errorf("load the cache: %w", err)
+		}
+		for _, e := range page.Entries {
+			if kind := c.table.KindOf(e.Key); kind != nil {
+				items[kind] = append(items[kind], codec.NewItem(kind, e.Key, e.Value, e.Revision, e.CreateRevision))
+			} else if prefix := c.observed(e.Key); prefix != "" {
+				keys[prefix] = append(keys[prefix], e.Key)
+			}
+		}
+		query.Revision, query.After = page.Revision, page.Next
+		if page.Next == "" {
+			break
+		}
+	}
+	for prefix, o := range c.observers {
+		o.Reset(keys[prefix])
+	}
+	for kind, r := range c.resources {
+		r.replace(items[kind], query.Revision)
+	}
+	c.advance(query.Revision)
+	return query.Revision, nil
+}
+
+func (c *Cache) observed(key string) string {
+	for prefix := range c.observers {
+		if len(key) > len(prefix) && key[:len(prefix)] == prefix {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// apply takes a piece of the log, which never ends inside an atomic group.
+func (c *Cache) apply(events []store.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	now := c.clock.Now()
+	groups := map[*registry.Kind][]grouped{}
+	var order []*registry.Kind
+	ends := groupEnds(events)
+	for n, e := range events {
+		kind := c.table.KindOf(e.Key)
+		if kind == nil {
+			if prefix := c.observed(e.Key); prefix != "" {
+				c.observers[prefix].Apply(e.Key, e.Type == store.Removed)
+			}
+			continue
+		}
+		if _, seen := groups[kind]; !seen {
+			order = append(order, kind)
+		}
+		groups[kind] = append(groups[kind], grouped{e, ends[n]})
+	}
+	for _, kind := range order {
+		c.resources[kind].apply(groups[kind], now)
+	}
+	c.advance(events[len(events)-1].Revision)
+	return nil
+}
+
+// grouped is an event and the revision that ends its atomic group.
+type grouped struct {
+	store.Event
+	end int64
+}
+
+func groupEnds(events []store.Event) []int64 {
+	ends := make([]int64, len(events))
+	end := events[len(events)-1].Revision
+	for n := len(events) - 1; n >= 0; n-- {
+		if events[n].Last {
+			end = events[n].Revision
+		}
+		ends[n] = end
+	}
+	return ends
+}
+
+func (c *Cache) advance(revision int64) {
+	c.applied.Store(revision)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.waiters[:0]
+	for _, w := range c.waiters {
+		if w.revision <= revision {
+			close(w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(c.waiters[len(kept):])
+	c.waiters = kept
+}
+
+// WaitFor waits until the cache has reached the revision, for 3 s at most: then it fails with a *BehindError.
+func (c *Cache) WaitFor(ctx context.Context, revision int64) error {
+	if c.applied.Load() >= revision {
+		return nil
+	}
+	w := waiter{revision, make(chan struct{})}
+	c.mu.Lock()
+	if c.applied.Load() >= revision {
+		c.mu.Unlock()
+		return nil
+	}
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+
+	timer := time.NewTimer(freshWait)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-w.done:
+		return nil
+	case <-timer.C:
+		err = &BehindError{Wanted: revision, Current: c.applied.Load()}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.waiters {
+		if c.waiters[i].done == w.done {
+			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
+			break
+		}
+	}
+	return err
+}
+
+// Fresh waits until the cache has everything that was committed before the call.
+func (c *Cache) Fresh(ctx context.Context) error {
+	revision, err := c.source.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	return c.WaitFor(ctx, revision)
+}
+
+func (c *Cache) endAll(err error) {
+	for _, r := range c.resources {
+		r.end(err)
+	}
+}

@@ -1,0 +1,306 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/btree"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// snapshots of paginated lists that are kept, and for how long.
+const (
+	maxSnapshots = 16
+	snapshotAge  = 5 * time.Minute
+)
+
+type tree = btree.BTreeG[*codec.Item]
+
+// Resource is the state of one kind.
+type Resource struct {
+	cache *Cache
+	kind  *registry.Kind
+
+	mu        sync.RWMutex
+	items     map[string]*codec.Item
+	sorted    *tree
+	last      int64 // revision of the newest change that is in
+	ring      ring
+	watchers  watchers
+	snapshots []snapshot
+}
+
+type snapshot struct {
+	revision int64
+	sorted   *tree
+	made     time.Time
+}
+
+func newResource(c *Cache, kind *registry.Kind) *Resource {
+	return &Resource{
+		cache: c, kind: kind,
+		items:    map[string]*codec.Item{},
+		sorted:   newTree(),
+		watchers: newWatchers(),
+	}
+}
+
+func newTree() *tree {
+	return btree.NewG(32, func(a, b *codec.Item) bool { return a.Key < b.Key })
+}
+
+// replace voids everything and starts anew at a revision. Watches end: what they were told may not be true any more.
+func (r *Resource) replace(items []*codec.Item, revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items = make(map[string]*codec.Item, len(items))
+	r.sorted = newTree()
+	for _, i := range items {
+		r.items[i.Key] = i
+		r.sorted.ReplaceOrInsert(i)
+	}
+	r.last, r.snapshots = revision, nil
+	r.ring.reset(revision)
+	r.watchers.end(&TooOldError{Oldest: revision})
+}
+
+func (r *Resource) apply(events []grouped, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range events {
+		previous := r.items[e.Key]
+		event := &Event{Previous: previous, Trace: e.Trace, Revision: e.Revision, Group: e.end, at: now}
+		if e.Type == store.Removed {
+			if previous == nil {
+				continue
+			}
+			event.Type, event.Item = Deleted, previous.At(e.Revision)
+			delete(r.items, e.Key)
+			r.sorted.Delete(previous)
+		} else {
+			event.Type = Modified
+			if previous == nil {
+				event.Type = Added
+			}
+			event.Item = codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision)
+			r.items[e.Key] = event.Item
+			r.sorted.ReplaceOrInsert(event.Item)
+		}
+		r.last = e.Revision
+		r.ring.push(event)
+		r.watchers.dispatch(event)
+	}
+	r.watchers.publish()
+}
+
+// Get returns the newest item of a key that the cache knows, or nil.
+func (r *Resource) Get(key string) *codec.Item {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.items[key]
+}
+
+// Last returns the revision of the newest change of the kind that is in: while it stays, so does the state.
+func (r *Resource) Last() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.last
+}
+
+// Len returns the number of objects.
+func (r *Resource) Len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.items)
+}
+
+// Query selects items.
+type Query struct {
+	Namespace string
+	// Name selects one object of the namespace, or of all namespaces.
+	Name  string
+	Label labels.Selector
+	Field fields.Selector
+	// Limit is the greatest number of items; 0 is no limit.
+	Limit int64
+	// After is the key behind which the page starts.
+	After string
+}
+
+// Page is what a query selects, in key order.
+type Page struct {
+	Items    []*codec.Item
+	Revision int64
+	// Next is the key to continue after; empty at the end.
+	Next string
+	// Remaining is the number of items behind the page, -1 where it is not known because a selector filters.
+	Remaining int64
+}
+
+// List answers the query from the newest state. A page that has a next one is remembered, so that At can go on with it.
+func (r *Resource) List(q Query) Page {
+	r.mu.RLock()
+	revision := r.revision()
+	page := scan(r.sorted, r.kind, q)
+	r.mu.RUnlock()
+	page.Revision = revision
+	if page.Next == "" {
+		return page
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revision() == revision {
+		r.remember(revision)
+		return page
+	}
+	// The state moved on between the locks: take the page again from what is remembered.
+	revision = r.revision()
+	page = scan(r.sorted, r.kind, q)
+	page.Revision = revision
+	if page.Next != "" {
+		r.remember(revision)
+	}
+	return page
+}
+
+// revision is the newest one of which everything that concerns this kind is in.
+func (r *Resource) revision() int64 { return max(r.cache.applied.Load(), r.last) }
+
+func (r *Resource) remember(revision int64) {
+	now := r.cache.clock.Now()
+	kept := r.snapshots[:0]
+	for _, s := range r.snapshots {
+		if s.revision == revision {
+			return
+		}
+		if now.Sub(s.made) < snapshotAge {
+			kept = append(kept, s)
+		}
+	}
+	clear(r.snapshots[len(kept):])
+	r.snapshots = append(kept, snapshot{revision, r.sorted.Clone(), now})
+	if len(r.snapshots) > maxSnapshots {
+		r.snapshots = append([]snapshot(nil), r.snapshots[1:]...)
+	}
+}
+
+// At answers the query as of a revision: from memory where the state of then is still known, else from the store,
+// which fails with store.ErrTooOld or store.ErrFuture.
+func (r *Resource) At(ctx context.Context, q Query, revision int64) (Page, error) {
+	r.mu.RLock()
+	var state *tree
+	if r.last <= revision && revision <= r.revision() {
+		// Nothing of this kind changed since.
+		page := scan(r.sorted, r.kind, q)
+		page.Revision = revision
+		if page.Next == "" {
+			r.mu.RUnlock()
+			return page, nil
+		}
+		r.mu.RUnlock()
+		r.mu.Lock()
+		if r.last <= revision {
+			r.remember(revision)
+		}
+		r.mu.Unlock()
+		return page, nil
+	}
+	for _, s := range r.snapshots {
+		if s.revision == revision {
+			state = s.sorted
+		}
+	}
+	r.mu.RUnlock()
+	if state != nil {
+		page := scan(state, r.kind, q)
+		page.Revision = revision
+		return page, nil
+	}
+	return r.fromStore(ctx, q, revision)
+}
+
+func (r *Resource) fromStore(ctx context.Context, q Query, revision int64) (Page, error) {
+	state := newTree()
+	query := store.Query{Prefix: r.kind.Prefix(""), Revision: revision, Limit: loadPage}
+	for {
+		page, err := r.cache.source.List(ctx, query)
+		if err != nil {
+			return Page{}, err
+		}
+		for _, e := range page.Entries {
+			state.ReplaceOrInsert(codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision))
+		}
+		if query.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	page := scan(state, r.kind, q)
+	page.Revision = revision
+	if page.Next != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.snapshots = append(r.snapshots, snapshot{revision, state, r.cache.clock.Now()})
+	}
+	return page, nil
+}
+
+// scan walks the state in key order.
+func scan(state *tree, kind *registry.Kind, q Query) Page {
+	var page Page
+	if q.Name != "" && (q.Namespace != "" || !kind.Namespaced) {
+		if i, ok := state.Get(&codec.Item{Key: kind.Key(q.Namespace, q.Name)}); ok && i.Matches(q.Label, q.Field) {
+			page.Items = []*codec.Item{i}
+		}
+		return page
+	}
+	prefix := kind.Prefix(q.Namespace)
+	from := prefix
+	if q.After != "" {
+		from = max(prefix, q.After+"\x00")
+	}
+	selective := q.Label != nil || q.Field != nil || q.Name != ""
+	if !selective && q.Limit == 0 && q.Namespace == "" && q.After == "" {
+		page.Items = make([]*codec.Item, 0, state.Len())
+	}
+	state.AscendGreaterOrEqual(&codec.Item{Key: from}, func(i *codec.Item) bool {
+		if !strings.HasPrefix(i.Key, prefix) {
+			return false
+		}
+		if q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
+			return true
+		}
+		if q.Limit > 0 && int64(len(page.Items)) == q.Limit {
+			page.Next = page.Items[len(page.Items)-1].Key
+			if selective {
+				page.Remaining = -1
+				return false
+			}
+			page.Remaining++
+			return true
+		}
+		page.Items = append(page.Items, i)
+		return true
+	})
+	return page
+}
+
+// end ends all watches.
+func (r *Resource) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watchers.end(err)
+}
+
+// IsTooOld reports whether the revision that was asked for is not known any more.
+func IsTooOld(err error) bool {
+	var old *TooOldError
+	return errors.As(err, &old) || errors.Is(err, store.ErrTooOld)
+}

@@ -1,0 +1,219 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+func pods(t testing.TB) *registry.Resource {
+	kind := &registry.Kind{
+		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Singular: "pod", Namespaced: true,
+		New: func() registry.Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} },
+	}
+	table, err := registry.NewTable([]*registry.Kind{kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.FindKind(kind.GVK)
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", Labels: map[string]string{"a": "<b>", "c": "d"}, UID: "u"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+}
+
+func item(t testing.TB, res *registry.Resource, name string, revision int64) *Item {
+	value, err := Encode(res.Kind, pod(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewItem(res.Kind, res.Kind.Key("ns", name), value, revision, revision)
+}
+
+// TestRevisionsAreAppended checks the one trick of this package: a stored body gets its resourceVersion by appending.
+func TestRevisionsAreAppended(t *testing.T) {
+	res := pods(t)
+	for _, revision := range []int64{1, 9, 10, 12345, 1 << 62} {
+		want := pod("p")
+		want.ResourceVersion = strconv.FormatInt(revision, 10)
+		i := item(t, res, "p", revision)
+		if n := len(revisionSuffix(nil, revision)); n != revisionSuffixSize(revision) {
+			t.Errorf("the suffix of %d has %d bytes, not %d", revision, n, revisionSuffixSize(revision))
+		}
+		b, err := i.Encoded(res, Form{Media: Protobuf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &corev1.Pod{}
+		if _, err := (Body{Data: b, ContentType: Protobuf.String()}).Into(got, res.GVK); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("protobuf at %d: %v", revision, got)
+		}
+		if b, err = i.Encoded(res, Form{}); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := json.Marshal(want)
+		if err != nil || string(b) != string(plain)+"\n" {
+			t.Errorf("JSON at %d: %s, wanted %s", revision, b, plain)
+		}
+	}
+}
+
+func TestListsAreWhole(t *testing.T) {
+	res := pods(t)
+	var items []*Item
+	var want corev1.PodList
+	remaining := int64(7)
+	want.ListMeta = metav1.ListMeta{ResourceVersion: "99", Continue: "x<y", RemainingItemCount: &remaining}
+	for n := range 2000 { // more than a piece
+		items = append(items, item(t, res, fmt.Sprintf("p%d", n), int64(n+1)))
+		p := pod(fmt.Sprintf("p%d", n))
+		p.ResourceVersion = strconv.Itoa(n + 1)
+		p.TypeMeta = metav1.TypeMeta{}
+		want.Items = append(want.Items, *p)
+	}
+	for _, n := range []int{0, 1, 2000} {
+		want := want
+		want.Items = want.Items[:n]
+		for _, form := range []Form{{}, {Media: Protobuf}, {Media: YAML}, {Pretty: true}} {
+			var body bytes.Buffer
+			err := List(res, items[:n], want.ListMeta, form, func(piece []byte) error {
+				if len(piece) > 1<<20 {
+					t.Errorf("a piece has %d bytes", len(piece))
+				}
+				body.Write(piece)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got corev1.PodList
+			if _, err := (Body{Data: body.Bytes(), ContentType: form.ContentType()}).Into(&got, res.GVK.GroupVersion().WithKind("PodList")); err != nil {
+				t.Fatal(err)
+			}
+			got.TypeMeta = metav1.TypeMeta{}
+			if len(got.Items) == 0 {
+				got.Items = want.Items
+			}
+			if !equality.Semantic.DeepEqual(got, want) {
+				t.Errorf("%d items as %+v differ", n, form)
+			}
+		}
+	}
+}
+
+func TestPartialMetadata(t *testing.T) {
+	res := pods(t)
+	i := item(t, res, "p", 5)
+	for _, media := range []Media{JSON, Protobuf} {
+		b, err := i.Encoded(res, Form{Media: media, As: PartialMetadata})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &metav1.PartialObjectMetadata{}
+		if _, err := (Body{Data: b, ContentType: media.String()}).Into(got, partialKind(false)); err != nil {
+			t.Fatal(err)
+		}
+		want := pod("p").ObjectMeta
+		want.ResourceVersion = "5"
+		if !equality.Semantic.DeepEqual(got.ObjectMeta, want) {
+			t.Errorf("%s: %+v", media, got)
+		}
+	}
+}
+
+func TestTrimForgetsNothing(t *testing.T) {
+	res := pods(t)
+	i := item(t, res, "p", 5)
+	before, err := i.Encoded(res, Form{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Trim()
+	after, err := i.Encoded(res, Form{})
+	if err != nil || string(before) != string(after) {
+		t.Errorf("%s became %s, %v", before, after, err)
+	}
+}
+
+func FuzzEnvelope(f *testing.F) {
+	value, err := seal(corev1.SchemeGroupVersion.WithKind("Pod"), pod("p"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(value)
+	f.Add(value[:len(value)/2])
+	f.Add([]byte("k8s\x00\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = Body{Data: b, ContentType: Protobuf.String()}.Into(&corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"))
+	})
+}
+
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{`{"kind":"Pod"}`, `{"metadata":{"name":1}}`, "a: &a [*a]", "{", `{"spec":{"containers":[null]}}`, "- - - -", "\xff"} {
+		f.Add([]byte(seed), false)
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, isYAML bool) {
+		contentType := "application/json"
+		if isYAML {
+			contentType = "application/yaml"
+		}
+		for _, level := range []Validation{Ignore, Warn, Strict} {
+			_, _ = Body{Data: b, ContentType: contentType, Validation: level}.Into(&corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"))
+		}
+	})
+}
+
+func FuzzPatch(f *testing.F) {
+	for _, seed := range []string{
+		`[{"op":"add","path":"/metadata/labels/x","value":"y"}]`, `{"metadata":{"labels":null}}`, `{"spec":{"containers":[{"name":"c","$patch":"delete"}]}}`,
+		`{"$patch":"replace"}`, `[{"op":"move","from":"/spec","path":"/spec/x"}]`, `{"spec":{"containers":{}}}`, `null`, `1`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, patch []byte) {
+		in := pod("p")
+		for _, kind := range []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType} {
+			_, _ = Patch(kind, patch, in, &corev1.Pod{}, true)
+		}
+		if !equality.Semantic.DeepEqual(in, pod("p")) {
+			t.Error("a patch changed what it was applied to")
+		}
+	})
+}
+
+func BenchmarkList10000(b *testing.B) {
+	res := pods(b)
+	var items []*Item
+	for n := range 10_000 {
+		items = append(items, item(b, res, fmt.Sprintf("p%d", n), int64(n+1)))
+	}
+	for _, form := range []Form{{}, {Media: Protobuf}} {
+		b.Run(form.ContentType()[12:], func(b *testing.B) {
+			for b.Loop() {
+				size := 0
+				if err := List(res, items, metav1.ListMeta{ResourceVersion: "1"}, form, func(p []byte) error { size += len(p); return nil }); err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(size))
+			}
+		})
+	}
+}

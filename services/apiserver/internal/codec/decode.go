@@ -1,0 +1,259 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// maxDepth bounds the nesting of a JSON or YAML body.
+const maxDepth = 1000
+
+// Validation is the fieldValidation option.
+type Validation string
+
+// The levels; the empty one is Warn.
+const (
+	Ignore Validation = "Ignore"
+	Warn   Validation = "Warn"
+	Strict Validation = "Strict"
+)
+
+// Body is a request's object.
+type Body struct {
+	Data        []byte
+	ContentType string
+	Validation  Validation
+}
+
+// MediaOf returns the encoding that a Content-Type names; empty is JSON.
+func MediaOf(contentType string) (Media, bool) {
+	switch contentType {
+	case "", "application/json":
+		return JSON, true
+	case "application/vnd.kubernetes.protobuf":
+		return Protobuf, true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return JSON, false
+	}
+	switch media {
+	case "application/json":
+		return JSON, true
+	case "application/yaml":
+		return YAML, true
+	case "application/vnd.kubernetes.protobuf":
+		return Protobuf, true
+	}
+	return JSON, false
+}
+
+// Into decodes the body into an empty object of the wanted kind. A body that names no kind is taken for the
+// wanted one; one that names another fails with 400. It returns the warnings about unknown and duplicate fields, or fails
+// with them when validation is strict.
+func (b Body) Into(obj runtime.Object, want schema.GroupVersionKind) (warnings []string, err error) {
+	media, ok := MediaOf(b.ContentType)
+	if !ok {
+		return nil, UnsupportedMedia(accepted)
+	}
+	switch media {
+	case Protobuf:
+		return nil, b.protobuf(obj, want)
+	case YAML:
+		return b.yaml(obj, want)
+	}
+	return b.json(b.Data, obj, want, nil)
+}
+
+func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
+	e, err := open(b.Data)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if err := checkKind(e.apiVersion, e.kind, want); err != nil {
+		return err
+	}
+	m, ok := obj.(message)
+	if !ok {
+		return UnsupportedMedia("application/json, application/yaml")
+	}
+	if err := m.Unmarshal(e.raw); err != nil {
+		return badBody(want, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(want)
+	return nil
+}
+
+func (b Body) yaml(obj runtime.Object, want schema.GroupVersionKind) ([]string, error) {
+	if err := yamlDepth(b.Data); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	var duplicates []error
+	if b.Validation != Ignore {
+		var discard any
+		if err := yaml.UnmarshalStrict(b.Data, &discard); err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				if strings.Contains(line, "already set in map") {
+					duplicates = append(duplicates, fmt.Errorf("yaml: unmarshal errors:\n%s", line))
+				}
+			}
+		}
+	}
+	data, err := yaml.YAMLToJSON(b.Data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("couldn't get version/kind; json parse error: %v", err))
+	}
+	return b.json(data, obj, want, duplicates)
+}
+
+func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind, strict []error) ([]string, error) {
+	if err := jsonDepth(data); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	var err error
+	if b.Validation == Ignore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
+	} else {
+		var more []error
+		more, err = kjson.UnmarshalStrict(data, obj)
+		strict = append(strict, more...)
+	}
+	got := obj.GetObjectKind().GroupVersionKind()
+	if err != nil {
+		var meta struct {
+			APIVersion, Kind json.RawMessage
+		}
+		if kjson.UnmarshalCaseSensitivePreserveInts(data, &meta) != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("couldn't get version/kind; json parse error: %v", err))
+		}
+		return nil, badBody(want, err)
+	}
+	if err := checkKind(apiVersionOf(got), got.Kind, want); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(want)
+	return Strictness(b.Validation, strict, want)
+}
+
+// Strictness turns problems of a decoding into warnings or, where validation is strict, an error.
+func Strictness(level Validation, problems []error, want schema.GroupVersionKind) ([]string, error) {
+	if len(problems) == 0 || level == Ignore {
+		return nil, nil
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		texts[i] = p.Error()
+	}
+	if level == Strict {
+		return nil, badBody(want, fmt.Errorf("strict decoding error: %s", strings.Join(texts, ", ")))
+	}
+	return texts, nil
+}
+
+func apiVersionOf(gvk schema.GroupVersionKind) string {
+	if gvk.Version == "" {
+		return ""
+	}
+	return gvk.GroupVersion().String()
+}
+
+func badBody(want schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+}
+
+func checkKind(apiVersion, kind string, want schema.GroupVersionKind) error {
+	if kind != "" && kind != want.Kind {
+		version := apiVersion
+		if i := strings.IndexByte(version, '/'); i >= 0 {
+			version = version[i+1:]
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s) to (%s): unknown conversion",
+			kind, version, want.Kind, kind, want.Kind))
+	}
+	if apiVersion != "" && apiVersion != want.GroupVersion().String() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			apiVersion, want.GroupVersion()))
+	}
+	return nil
+}
+
+// jsonDepth fails where brackets nest deeper than maxDepth; it does not otherwise check the syntax.
+func jsonDepth(data []byte) error {
+	depth, inString, escaped := 0, false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inString:
+			switch c {
+			case '\\':
+				escaped = true
+			case '"':
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("the body nests deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// yamlDepth bounds flow nesting by brackets and block nesting by indentation, before the parser recurses.
+func yamlDepth(data []byte) error {
+	if err := jsonDepth(data); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(data) {
+		if indent := len(line) - len(bytes.TrimLeft(line, " -")); indent > 2*maxDepth {
+			return fmt.Errorf("the body nests deeper than %d levels", maxDepth)
+		}
+	}
+	return nil
+}
+
+// Options decodes a body of options, as metav1.DeleteOptions, whose apiVersion may be that of any group.
+func Options(body []byte, contentType string, into runtime.Object) error {
+	media, ok := MediaOf(contentType)
+	if !ok {
+		return UnsupportedMedia(accepted)
+	}
+	var err error
+	switch media {
+	case Protobuf:
+		var e envelope
+		if e, err = open(body); err == nil {
+			m, ok := into.(message)
+			if !ok {
+				return UnsupportedMedia("application/json")
+			}
+			err = m.Unmarshal(e.raw)
+		}
+	case YAML:
+		if err = yamlDepth(body); err == nil {
+			err = yaml.Unmarshal(body, into)
+		}
+	default:
+		if err = jsonDepth(body); err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+		}
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("decode options: %v", err))
+	}
+	return nil
+}

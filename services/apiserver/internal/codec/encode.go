@@ -1,0 +1,243 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// memoKey names an encoding that is kept with an item: 8 bits of version, then the media and the form.
+type memoKey uint16
+
+const (
+	memoJSON     memoKey = 0
+	memoProtobuf memoKey = 1
+	memoRaw      memoKey = 2
+	memoPartial  memoKey = 3
+)
+
+func keyOf(res *registry.Resource, what memoKey) memoKey { return memoKey(res.Index)<<8 | what }
+
+// partialKind is the GVK of metadata-only objects.
+func partialKind(beta bool) schema.GroupVersionKind {
+	version := "v1"
+	if beta {
+		version = "v1beta1"
+	}
+	return schema.GroupVersionKind{Group: metav1.GroupName, Version: version, Kind: "PartialObjectMetadata"}
+}
+
+// Object encodes an item in the version and form that is asked for. The bytes are shared: they must not be changed.
+func (i *Item) Encoded(res *registry.Resource, form Form) ([]byte, error) {
+	switch form.As {
+	case Table:
+		t, err := newTable(res, []*Item{i}, metav1.ListMeta{ResourceVersion: strconv.FormatInt(i.Revision, 10)}, form, true)
+		if err != nil {
+			return nil, err
+		}
+		return finish(t, form)
+	case PartialMetadata:
+		if form.Media == Protobuf {
+			raw, err := i.partialRaw()
+			if err != nil {
+				return nil, err
+			}
+			return wrap(partialKind(form.Beta), raw), nil
+		}
+		b, err := i.partialJSON(form.Beta)
+		if err != nil {
+			return nil, err
+		}
+		return restyle(b, form)
+	}
+	if form.Media == Protobuf {
+		return i.protobuf(res)
+	}
+	b, err := i.json(res)
+	if err != nil {
+		return nil, err
+	}
+	return restyle(b, form)
+}
+
+// json returns the object with its kind and apiVersion first and a newline at the end.
+func (i *Item) json(res *registry.Resource) ([]byte, error) {
+	return i.memoize(keyOf(res, memoJSON), func() ([]byte, error) {
+		obj, err := i.served(res)
+		if err != nil {
+			return nil, err
+		}
+		return encodeJSON(obj)
+	})
+}
+
+// served returns the decoded object in the version of the resource.
+func (i *Item) served(res *registry.Resource) (registry.Object, error) {
+	obj, err := i.Object()
+	if err != nil || res.Version == nil {
+		return obj, err
+	}
+	obj, err = res.FromStored(obj)
+	if err == nil {
+		obj.GetObjectKind().SetGroupVersionKind(res.GVK)
+	}
+	return obj, err
+}
+
+// protobuf returns the object in its envelope.
+func (i *Item) protobuf(res *registry.Resource) ([]byte, error) {
+	return i.memoize(keyOf(res, memoProtobuf), func() ([]byte, error) {
+		if res.Version != nil {
+			obj, err := i.served(res)
+			if err != nil {
+				return nil, err
+			}
+			return seal(res.GVK, obj)
+		}
+		raw, err := bodyOf(i.value)
+		if err != nil {
+			return nil, err
+		}
+		size := len(raw) + revisionSuffixSize(i.Revision)
+		b := make([]byte, 0, len(i.value)+revisionSuffixSize(i.Revision)+8)
+		b = appendRaw(appendHead(b, res.GVK), size)
+		b = revisionSuffix(append(b, raw...), i.Revision)
+		return append(b, tail[:]...), nil
+	})
+}
+
+// raw returns the protobuf body without envelope; suffix reports that the revision's suffix is not in it yet.
+func (i *Item) raw(res *registry.Resource) (b []byte, suffix bool, err error) {
+	if res.Version == nil {
+		b, err := bodyOf(i.value)
+		return b, true, err
+	}
+	b, err = i.memoize(keyOf(res, memoRaw), func() ([]byte, error) {
+		obj, err := i.served(res)
+		if err != nil {
+			return nil, err
+		}
+		m, ok := obj.(message)
+		if !ok {
+			return nil, errNoProtobuf
+		}
+		b := make([]byte, m.Size())
+		_, err = m.MarshalToSizedBuffer(b)
+		return b, err
+	})
+	return b, false, err
+}
+
+// partialRaw returns the body of a PartialObjectMetadata: the metadata fields of the stored body as they are.
+func (i *Item) partialRaw() ([]byte, error) {
+	raw, err := bodyOf(i.value)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, 512)
+	err = eachField(raw, func(tag uint64, value []byte) error {
+		if tag == 1<<3|2 {
+			b = append(appendVarint(append(b, 1<<3|2), uint64(len(value))), value...)
+		}
+		return nil
+	})
+	return revisionSuffix(b, i.Revision), err
+}
+
+func (i *Item) partialJSON(beta bool) ([]byte, error) {
+	key := memoPartial
+	if beta {
+		key |= 1 << 4
+	}
+	return i.memoize(key, func() ([]byte, error) {
+		p, err := i.partial(beta)
+		if err != nil {
+			return nil, err
+		}
+		return encodeJSON(p)
+	})
+}
+
+func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
+	obj, err := i.Object()
+	if err != nil {
+		return nil, err
+	}
+	return Partial(obj, beta)
+}
+
+// Partial returns the metadata of an object. It shares the object's maps and slices.
+func Partial(obj registry.Object, beta bool) (*metav1.PartialObjectMetadata, error) {
+	holder, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil, fmt.Errorf("%T has no metadata", obj)
+	}
+	meta, ok := holder.GetObjectMeta().(*metav1.ObjectMeta)
+	if !ok {
+		return nil, fmt.Errorf("%T has no plain metadata", obj)
+	}
+	p := &metav1.PartialObjectMetadata{ObjectMeta: *meta}
+	p.SetGroupVersionKind(partialKind(beta))
+	return p, nil
+}
+
+// Any encodes an object that is not in the store: a Status, a Scale, a TokenRequest. Where the form asks for protobuf and
+// the type has none, it is JSON; the content type that is returned says so.
+func Any(obj runtime.Object, gvk schema.GroupVersionKind, form Form) (b []byte, contentType string, err error) {
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	if form.Media == Protobuf {
+		if b, err = seal(gvk, obj); err == nil {
+			return b, form.ContentType(), nil
+		}
+		form.Media = JSON
+	}
+	b, err = finish(obj, form)
+	return b, form.ContentType(), err
+}
+
+func finish(obj any, form Form) ([]byte, error) {
+	b, err := encodeJSON(obj)
+	if err != nil {
+		return nil, err
+	}
+	return restyle(b, form)
+}
+
+func encodeJSON(obj any) ([]byte, error) {
+	var buffer bytes.Buffer
+	buffer.Grow(2048)
+	if err := json.NewEncoder(&buffer).Encode(obj); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return buffer.Bytes(), nil
+}
+
+// restyle makes YAML or indented JSON of JSON.
+func restyle(b []byte, form Form) ([]byte, error) {
+	if form.Media == YAML {
+		return yaml.JSONToYAML(b)
+	}
+	if !form.Pretty {
+		return b, nil
+	}
+	var buffer bytes.Buffer
+	if err := json.Indent(&buffer, b, "", "  "); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+// wrap puts a protobuf body in an envelope.
+func wrap(gvk schema.GroupVersionKind, raw []byte) []byte {
+	b := make([]byte, 0, len(raw)+96)
+	b = appendRaw(appendHead(b, gvk), len(raw))
+	return append(append(b, raw...), tail[:]...)
+}

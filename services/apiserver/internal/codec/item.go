@@ -1,0 +1,222 @@
+package codec
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Item is one stored object at one revision. It is shared between all readers: nothing in it may be changed. What is
+// computed from it (the decoded object, its encodings) is computed when first asked for, and once.
+type Item struct {
+	Kind            *registry.Kind
+	Key             string
+	Namespace, Name string
+	Revision        int64
+	CreateRevision  int64
+	value           []byte
+
+	decoded atomic.Pointer[decoded]
+
+	mu    sync.Mutex
+	memos []memo
+}
+
+// decoded is what decoding an item gives.
+type decoded struct {
+	object registry.Object
+	err    error
+	// fields returns the selectable fields.
+	fields func() fields.Set
+}
+
+type memo struct {
+	form  memoKey
+	bytes []byte
+}
+
+// NewItem returns the item of a store entry.
+func NewItem(kind *registry.Kind, key string, value []byte, revision, createRevision int64) *Item {
+	namespace, name := kind.Split(key)
+	return &Item{
+		Kind: kind, Key: key, Namespace: namespace, Name: name,
+		Revision: revision, CreateRevision: createRevision, value: value,
+	}
+}
+
+// At returns the same state at another revision: a deleted object is shown at the revision of its deletion.
+func (i *Item) At(revision int64) *Item {
+	return &Item{
+		Kind: i.Kind, Key: i.Key, Namespace: i.Namespace, Name: i.Name,
+		Revision: revision, CreateRevision: i.CreateRevision, value: i.value,
+	}
+}
+
+// Value returns the stored bytes.
+func (i *Item) Value() []byte { return i.value }
+
+// Object returns the decoded object with its resourceVersion. The caller must not change it.
+func (i *Item) Object() (registry.Object, error) {
+	d := i.decode()
+	return d.object, d.err
+}
+
+func (i *Item) decode() *decoded {
+	if d := i.decoded.Load(); d != nil {
+		return d
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if d := i.decoded.Load(); d != nil {
+		return d
+	}
+	obj, err := Decode(i.Kind, i.value)
+	if err == nil {
+		obj.SetResourceVersion(strconv.FormatInt(i.Revision, 10))
+	}
+	d := i.newDecoded(obj, err)
+	i.decoded.Store(d)
+	return d
+}
+
+func (i *Item) newDecoded(obj registry.Object, err error) *decoded {
+	return &decoded{object: obj, err: err, fields: sync.OnceValue(func() fields.Set { return i.Kind.SelectableFields(obj) })}
+}
+
+// Trim forgets what was computed from the item; it is computed again when asked for.
+func (i *Item) Trim() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.decoded.Store(nil)
+	i.memos = nil
+}
+
+// Copy returns a decoded object that the caller may change.
+func (i *Item) Copy() (registry.Object, error) {
+	obj, err := i.Object()
+	if err != nil {
+		return nil, err
+	}
+	return obj.DeepCopyObject().(registry.Object), nil
+}
+
+// Matches reports whether the object is what the selectors select. Nil selectors select everything.
+func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
+	if label == nil && field == nil {
+		return true
+	}
+	d := i.decode()
+	if d.err != nil {
+		return false
+	}
+	if label != nil && !label.Matches(labels.Set(d.object.GetLabels())) {
+		return false
+	}
+	return field == nil || field.Matches(fieldsOf{i, d})
+}
+
+// Field returns the value of a selectable field.
+func (i *Item) Field(name string) string {
+	return fieldsOf{i, nil}.Get(name)
+}
+
+// fieldsOf looks fields up in an item, which is decoded only where it has to be.
+type fieldsOf struct {
+	item    *Item
+	decoded *decoded
+}
+
+func (f fieldsOf) Has(string) bool { return true }
+
+func (f fieldsOf) Get(field string) string {
+	switch field {
+	case "metadata.name":
+		return f.item.Name
+	case "metadata.namespace":
+		return f.item.Namespace
+	}
+	if f.item.Kind.SelectableFields == nil {
+		return ""
+	}
+	if f.decoded == nil {
+		f.decoded = f.item.decode()
+	}
+	if f.decoded.err != nil {
+		return ""
+	}
+	return f.decoded.fields()[field]
+}
+
+// memoize returns the bytes that make made the first time for the key.
+func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error) {
+	i.mu.Lock()
+	for _, m := range i.memos {
+		if m.form == key {
+			i.mu.Unlock()
+			return m.bytes, nil
+		}
+	}
+	i.mu.Unlock()
+	// Made outside the lock: two readers may both make it, which costs less than making readers of
+	// other encodings wait.
+	b, err := make()
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, m := range i.memos {
+		if m.form == key {
+			return m.bytes, nil
+		}
+	}
+	i.memos = append(i.memos, memo{key, b})
+	return b, nil
+}
+
+// Encode returns the stored form of an object of the kind's storage version, without its resourceVersion.
+func Encode(kind *registry.Kind, obj registry.Object) ([]byte, error) {
+	revision := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	b, err := seal(kind.GVK, obj)
+	obj.SetResourceVersion(revision)
+	return b, err
+}
+
+// Decode returns the object of stored bytes, without a resourceVersion.
+func Decode(kind *registry.Kind, value []byte) (registry.Object, error) {
+	raw, err := bodyOf(value)
+	if err != nil {
+		return nil, fmt.Errorf("stored %s: %w", kind.GVK.Kind, err)
+	}
+	obj := kind.New()
+	m, ok := obj.(message)
+	if !ok {
+		return nil, fmt.Errorf("stored %s: %w", kind.GVK.Kind, errNoProtobuf)
+	}
+	if err := m.Unmarshal(raw); err != nil {
+		return nil, fmt.Errorf("stored %s: %w", kind.GVK.Kind, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	return obj, nil
+}
+
+// NewDecodedItem returns an item whose object is known already. The item owns the object from here on. Revision 0 leaves
+// the object's resourceVersion as it is.
+func NewDecodedItem(kind *registry.Kind, key string, value []byte, obj registry.Object, revision, createRevision int64) *Item {
+	i := NewItem(kind, key, value, revision, createRevision)
+	if revision > 0 {
+		obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	} else {
+		i.Revision, _ = strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	i.decoded.Store(i.newDecoded(obj, nil))
+	return i
+}

@@ -1,0 +1,163 @@
+package codec
+
+import (
+	"mime"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Media is an encoding.
+type Media uint8
+
+// The encodings.
+const (
+	JSON Media = iota
+	YAML
+	Protobuf
+)
+
+// String is the media type.
+func (m Media) String() string {
+	switch m {
+	case YAML:
+		return "application/yaml"
+	case Protobuf:
+		return "application/vnd.kubernetes.protobuf"
+	}
+	return "application/json"
+}
+
+// As is what an object is turned into before it is encoded.
+type As uint8
+
+// The transformations.
+const (
+	Whole As = iota
+	Table
+	PartialMetadata
+)
+
+// Form is how a client wants its answer.
+type Form struct {
+	Media  Media
+	As     As
+	Beta   bool // meta.k8s.io/v1beta1 rather than v1, of a Table or PartialObjectMetadata
+	Pretty bool
+	// Include is the includeObject option of tables: "", None, Metadata or Object.
+	Include metav1.IncludeObjectPolicy
+}
+
+// ContentType is the media type of the answer.
+func (f Form) ContentType() string { return f.Media.String() }
+
+type clause struct {
+	media  string
+	params map[string]string
+	q      float64
+	order  int
+}
+
+// accepted lists what is offered, as the error of a refused request says it.
+const accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+// Negotiate picks the form that an Accept header asks for. An empty header is JSON. It fails with 406 where nothing
+// that is asked for is offered.
+func Negotiate(accept, pretty, include string) (Form, error) {
+	form := Form{Pretty: pretty == "true" || pretty == "1", Include: metav1.IncludeObjectPolicy(include)}
+	switch accept { // what nearly every request says
+	case "", "application/json", "*/*":
+		return form, nil
+	case "application/vnd.kubernetes.protobuf":
+		form.Media = Protobuf
+		return form, nil
+	}
+	for _, c := range parseAccept(accept) {
+		if f, ok := c.form(form); ok {
+			return f, nil
+		}
+	}
+	return form, NotAcceptable(accepted)
+}
+
+// NotAcceptable is the 406 that lists the media types that are offered.
+func NotAcceptable(offered string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + offered,
+	}}
+}
+
+// UnsupportedMedia is the 415 of a body in an encoding that is not offered.
+func UnsupportedMedia(offered string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + offered,
+	}}
+}
+
+// parseAccept returns the clauses, most wanted first.
+func parseAccept(accept string) []clause {
+	var clauses []clause
+	for i, part := range strings.Split(accept, ",") {
+		if i == 64 { // nobody means more
+			break
+		}
+		media, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		c := clause{media: media, params: params, q: 1, order: i}
+		if text, ok := params["q"]; ok {
+			if c.q, err = strconv.ParseFloat(text, 64); err != nil || c.q <= 0 {
+				continue
+			}
+		}
+		clauses = append(clauses, c)
+	}
+	sort.SliceStable(clauses, func(i, j int) bool { return clauses[i].q > clauses[j].q })
+	return clauses
+}
+
+func (c clause) form(form Form) (Form, bool) {
+	switch c.media {
+	case "application/json", "*/*", "application/*":
+		form.Media = JSON
+	case "application/yaml":
+		form.Media = YAML
+	case "application/vnd.kubernetes.protobuf":
+		form.Media = Protobuf
+	default:
+		return form, false
+	}
+	if p := c.params["pretty"]; p == "1" || p == "true" {
+		form.Pretty = true
+	}
+	as := c.params["as"]
+	if as == "" {
+		return form, true
+	}
+	if group := c.params["g"]; group != metav1.GroupName {
+		return form, false
+	}
+	switch c.params["v"] {
+	case "v1":
+	case "v1beta1":
+		form.Beta = true
+	default:
+		return form, false
+	}
+	switch as {
+	case "Table":
+		form.As = Table
+		return form, form.Media != Protobuf // the Table has no protobuf form
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		form.As = PartialMetadata
+		return form, true
+	}
+	return form, false
+}

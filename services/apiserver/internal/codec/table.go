@@ -1,0 +1,117 @@
+package codec
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// defaultColumns are those of kinds that name none.
+var defaultColumns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
+	{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
+}
+
+// TableEvent encodes an item of a watch as a table of one row; the columns are told only when asked for.
+func TableEvent(res *registry.Resource, item *Item, form Form, columns bool) ([]byte, error) {
+	t, err := newTable(res, []*Item{item}, metav1.ListMeta{}, form, columns)
+	if err != nil {
+		return nil, err
+	}
+	t.ResourceVersion = itemRevision(item)
+	return finish(t, form)
+}
+
+func itemRevision(item *Item) string {
+	obj, err := item.Object()
+	if err != nil {
+		return ""
+	}
+	return obj.GetResourceVersion()
+}
+
+func newTable(res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form, columns bool) (*metav1.Table, error) {
+	version := "v1"
+	if form.Beta {
+		version = "v1beta1"
+	}
+	t := &metav1.Table{ListMeta: meta, Rows: make([]metav1.TableRow, 0, len(items))}
+	t.SetGroupVersionKind(schema.GroupVersionKind{Group: metav1.GroupName, Version: version, Kind: "Table"})
+	t.ColumnDefinitions = []metav1.TableColumnDefinition{}
+	if columns {
+		t.ColumnDefinitions = defaultColumns
+		if len(res.Kind.Columns) > 0 {
+			t.ColumnDefinitions = res.Kind.Columns
+		}
+	}
+	for _, item := range items {
+		row, err := tableRow(res, item, form)
+		if err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, error) {
+	obj, err := item.Object()
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	row := metav1.TableRow{}
+	if res.Kind.Cells != nil {
+		row.Cells = res.Kind.Cells(obj)
+	} else {
+		row.Cells = []any{item.Name, obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}
+	}
+	var raw []byte
+	switch form.Include {
+	case metav1.IncludeNone:
+	case metav1.IncludeObject:
+		raw, err = item.json(res)
+	default:
+		raw, err = item.partialJSON(form.Beta)
+	}
+	row.Object = runtime.RawExtension{Raw: raw}
+	return row, err
+}
+
+// Bookmark encodes an object that has nothing but a resourceVersion and annotations.
+func Bookmark(res *registry.Resource, revision int64, annotations map[string]string, form Form) ([]byte, error) {
+	obj := res.New()
+	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	obj.SetAnnotations(annotations)
+	obj.GetObjectKind().SetGroupVersionKind(res.GVK)
+	switch form.As {
+	case Table:
+		partial, err := Partial(obj, form.Beta)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := encodeJSON(partial)
+		if err != nil {
+			return nil, err
+		}
+		t, err := newTable(res, nil, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, form, false)
+		if err != nil {
+			return nil, err
+		}
+		t.Rows = []metav1.TableRow{{Cells: []any{}, Object: runtime.RawExtension{Raw: raw}}}
+		return finish(t, form)
+	case PartialMetadata:
+		partial, err := Partial(obj, form.Beta)
+		if err != nil {
+			return nil, err
+		}
+		b, _, err := Any(partial, partialKind(form.Beta), form)
+		return b, err
+	}
+	b, _, err := Any(obj, res.GVK, form)
+	return b, err
+}

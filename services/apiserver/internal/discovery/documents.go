@@ -1,0 +1,174 @@
+package discovery
+
+import (
+	"crypto/sha512"
+	"fmt"
+	"mime"
+	"strings"
+
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	discoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/services/apiserver/internal/codec"
+)
+
+// document is one encoded answer.
+type document struct {
+	body        []byte
+	contentType string
+	etag        string
+}
+
+func newDocument(body []byte, contentType string) *document {
+	return &document{body, contentType, fmt.Sprintf("\"%X\"", sha512.Sum512(body))}
+}
+
+// plain returns the objects of the unaggregated documents by path.
+func plain(groups []group) map[string]runtime.Object {
+	docs := map[string]runtime.Object{}
+	list := &metav1.APIGroupList{}
+	core := &metav1.APIVersions{
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: ""}},
+	}
+	for _, g := range groups {
+		out := metav1.APIGroup{Name: g.name}
+		for _, v := range g.versions {
+			path := "/apis/" + v.gv.String()
+			if g.name == "" {
+				path = "/api/" + v.gv.Version
+				core.Versions = append(core.Versions, v.gv.Version)
+			}
+			docs[path] = resourceList(v)
+			out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.gv.String(), Version: v.gv.Version})
+		}
+		out.PreferredVersion = out.Versions[0]
+		if g.name == "" {
+			continue
+		}
+		one := out
+		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		docs["/apis/"+g.name] = &one
+		list.Groups = append(list.Groups, out)
+	}
+	list.TypeMeta = metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
+	core.TypeMeta = metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}
+	docs["/apis"], docs["/api"] = list, core
+	return docs
+}
+
+func resourceList(v groupVersion) *metav1.APIResourceList {
+	out := &metav1.APIResourceList{GroupVersion: v.gv.String(), APIResources: []metav1.APIResource{}}
+	out.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+	for _, r := range v.resources {
+		k := r.res.Kind
+		out.APIResources = append(out.APIResources, metav1.APIResource{
+			Name: k.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: r.res.GVK.Kind,
+			Verbs: r.verbs, ShortNames: r.shortNames(), Categories: r.categories(),
+		})
+		for _, s := range r.subresources {
+			entry := metav1.APIResource{Name: k.Resource + "/" + s.name, Namespaced: k.Namespaced, Kind: s.gvk.Kind, Verbs: s.verbs}
+			if s.gvk.GroupVersion() != v.gv {
+				entry.Group, entry.Version = s.gvk.Group, s.gvk.Version
+			}
+			out.APIResources = append(out.APIResources, entry)
+		}
+	}
+	return out
+}
+
+// aggregated returns the aggregated document of the core group or of all the others.
+func aggregated(groups []group, core bool) *discoveryv2.APIGroupDiscoveryList {
+	list := &discoveryv2.APIGroupDiscoveryList{}
+	for _, g := range groups {
+		if (g.name == "") != core {
+			continue
+		}
+		out := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for _, v := range g.versions {
+			version := discoveryv2.APIVersionDiscovery{Version: v.gv.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
+			for _, r := range v.resources {
+				version.Resources = append(version.Resources, aggregatedResource(r))
+			}
+			out.Versions = append(out.Versions, version)
+		}
+		list.Items = append(list.Items, out)
+	}
+	return list
+}
+
+func aggregatedResource(r resource) discoveryv2.APIResourceDiscovery {
+	k := r.res.Kind
+	scope := discoveryv2.ScopeCluster
+	if k.Namespaced {
+		scope = discoveryv2.ScopeNamespace
+	}
+	out := discoveryv2.APIResourceDiscovery{
+		Resource: k.Resource, SingularResource: k.Singular, Scope: scope, Verbs: r.verbs,
+		ShortNames: r.shortNames(), Categories: r.categories(), ResponseKind: kindOf(r.res.GVK),
+	}
+	for _, s := range r.subresources {
+		out.Subresources = append(out.Subresources, discoveryv2.APISubresourceDiscovery{
+			Subresource: s.name, ResponseKind: kindOf(s.gvk), Verbs: s.verbs,
+		})
+	}
+	return out
+}
+
+func kindOf(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
+}
+
+// beta converts to v2beta1, which has the same fields.
+func beta(list *discoveryv2.APIGroupDiscoveryList) (*discoveryv2beta1.APIGroupDiscoveryList, error) {
+	raw, err := list.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	out := &discoveryv2beta1.APIGroupDiscoveryList{}
+	return out, out.Unmarshal(raw)
+}
+
+// want is what an Accept header asks of /api and /apis: the version of the aggregated document ("" is none), and the encoding.
+func want(accept string) (version string, media codec.Media) {
+	for _, part := range strings.Split(accept, ",") {
+		name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		m, ok := codec.MediaOf(name)
+		if name == "*/*" || name == "application/*" {
+			m, ok = codec.JSON, true
+		}
+		if !ok {
+			continue
+		}
+		if params["as"] == "" {
+			return "", m
+		}
+		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && (params["v"] == "v2" || params["v"] == "v2beta1") {
+			return params["v"], m
+		}
+	}
+	return "", codec.JSON
+}
+
+// aggregatedDocument encodes an aggregated document.
+func aggregatedDocument(list *discoveryv2.APIGroupDiscoveryList, version string, media codec.Media) (*document, error) {
+	var obj runtime.Object = list.DeepCopy()
+	if version == "v2beta1" {
+		b, err := beta(list)
+		if err != nil {
+			return nil, err
+		}
+		obj = b
+	}
+	gvk := schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: version, Kind: "APIGroupDiscoveryList"}
+	body, contentType, err := codec.Any(obj, gvk, codec.Form{Media: media})
+	if err != nil {
+		return nil, err
+	}
+	return newDocument(body, contentType+";g=apidiscovery.k8s.io;v="+version+";as=APIGroupDiscoveryList"), nil
+}

@@ -1,0 +1,157 @@
+// Package discovery tells clients what is served: the documents behind /api, /apis, /version, /healthz and the like.
+package discovery
+
+import (
+	"slices"
+	"sort"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// groupOrder is the order in which clients should look for a resource; groups that are not named stand behind, by name.
+var groupOrder = []string{
+	"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
+	"batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
+	"admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
+	"discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
+}
+
+// objectVerbs are what every kind takes.
+var objectVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// group is what is served of one API group.
+type group struct {
+	name     string
+	versions []groupVersion // the preferred first
+}
+
+type groupVersion struct {
+	gv        schema.GroupVersion
+	resources []resource
+}
+
+// resource is a resource with its subresources.
+type resource struct {
+	res          *registry.Resource
+	subresources []subresource
+	verbs        metav1.Verbs
+}
+
+// shortNames are told of a kind in its own group only: a kind that is served in a second group, as Deployment is in
+// extensions, would otherwise make every use of its short name ambiguous, and be listed twice by category.
+func (r resource) shortNames() []string {
+	if r.res.GVK.Group != r.res.Kind.GVK.Group {
+		return nil
+	}
+	return r.res.Kind.ShortNames
+}
+
+func (r resource) categories() []string {
+	if r.res.GVK.Group != r.res.Kind.GVK.Group {
+		return nil
+	}
+	return r.res.Kind.Categories
+}
+
+type subresource struct {
+	name  string
+	gvk   schema.GroupVersionKind
+	verbs metav1.Verbs
+}
+
+func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
+	byGroup := map[string]map[string][]resource{}
+	for _, r := range table.Resources() {
+		if byGroup[r.GVR.Group] == nil {
+			byGroup[r.GVR.Group] = map[string][]resource{}
+		}
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, subresourcesOf(r), objectVerbs})
+	}
+	for _, r := range virtual {
+		if byGroup[r.GVR.Group] == nil {
+			byGroup[r.GVR.Group] = map[string][]resource{}
+		}
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, nil, metav1.Verbs{"create"}})
+	}
+	var groups []group
+	for name, versions := range byGroup {
+		g := group{name: name}
+		for v, resources := range versions {
+			g.versions = append(g.versions, groupVersion{schema.GroupVersion{Group: name, Version: v}, resources})
+		}
+		sort.Slice(g.versions, func(i, j int) bool {
+			return version.CompareKubeAwareVersionStrings(g.versions[i].gv.Version, g.versions[j].gv.Version) > 0
+		})
+		groups = append(groups, g)
+	}
+	sort.Slice(groups, func(i, j int) bool {
+		a, b := rank(groups[i].name), rank(groups[j].name)
+		if a != b {
+			return a < b
+		}
+		return groups[i].name < groups[j].name
+	})
+	return groups
+}
+
+// rank orders groups: those that are named, then the others, and extensions, whose kinds have all moved elsewhere, last.
+func rank(group string) int {
+	if group == "extensions" {
+		return len(groupOrder) + 1
+	}
+	if i := slices.Index(groupOrder, group); i >= 0 {
+		return i
+	}
+	return len(groupOrder)
+}
+
+func subresourcesOf(r *registry.Resource) []subresource {
+	k := r.Kind
+	writes := metav1.Verbs{"get", "patch", "update"}
+	create := metav1.Verbs{"create"}
+	var subs []subresource
+	if k.Status != nil {
+		subs = append(subs, subresource{"status", r.GVK, writes})
+	}
+	if k.Scale != nil {
+		subs = append(subs, subresource{"scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, writes})
+	}
+	for name := range k.Writes {
+		verbs := writes
+		if name == "finalize" {
+			verbs = metav1.Verbs{"update"}
+		}
+		subs = append(subs, subresource{name, r.GVK, verbs})
+	}
+	for name, a := range k.Actions {
+		subs = append(subs, subresource{name, a.GVK, create})
+	}
+	if k.GVK.Group == "" {
+		subs = append(subs, coreSubresources(k.Resource)...)
+	}
+	sort.Slice(subs, func(i, j int) bool { return subs[i].name < subs[j].name })
+	return subs
+}
+
+func coreSubresources(resource string) []subresource {
+	create, both := metav1.Verbs{"create"}, metav1.Verbs{"create", "get"}
+	core := func(kind string) schema.GroupVersionKind { return schema.GroupVersionKind{Version: "v1", Kind: kind} }
+	switch resource {
+	case "pods":
+		return []subresource{
+			{"attach", core("PodAttachOptions"), both},
+			{"eviction", schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, create},
+			{"exec", core("PodExecOptions"), both},
+			{"log", core("Pod"), metav1.Verbs{"get"}},
+			{"portforward", core("PodPortForwardOptions"), both},
+			{"proxy", core("PodProxyOptions"), metav1.Verbs{"create", "delete", "get", "patch", "update"}},
+		}
+	case "serviceaccounts":
+		return []subresource{{"token", schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}, create}}
+	}
+	return nil
+}

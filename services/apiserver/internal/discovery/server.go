@@ -1,0 +1,235 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Authenticator finds out who a call speaks for.
+type Authenticator interface {
+	Authenticate(ctx context.Context) (*authn.User, error)
+	Token(ctx context.Context, token string) (*authn.User, error)
+}
+
+// Documents answers paths that other packages know, as /openapi/v2. nil, nil means that no such document stands.
+type Documents interface {
+	Document(path, query, accept string) (body []byte, contentType string, err error)
+}
+
+// Check is one part of the server's health.
+type Check struct {
+	Name string
+	// Live says that its failure wants a restart; otherwise it only makes the server not ready.
+	Live bool
+	Run  func(ctx context.Context) error
+}
+
+// Config is what the service needs.
+type Config struct {
+	Table *registry.Table
+	// Virtual are resources that are only created, as reviews.
+	Virtual       []*registry.Resource
+	Authenticator Authenticator
+	More          []Documents
+	Checks        []Check
+}
+
+// Server implements apiv1.DiscoveryServiceServer.
+type Server struct {
+	apiv1.UnimplementedDiscoveryServiceServer
+	cfg    Config
+	groups []group
+
+	mu   sync.Mutex
+	made map[string]*document
+}
+
+var _ apiv1.DiscoveryServiceServer = (*Server)(nil)
+
+// New returns a server.
+func New(cfg Config) *Server {
+	return &Server{cfg: cfg, groups: groupsOf(cfg.Table, cfg.Virtual), made: map[string]*document{}}
+}
+
+// Version is what /version tells.
+var Version = version.Info{
+	Major: "1", Minor: "36", GitVersion: "v1.36.3+howdah", GitTreeState: "clean",
+	GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+}
+
+// Authenticate implements apiv1.DiscoveryServiceServer.
+func (s *Server) Authenticate(ctx context.Context, req *apiv1.AuthenticateRequest) (*apiv1.AuthenticateResponse, error) {
+	var user *authn.User
+	var err error
+	if req.GetToken() != "" {
+		user, err = s.cfg.Authenticator.Token(ctx, req.GetToken())
+	} else {
+		user, err = s.cfg.Authenticator.Authenticate(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.AuthenticateResponse{User: user.Name, Groups: user.Groups, Uid: user.UID}, nil
+}
+
+// open are the documents that are told to everybody.
+func open(path string) bool {
+	switch path {
+	case "/version", "/healthz", "/livez", "/readyz", "/.well-known/openid-configuration", "/openid/v1/jwks":
+		return true
+	}
+	return strings.HasPrefix(path, "/livez/") || strings.HasPrefix(path, "/readyz/") || strings.HasPrefix(path, "/healthz/")
+}
+
+// Document implements apiv1.DiscoveryServiceServer.
+func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*apiv1.DocumentResponse, error) {
+	path := req.GetPath()
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	if !open(path) {
+		if _, err := s.cfg.Authenticator.Authenticate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	d, err := s.document(ctx, path, req.GetQuery(), req.GetAccept())
+	if err != nil {
+		return nil, err
+	}
+	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag}
+	if d.etag != "" && req.GetIfNoneMatch() == d.etag {
+		resp.NotModified = true
+		return resp, nil
+	}
+	resp.Object = d.body
+	return resp, nil
+}
+
+func (s *Server) document(ctx context.Context, path, query, accept string) (*document, error) {
+	switch {
+	case path == "/version":
+		body, err := json.MarshalIndent(Version, "", "  ")
+		return &document{body: body, contentType: "application/json"}, err
+	case strings.HasPrefix(path, "/healthz"), strings.HasPrefix(path, "/livez"), strings.HasPrefix(path, "/readyz"):
+		return s.health(ctx, path, query)
+	case path == "/":
+		return s.index()
+	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):
+		return s.apis(path, accept)
+	}
+	for _, more := range s.cfg.More {
+		body, contentType, err := more.Document(path, query, accept)
+		if err != nil {
+			return nil, err
+		}
+		if body != nil {
+			return newDocument(body, contentType), nil
+		}
+	}
+	return nil, notFound()
+}
+
+func notFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+	}}
+}
+
+func (s *Server) apis(path, accept string) (*document, error) {
+	aggregate, media := want(accept)
+	if path != "/api" && path != "/apis" {
+		aggregate = ""
+	}
+	key := fmt.Sprint(path, " ", aggregate, " ", media)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.made[key]; d != nil {
+		return d, nil
+	}
+	var d *document
+	var err error
+	if aggregate != "" {
+		d, err = aggregatedDocument(aggregated(s.groups, path == "/api"), aggregate, media)
+	} else {
+		obj := plain(s.groups)[path]
+		if obj == nil {
+			return nil, notFound()
+		}
+		gvk := obj.GetObjectKind().GroupVersionKind()
+		var body []byte
+		var contentType string
+		body, contentType, err = codec.Any(obj, schema.GroupVersionKind{Version: "v1", Kind: gvk.Kind}, codec.Form{Media: media})
+		d = newDocument(body, contentType)
+	}
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	s.made[key] = d
+	return d, nil
+}
+
+// index lists the paths that are served.
+func (s *Server) index() (*document, error) {
+	paths := []string{"/.well-known/openid-configuration", "/api"}
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			if g.name == "" {
+				paths = append(paths, "/api/"+v.gv.Version, "/apis")
+			} else {
+				paths = append(paths, "/apis/"+v.gv.String())
+			}
+		}
+	}
+	paths = append(paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version")
+	body, err := json.MarshalIndent(map[string][]string{"paths": paths}, "", "  ")
+	return &document{body: body, contentType: "application/json"}, err
+}
+
+// health answers /healthz, /livez and /readyz, each also with ?verbose and for one check by name.
+func (s *Server) health(ctx context.Context, path, query string) (*document, error) {
+	probe, only, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	verbose := strings.Contains(query, "verbose")
+	var report strings.Builder
+	failed, known := false, only == ""
+	for _, c := range s.cfg.Checks {
+		if only != "" && c.Name != only || probe == "livez" && !c.Live {
+			continue
+		}
+		known = true
+		if err := c.Run(ctx); err != nil {
+			failed = true
+			fmt.Fprintf(&report, "[-]%s failed: %v\n", c.Name, err)
+		} else {
+			fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
+		}
+	}
+	if !known {
+		return nil, notFound()
+	}
+	if failed {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
+			Message: fmt.Sprintf("%s%s check failed", report.String(), probe),
+		}}
+	}
+	text := "ok"
+	if verbose {
+		text = fmt.Sprintf("%s%s check passed\n", report.String(), probe)
+	}
+	return &document{body: []byte(text), contentType: "text/plain; charset=utf-8"}, nil
+}

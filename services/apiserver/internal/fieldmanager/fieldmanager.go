@@ -1,0 +1,235 @@
+// Package fieldmanager keeps metadata.managedFields and merges server-side apply.
+package fieldmanager
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Managers makes and keeps a manager for every version and subresource of every kind.
+type Managers struct {
+	table *registry.Table
+	// types parses the schema of all kinds: it costs some 100 ms, so that is left to the first write or to Warm.
+	types func() managedfields.TypeConverter
+
+	mu       sync.Mutex
+	managers map[key]*Manager
+}
+
+type key struct {
+	gvk         schema.GroupVersionKind
+	subresource string
+}
+
+// Manager is that of one version and subresource.
+type Manager struct {
+	*managedfields.FieldManager
+	// ignored is the Go field that a write through this manager neither changes nor owns; empty is none.
+	ignored string
+	// creations spare the tracking of objects that are created many times over.
+	creations creations
+}
+
+// New returns an empty set of managers.
+func New(table *registry.Table) *Managers {
+	return &Managers{
+		table:    table,
+		managers: map[key]*Manager{},
+		types: sync.OnceValue(func() managedfields.TypeConverter {
+			return newTypes(applyconfigurations.NewTypeConverter(scheme.Scheme))
+		}),
+	}
+}
+
+// Warm parses the schema, so that the first write need not.
+func (m *Managers) Warm() { m.types() }
+
+// For returns the manager of a resource and subresource.
+func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, error) {
+	k := key{res.GVK, subresource}
+	m.mu.Lock()
+	found := m.managers[k]
+	m.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	converter := converter{m.table, res.Kind}
+	made, err := managedfields.NewDefaultCRDFieldManager(m.types(), converter, converter, converter,
+		res.GVK, res.Kind.GVK.GroupVersion(), subresource, resetFields(res, subresource))
+	if err != nil {
+		return nil, fmt.Errorf("field manager of %s: %w", res.GVK, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.managers[k] == nil {
+		m.managers[k] = &Manager{FieldManager: made, ignored: ignoredField(res, subresource)}
+	}
+	return m.managers[k], nil
+}
+
+// Update records in obj that the manager made it of live; both are of the storage version. Entries that did not change
+// keep their time, so that a write which changes nothing is seen to.
+func (m *Manager) Update(live, obj registry.Object, manager string) {
+	before := live.GetManagedFields()
+	if m.ignored == "" {
+		m.UpdateNoErrors(live, obj, manager)
+	} else {
+		// What the write does not own need not be walked.
+		slim := Without(obj, m.ignored)
+		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
+		obj.SetManagedFields(slim.GetManagedFields())
+	}
+	KeepTimes(before, obj)
+}
+
+func ignoredField(res *registry.Resource, subresource string) string {
+	switch {
+	case subresource == "status":
+		return "Spec"
+	case subresource == "" && res.Kind.Status != nil:
+		return "Status"
+	}
+	return ""
+}
+
+// KeepTimes gives the entries of obj that equal one of before in all but their time that one's time.
+func KeepTimes(before []metav1.ManagedFieldsEntry, obj registry.Object) {
+	after := obj.GetManagedFields()
+	for i := range after {
+		for j := range before {
+			if sameEntry(&after[i], &before[j]) {
+				after[i].Time = before[j].Time
+				break
+			}
+		}
+	}
+	// The order follows the time: equal content must not differ in it.
+	if len(after) == len(before) {
+		ordered := make([]metav1.ManagedFieldsEntry, 0, len(after))
+		for j := range before {
+			if i := slices.IndexFunc(after, func(e metav1.ManagedFieldsEntry) bool { return sameEntry(&e, &before[j]) }); i >= 0 {
+				ordered = append(ordered, after[i])
+			}
+		}
+		if len(ordered) == len(after) {
+			after = ordered
+		}
+	}
+	obj.SetManagedFields(after)
+}
+
+func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {
+	if a.Manager != b.Manager || a.Operation != b.Operation || a.APIVersion != b.APIVersion || a.Subresource != b.Subresource ||
+		(a.FieldsV1 == nil) != (b.FieldsV1 == nil) {
+		return false
+	}
+	return a.FieldsV1 == nil || string(a.FieldsV1.Raw) == string(b.FieldsV1.Raw)
+}
+
+// resetFields are the fields that a write does not own although its body carries them.
+func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
+	var set *fieldpath.Set
+	switch {
+	case subresource == "status":
+		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
+	case subresource == "" && res.Kind.Status != nil:
+		set = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+	default:
+		return nil
+	}
+	return map[fieldpath.APIVersion]fieldpath.Filter{
+		fieldpath.APIVersion(res.GVK.GroupVersion().String()): fieldpath.NewExcludeSetFilter(set),
+	}
+}
+
+// converter converts between the versions of one kind.
+type converter struct {
+	table *registry.Table
+	kind  *registry.Kind
+}
+
+// Convert is not used by the field managers.
+func (converter) Convert(_, _, _ any) error {
+	return fmt.Errorf("conversion into an object is not supported")
+}
+
+// ConvertFieldLabel is not used by the field managers.
+func (converter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// ConvertToVersion returns the object in a version of its kind, as a typed object.
+func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gvk := in.GetObjectKind().GroupVersionKind()
+	want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk, c.kind.GVK})
+	if gv, is := target.(schema.GroupVersion); is {
+		want, ok = gv.WithKind(gvk.Kind), true
+	}
+	if !ok {
+		return nil, runtime.NewNotRegisteredErrForTarget("howdah", nil, target)
+	}
+	from, to := c.table.FindKind(gvk), c.table.FindKind(want)
+	if from == nil || to == nil {
+		return nil, runtime.NewNotRegisteredErrForKind("howdah", want)
+	}
+	obj, err := toObject(from, in)
+	if err != nil || from == to {
+		return obj, err
+	}
+	if obj, err = from.ToStored(obj); err != nil {
+		return nil, err
+	}
+	if obj, err = to.FromStored(obj); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(to.GVK)
+	return obj, nil
+}
+
+func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error) {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
+		obj, ok := in.(registry.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T has no metadata", in)
+		}
+		return obj, nil
+	}
+	obj := res.New()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(res.GVK)
+	return obj, nil
+}
+
+// Default fills unset fields.
+func (c converter) Default(in runtime.Object) {
+	obj, ok := in.(registry.Object)
+	if res := c.table.FindKind(in.GetObjectKind().GroupVersionKind()); ok && res != nil {
+		res.Default(obj)
+	}
+}
+
+// New returns an empty object.
+func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	res := c.table.FindKind(gvk)
+	if res == nil {
+		return nil, runtime.NewNotRegisteredErrForKind("howdah", gvk)
+	}
+	obj := res.New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}

@@ -1,0 +1,255 @@
+package kind_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/services/apiserver/internal/kind"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func all() []*registry.Kind {
+	return kind.All(kind.Config{Now: func() time.Time { return now }})
+}
+
+func table(t *testing.T) *registry.Table {
+	t.Helper()
+	tab, err := registry.NewTable(all())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+// Every row of the table keeps what the machinery relies on.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	for _, r := range table(t).Resources() {
+		t.Run(r.GVR.String(), func(t *testing.T) {
+			t.Parallel()
+			k := r.Kind
+			if k.Singular != strings.ToLower(k.GVK.Kind) {
+				t.Errorf("singular %q of %s", k.Singular, k.GVK.Kind)
+			}
+			gvks, _, err := scheme.Scheme.ObjectKinds(r.New())
+			if err != nil || gvks[0] != r.GVK {
+				t.Errorf("New returns %v (%v), want %v", gvks, err, r.GVK)
+			}
+			lists, _, err := scheme.Scheme.ObjectKinds(r.NewList())
+			if err != nil || lists[0] != r.GVK.GroupVersion().WithKind(r.ListKind) {
+				t.Errorf("NewList returns %v (%v)", lists, err)
+			}
+			obj := k.New()
+			if k.Cells == nil {
+				// The machinery shows the name and the time of creation.
+				k.Cells = func(registry.Object) []any { return nil }
+			}
+			if cells := k.Cells(obj); len(cells) != len(k.Columns) {
+				t.Errorf("%d cells for %d columns", len(cells), len(k.Columns))
+			}
+			// Nothing may panic on an empty object: that is what a client may send.
+			r.Default(r.New())
+			if k.Default != nil {
+				k.Default(obj)
+			}
+			if k.PrepareCreate != nil {
+				k.PrepareCreate(obj)
+			}
+			if k.Validate != nil {
+				k.Validate(obj)
+			}
+			if k.SelectableFields != nil {
+				k.SelectableFields(obj)
+			}
+			k.Cells(obj)
+			old := obj.DeepCopyObject().(registry.Object)
+			if k.PrepareUpdate != nil {
+				k.PrepareUpdate(obj, old)
+			}
+			if k.ValidateUpdate != nil {
+				if errs := k.ValidateUpdate(obj, old); len(errs) > 0 {
+					t.Errorf("an update that changes nothing is refused: %v", errs)
+				}
+			}
+			if k.Release != nil {
+				k.Release(obj)
+			}
+		})
+	}
+}
+
+// What is served, as kubectl api-resources shows it.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		name, short string
+		namespaced  bool
+	}
+	want := map[string]row{
+		"v1/Namespace":                                     {"namespaces", "ns", false},
+		"v1/Node":                                          {"nodes", "no", false},
+		"v1/Pod":                                           {"pods", "po", true},
+		"v1/Service":                                       {"services", "svc", true},
+		"v1/Endpoints":                                     {"endpoints", "ep", true},
+		"v1/ConfigMap":                                     {"configmaps", "cm", true},
+		"v1/Secret":                                        {"secrets", "", true},
+		"v1/ServiceAccount":                                {"serviceaccounts", "sa", true},
+		"v1/Event":                                         {"events", "ev", true},
+		"events.k8s.io/v1/Event":                           {"events", "ev", true},
+		"coordination.k8s.io/v1/Lease":                     {"leases", "", true},
+		"discovery.k8s.io/v1/EndpointSlice":                {"endpointslices", "", true},
+		"apps/v1/Deployment":                               {"deployments", "deploy", true},
+		"apps/v1beta1/Deployment":                          {"deployments", "deploy", true},
+		"apps/v1beta2/Deployment":                          {"deployments", "deploy", true},
+		"extensions/v1beta1/Deployment":                    {"deployments", "deploy", true},
+		"apps/v1/ReplicaSet":                               {"replicasets", "rs", true},
+		"apps/v1beta2/ReplicaSet":                          {"replicasets", "rs", true},
+		"extensions/v1beta1/ReplicaSet":                    {"replicasets", "rs", true},
+		"scheduling.k8s.io/v1/PriorityClass":               {"priorityclasses", "pc", false},
+		"v1/ReplicationController":                         {"replicationcontrollers", "rc", true},
+		"v1/PodTemplate":                                   {"podtemplates", "", true},
+		"v1/PersistentVolumeClaim":                         {"persistentvolumeclaims", "pvc", true},
+		"apps/v1/StatefulSet":                              {"statefulsets", "sts", true},
+		"apps/v1beta1/StatefulSet":                         {"statefulsets", "sts", true},
+		"apps/v1beta2/StatefulSet":                         {"statefulsets", "sts", true},
+		"apps/v1/DaemonSet":                                {"daemonsets", "ds", true},
+		"apps/v1beta2/DaemonSet":                           {"daemonsets", "ds", true},
+		"extensions/v1beta1/DaemonSet":                     {"daemonsets", "ds", true},
+		"apps/v1/ControllerRevision":                       {"controllerrevisions", "", true},
+		"apps/v1beta1/ControllerRevision":                  {"controllerrevisions", "", true},
+		"apps/v1beta2/ControllerRevision":                  {"controllerrevisions", "", true},
+		"batch/v1/Job":                                     {"jobs", "", true},
+		"batch/v1/CronJob":                                 {"cronjobs", "cj", true},
+		"autoscaling/v1/HorizontalPodAutoscaler":           {"horizontalpodautoscalers", "hpa", true},
+		"autoscaling/v2/HorizontalPodAutoscaler":           {"horizontalpodautoscalers", "hpa", true},
+		"policy/v1/PodDisruptionBudget":                    {"poddisruptionbudgets", "pdb", true},
+		"v1/ResourceQuota":                                 {"resourcequotas", "quota", true},
+		"v1/LimitRange":                                    {"limitranges", "limits", true},
+		"v1/PersistentVolume":                              {"persistentvolumes", "pv", false},
+		"node.k8s.io/v1/RuntimeClass":                      {"runtimeclasses", "", false},
+		"certificates.k8s.io/v1/CertificateSigningRequest": {"certificatesigningrequests", "csr", false},
+		"networking.k8s.io/v1/Ingress":                     {"ingresses", "ing", true},
+		"networking.k8s.io/v1/IngressClass":                {"ingressclasses", "", false},
+		"networking.k8s.io/v1/NetworkPolicy":               {"networkpolicies", "netpol", true},
+		"networking.k8s.io/v1/ServiceCIDR":                 {"servicecidrs", "", false},
+		"networking.k8s.io/v1/IPAddress":                   {"ipaddresses", "ip", false},
+		"storage.k8s.io/v1/StorageClass":                   {"storageclasses", "sc", false},
+		"storage.k8s.io/v1/VolumeAttachment":               {"volumeattachments", "", false},
+		"storage.k8s.io/v1/CSIDriver":                      {"csidrivers", "", false},
+		"storage.k8s.io/v1/CSINode":                        {"csinodes", "", false},
+		"storage.k8s.io/v1/CSIStorageCapacity":             {"csistoragecapacities", "", true},
+		"storage.k8s.io/v1/VolumeAttributesClass":          {"volumeattributesclasses", "vac", false},
+		"rbac.authorization.k8s.io/v1/Role":                {"roles", "", true},
+		"rbac.authorization.k8s.io/v1/RoleBinding":         {"rolebindings", "", true},
+		"rbac.authorization.k8s.io/v1/ClusterRole":         {"clusterroles", "", false},
+		"rbac.authorization.k8s.io/v1/ClusterRoleBinding":  {"clusterrolebindings", "", false},
+	}
+	got := table(t).Resources()
+	if len(got) != len(want) {
+		t.Errorf("%d resources are served, want %d", len(got), len(want))
+	}
+	for _, r := range got {
+		key := r.GVK.GroupVersion().String() + "/" + r.GVK.Kind
+		w, ok := want[key]
+		have := row{r.GVR.Resource, strings.Join(r.Kind.ShortNames, ","), r.Kind.Namespaced}
+		if !ok || have != w {
+			t.Errorf("%s: %+v, want %+v", key, have, w)
+		}
+	}
+}
+
+// What a client sends, and what it gets back: testdata/defaults/*.in.yaml and *.out.yaml.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/defaults/*.in.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no inputs: %v", err)
+	}
+	tab := table(t)
+	for _, in := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
+			t.Parallel()
+			res, obj := decode(t, tab, in)
+			res.Default(obj)
+			stored, err := res.ToStored(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Kind.PrepareCreate != nil {
+				res.Kind.PrepareCreate(stored)
+			}
+			if res.Kind.Complete != nil {
+				res.Kind.Complete(stored, registry.Caller{Name: "jane", Groups: []string{"team"}, Extra: map[string][]string{"a": {"b"}}})
+			}
+			got, err := yaml.Marshal(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := strings.Replace(in, ".in.", ".out.", 1)
+			if *update {
+				if err := os.WriteFile(out, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			// Defaults are a fixed point, and what they make of good input is valid.
+			if res.Kind.Default != nil {
+				res.Kind.Default(stored)
+			}
+			again, err := yaml.Marshal(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(again, got) {
+				t.Errorf("defaulted again\n%s\nwas\n%s", again, got)
+			}
+			if res.Kind.Validate == nil {
+				return
+			}
+			if errs := res.Kind.Validate(stored); len(errs) > 0 {
+				t.Errorf("not valid: %v", errs.ToAggregate())
+			}
+		})
+	}
+}
+
+func decode(t *testing.T, tab *registry.Table, file string) (*registry.Resource, registry.Object) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal(data, &meta); err != nil {
+		t.Fatal(err)
+	}
+	res := tab.FindKind(schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind))
+	if res == nil {
+		t.Fatalf("%s: %s %s is not served", file, meta.APIVersion, meta.Kind)
+	}
+	obj := res.New()
+	if err := yaml.UnmarshalStrict(data, obj); err != nil {
+		t.Fatal(err)
+	}
+	return res, obj
+}

@@ -1,0 +1,199 @@
+package kind
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+type signingRequest = certificatesv1.CertificateSigningRequest
+
+func certificateSigningRequest(now func() time.Time) *registry.Kind {
+	k := row.Of[signingRequest, certificatesv1.CertificateSigningRequestList](certificatesv1.SchemeGroupVersion, "certificatesigningrequests")
+	k.ShortNames = []string{"csr"}
+	k.PrepareCreate = typed.Do(func(r *signingRequest) { r.Status = certificatesv1.CertificateSigningRequestStatus{} })
+	// Who asks is what the signer goes by: nobody says that of himself.
+	k.Complete = func(obj registry.Object, by registry.Caller) {
+		s := &obj.(*signingRequest).Spec
+		s.Username, s.UID, s.Groups, s.Extra = by.Name, by.UID, slices.Clone(by.Groups), nil
+		for key, values := range by.Extra {
+			if s.Extra == nil {
+				s.Extra = map[string]certificatesv1.ExtraValue{}
+			}
+			s.Extra[key] = slices.Clone(values)
+		}
+	}
+	k.PrepareUpdate = typed.Change(func(r, old *signingRequest) { r.Spec, r.Status = old.Spec, old.Status })
+	k.Validate = typed.Check(validateSigningRequest)
+	k.Status = &registry.Status{
+		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
+			r.Spec = old.Spec
+			// Approval has a subresource, and permissions, of its own.
+			r.Status.Conditions = conditions(r.Status.Conditions, old.Status.Conditions, false)
+		}),
+		ValidateUpdate: typed.CheckChange(validateIssued),
+	}
+	k.Writes = map[string]*registry.Status{"approval": {
+		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
+			list := conditions(r.Status.Conditions, old.Status.Conditions, true)
+			r.Spec, r.Status = old.Spec, old.Status
+			r.Status.Conditions = list
+		}),
+		ValidateUpdate: typed.CheckChange(validateIssued),
+	}}
+	k.SelectableFields = typed.Get(func(r *signingRequest) fields.Set { return fields.Set{"spec.signerName": r.Spec.SignerName} })
+	doc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(), column.Age(), column.String("SignerName", doc["signerName"]), column.String("Requestor", doc["username"]),
+		column.String("RequestedDuration", doc["expirationSeconds"]),
+		column.String("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+	}
+	k.Cells = typed.Get(func(r *signingRequest) []any {
+		wanted := column.None
+		if n := r.Spec.ExpirationSeconds; n != nil {
+			wanted = duration.HumanDuration(time.Duration(*n) * time.Second)
+		}
+		return []any{
+			r.Name, column.Since(now(), r.CreationTimestamp.Time), column.Or(r.Spec.SignerName, column.None), r.Spec.Username, wanted, condition(r),
+		}
+	})
+	return k
+}
+
+func hasCondition(r *signingRequest, t certificatesv1.RequestConditionType) bool {
+	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == t })
+}
+
+func condition(r *signingRequest) string {
+	text := "Pending"
+	switch {
+	case hasCondition(r, certificatesv1.CertificateDenied):
+		text = "Denied"
+	case hasCondition(r, certificatesv1.CertificateApproved):
+		text = "Approved"
+	}
+	if hasCondition(r, certificatesv1.CertificateFailed) {
+		text += ",Failed"
+	}
+	if len(r.Status.Certificate) > 0 {
+		text += ",Issued"
+	}
+	return text
+}
+
+// conditions takes those about approval, or all others, from now, and the rest from old.
+func conditions(now, old []certificatesv1.CertificateSigningRequestCondition, approval bool) []certificatesv1.CertificateSigningRequestCondition {
+	var out []certificatesv1.CertificateSigningRequestCondition
+	decides := func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
+	}
+	for _, c := range old {
+		if decides(c) != approval {
+			out = append(out, c)
+		}
+	}
+	for _, c := range now {
+		if decides(c) == approval {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+const shortestCertificate = 600 // seconds
+
+func validateSigningRequest(r *signingRequest) field.ErrorList {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	block, _ := pem.Decode(r.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		errs = append(errs, field.Invalid(path.Child("request"), r.Spec.Request, "PEM block type must be CERTIFICATE REQUEST"))
+	} else if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+		errs = append(errs, field.Invalid(path.Child("request"), r.Spec.Request, err.Error()))
+	}
+	if len(r.Spec.Usages) == 0 {
+		errs = append(errs, field.Required(path.Child("usages"), ""))
+	}
+	usages := keyUsages()
+	for i, u := range r.Spec.Usages {
+		if !slices.Contains(usages, u) {
+			errs = append(errs, field.NotSupported(path.Child("usages").Index(i), u, usages))
+		}
+		if slices.Contains(r.Spec.Usages[:i], u) {
+			errs = append(errs, field.Duplicate(path.Child("usages").Index(i), u))
+		}
+	}
+	errs = append(errs, validateSigner(r.Spec.SignerName, path.Child("signerName"))...)
+	if n := r.Spec.ExpirationSeconds; n != nil && *n < shortestCertificate {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 600 seconds (10 minutes)"))
+	}
+	return errs
+}
+
+func validateSigner(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	domain, rest, ok := strings.Cut(name, "/")
+	if !ok || rest == "" || strings.Contains(rest, "/") || !strings.Contains(domain, ".") || len(validation.IsDNS1123Subdomain(domain)) > 0 {
+		return field.ErrorList{field.Invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+	}
+	return nil
+}
+
+func keyUsages() []certificatesv1.KeyUsage {
+	all := map[certificatesv1.KeyUsage]bool{}
+	for _, u := range []certificatesv1.KeyUsage{
+		certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature, certificatesv1.UsageContentCommitment, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageKeyAgreement, certificatesv1.UsageDataEncipherment, certificatesv1.UsageCertSign, certificatesv1.UsageCRLSign,
+		certificatesv1.UsageEncipherOnly, certificatesv1.UsageDecipherOnly, certificatesv1.UsageAny, certificatesv1.UsageServerAuth,
+		certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageEmailProtection, certificatesv1.UsageSMIME,
+		certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser, certificatesv1.UsageTimestamping,
+		certificatesv1.UsageOCSPSigning, certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC,
+	} {
+		all[u] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// validateIssued checks the conditions and that a decision and a certificate stay.
+func validateIssued(r, old *signingRequest) field.ErrorList {
+	path := field.NewPath("status")
+	var errs field.ErrorList
+	if hasCondition(r, certificatesv1.CertificateApproved) && hasCondition(r, certificatesv1.CertificateDenied) {
+		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, "Approved and Denied conditions are mutually exclusive"))
+	}
+	for i, c := range r.Status.Conditions {
+		if c.Type == "" {
+			errs = append(errs, field.Required(path.Child("conditions").Index(i).Child("type"), ""))
+		}
+		if decided := c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed; decided && c.Status != "True" {
+			errs = append(errs, field.NotSupported(path.Child("conditions").Index(i).Child("status"), c.Status, []string{"True"}))
+		}
+	}
+	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
+		if hasCondition(old, t) && !hasCondition(r, t) {
+			errs = append(errs, field.Forbidden(path.Child("conditions"), "updates may not remove a condition of type \""+string(t)+"\""))
+		}
+	}
+	if len(old.Status.Certificate) > 0 && !bytes.Equal(old.Status.Certificate, r.Status.Certificate) {
+		errs = append(errs, field.Forbidden(path.Child("certificate"), "updates may not set certificate if it is already set"))
+	}
+	return errs
+}

@@ -1,0 +1,158 @@
+// Package claim is the kind PersistentVolumeClaim.
+package claim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Kind returns the kind; now is the clock for ages.
+func Kind(now func() time.Time) *registry.Kind {
+	k := row.Of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](corev1.SchemeGroupVersion, "persistentvolumeclaims")
+	k.Namespaced, k.ShortNames = true, []string{"pvc"}
+	k.Default = typed.Do(Default)
+	k.PrepareCreate = typed.Do(func(c *corev1.PersistentVolumeClaim) {
+		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+		sameSource(&c.Spec)
+	})
+	k.PrepareUpdate = typed.Change(func(c, old *corev1.PersistentVolumeClaim) {
+		c.Status = old.Status
+		sameSource(&c.Spec)
+	})
+	k.Validate = typed.Check(func(c *corev1.PersistentVolumeClaim) field.ErrorList {
+		return podspec.ClaimSpec(&c.Spec, field.NewPath("spec"))
+	})
+	k.ValidateUpdate = typed.CheckChange(validateUpdate)
+	row.Status(k, func(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaimSpec { return &c.Spec }, validateStatus)
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(),
+		column.String("Status", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["phase"]),
+		column.String("Volume", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeName"]),
+		column.String("Capacity", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["capacity"]),
+		column.String("Access Modes", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["accessModes"]),
+		column.String("StorageClass", "StorageClass of the pvc"),
+		column.String("VolumeAttributesClass", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
+		column.Age(),
+		column.Wide(column.String("VolumeMode", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeMode"])),
+	}
+	k.Cells = typed.Get(func(c *corev1.PersistentVolumeClaim) []any { return cells(c, now()) })
+	return k
+}
+
+// Default fills unset fields.
+func Default(c *corev1.PersistentVolumeClaim) {
+	if c.Status.Phase == "" {
+		c.Status.Phase = corev1.ClaimPending
+	}
+	row.Set(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+}
+
+// DefaultTemplate fills a claim that is part of a StatefulSet, where it says its kind.
+func DefaultTemplate(c *corev1.PersistentVolumeClaim) {
+	Default(c)
+	if c.APIVersion == "" {
+		c.APIVersion = "v1"
+	}
+	if c.Kind == "" {
+		c.Kind = "PersistentVolumeClaim"
+	}
+}
+
+// sameSource keeps the old and the new field for the source of the data the
+// same, but for a source in another namespace, which the old one cannot name.
+func sameSource(s *corev1.PersistentVolumeClaimSpec) {
+	switch {
+	case s.DataSource != nil && s.DataSourceRef == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
+	case s.DataSource == nil && s.DataSourceRef != nil && row.Deref(s.DataSourceRef.Namespace) == "":
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: s.DataSourceRef.APIGroup, Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
+	}
+}
+
+func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	path := field.NewPath("spec")
+	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
+	if was.VolumeName == "" {
+		now.VolumeName = "" // the binding
+	}
+	if was.StorageClassName == nil {
+		now.StorageClassName = nil // a default class that came later
+	}
+	if old.Status.Phase == corev1.ClaimBound {
+		now.Resources.Requests, now.VolumeAttributesClassName = was.Resources.Requests, was.VolumeAttributesClassName
+	}
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(now, was) {
+		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and "+
+			"volumeAttributesClassName for bound claims\n"+diff.Diff(now, was)))
+	}
+	size, before := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	capacity, has := old.Status.Capacity[corev1.ResourceStorage]
+	if size.Cmp(before) < 0 && (!has || size.Cmp(capacity) <= 0) {
+		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
+	}
+	if old.Spec.StorageClassName != nil {
+		errs = append(errs, check.Same(c.Spec.StorageClassName, old.Spec.StorageClassName, path.Child("storageClassName"))...)
+	}
+	return append(errs, check.Same(c.Spec.VolumeMode, old.Spec.VolumeMode, path.Child("volumeMode"))...)
+}
+
+func validateStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
+	return podspec.AccessModes(c.Status.AccessModes, field.NewPath("status", "accessModes"))
+}
+
+func cells(c *corev1.PersistentVolumeClaim, now time.Time) []any {
+	phase := string(c.Status.Phase)
+	if c.DeletionTimestamp != nil {
+		phase = "Terminating"
+	}
+	capacity, modes := "", ""
+	if c.Spec.VolumeName != "" {
+		q := c.Status.Capacity[corev1.ResourceStorage]
+		capacity, modes = q.String(), Modes(c.Status.AccessModes)
+	}
+	return []any{
+		c.Name, phase, c.Spec.VolumeName, capacity, modes, row.Deref(c.Spec.StorageClassName),
+		column.Or(row.Deref(c.Spec.VolumeAttributesClassName), "<unset>"), column.Since(now, c.CreationTimestamp.Time),
+		column.Or(string(row.Deref(c.Spec.VolumeMode)), "<unset>"),
+	}
+}
+
+// Modes is "RWO,ROX": the ways to mount, short, each once and in Kubernetes' order.
+func Modes(modes []corev1.PersistentVolumeAccessMode) string {
+	var out []string
+	for _, m := range []struct {
+		mode  corev1.PersistentVolumeAccessMode
+		short string
+	}{{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"}} {
+		for _, have := range modes {
+			if have == m.mode {
+				out = append(out, m.short)
+				break
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// Reference is "namespace/name", or "" for nil.
+func Reference(r *corev1.ObjectReference) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s", r.Namespace, r.Name)
+}

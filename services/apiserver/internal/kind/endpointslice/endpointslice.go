@@ -1,0 +1,105 @@
+// Package endpointslice is the kind EndpointSlice.
+package endpointslice
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Kind returns the kind; now is the clock for ages.
+func Kind(now func() time.Time) *registry.Kind {
+	return &registry.Kind{
+		GVK:      discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
+		Resource: "endpointslices", Singular: "endpointslice", Namespaced: true,
+		New:     func() registry.Object { return &discoveryv1.EndpointSlice{} },
+		NewList: func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
+
+		Default: typed.Do(fill),
+		PrepareCreate: typed.Do(func(s *discoveryv1.EndpointSlice) {
+			s.Generation = 1
+		}),
+		// A slice has no spec: its generation counts what proxies care for.
+		PrepareUpdate: typed.Change(func(s, old *discoveryv1.EndpointSlice) {
+			s.Generation = old.Generation
+			if !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) || !equality.Semantic.DeepEqual(s.Ports, old.Ports) ||
+				!equality.Semantic.DeepEqual(s.Labels, old.Labels) || s.AddressType != old.AddressType {
+				s.Generation++
+			}
+		}),
+		Validate:       typed.Check(validate),
+		ValidateUpdate: typed.CheckChange(validateUpdate),
+
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(),
+			column.String("AddressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
+			column.String("Ports", discoveryv1.EndpointSlice{}.SwaggerDoc()["ports"]),
+			column.String("Endpoints", discoveryv1.EndpointSlice{}.SwaggerDoc()["endpoints"]),
+			column.Age(),
+		},
+		Cells: typed.Get(func(s *discoveryv1.EndpointSlice) []any {
+			return []any{
+				s.Name, string(s.AddressType), ports(s.Ports), addresses(s.Endpoints),
+				column.Since(now(), s.CreationTimestamp.Time),
+			}
+		}),
+	}
+}
+
+func fill(s *discoveryv1.EndpointSlice) {
+	for i := range s.Ports {
+		if s.Ports[i].Name == nil {
+			s.Ports[i].Name = new(string)
+		}
+		if s.Ports[i].Protocol == nil {
+			tcp := corev1.ProtocolTCP
+			s.Ports[i].Protocol = &tcp
+		}
+	}
+}
+
+const shown = 3
+
+func ports(list []discoveryv1.EndpointPort) string {
+	if len(list) == 0 {
+		return "<unset>"
+	}
+	var all []string
+	for _, p := range list {
+		if p.Port == nil {
+			all = append(all, "*")
+			continue
+		}
+		all = append(all, strconv.Itoa(int(*p.Port)))
+	}
+	return firstOf(all)
+}
+
+func addresses(list []discoveryv1.Endpoint) string {
+	if len(list) == 0 {
+		return "<unset>"
+	}
+	var all []string
+	for _, e := range list {
+		all = append(all, e.Addresses...)
+	}
+	return firstOf(all)
+}
+
+func firstOf(all []string) string {
+	if len(all) <= shown {
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprintf("%s + %d more...", strings.Join(all[:shown], ","), len(all)-shown)
+}

@@ -1,0 +1,157 @@
+package endpointslice
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+)
+
+// The sizes that a slice may have.
+const (
+	maxEndpoints  = 1000
+	maxPorts      = 20000
+	maxAddresses  = 100
+	maxZoneHints  = 8
+	maxNodeHints  = 8
+	maxTopologies = 16
+)
+
+func validate(s *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := check.Choice(s.AddressType, field.NewPath("addressType"),
+		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
+	errs = append(errs, validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))...)
+	return append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
+}
+
+func validateUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
+	return check.Same(s.AddressType, old.AddressType, field.NewPath("addressType"))
+}
+
+func validateEndpoints(list []discoveryv1.Endpoint, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
+	if len(list) > maxEndpoints {
+		return field.ErrorList{field.TooMany(path, len(list), maxEndpoints)}
+	}
+	var errs field.ErrorList
+	for i := range list {
+		e, path := &list[i], path.Index(i)
+		switch n := len(e.Addresses); {
+		case n == 0:
+			errs = append(errs, field.Required(path.Child("addresses"), "must contain at least 1 address"))
+		case n > maxAddresses:
+			errs = append(errs, field.TooMany(path.Child("addresses"), n, maxAddresses))
+		}
+		for j, a := range e.Addresses {
+			errs = append(errs, validateAddress(a, family, path.Child("addresses").Index(j))...)
+		}
+		if e.NodeName != nil {
+			errs = append(errs, check.Subdomain(*e.NodeName, path.Child("nodeName"))...)
+		}
+		topology := path.Child("deprecatedTopology")
+		if len(e.DeprecatedTopology) > maxTopologies {
+			errs = append(errs, field.TooMany(topology, len(e.DeprecatedTopology), maxTopologies))
+		}
+		errs = append(errs, metavalidation.ValidateLabels(e.DeprecatedTopology, topology)...)
+		if _, ok := e.DeprecatedTopology[corev1.LabelTopologyZone]; ok {
+			errs = append(errs, field.InternalError(topology.Key(corev1.LabelTopologyZone),
+				fmt.Errorf("reserved key was not removed in conversion")))
+		}
+		if e.Hostname != nil {
+			errs = append(errs, check.Label(*e.Hostname, path.Child("hostname"))...)
+		}
+		if e.Hints != nil {
+			errs = append(errs, validateHints(e.Hints, path.Child("hints"))...)
+		}
+	}
+	return errs
+}
+
+func validateAddress(address string, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
+	switch family {
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+		var errs field.ErrorList
+		if bad := validation.IsValidIP(path, address); len(bad) > 0 {
+			return bad
+		}
+		if netutils.IsIPv6String(address) != (family == discoveryv1.AddressTypeIPv6) {
+			if family == discoveryv1.AddressTypeIPv6 {
+				errs = append(errs, field.Invalid(path, address, "must be an IPv6 address"))
+			} else {
+				errs = append(errs, field.Invalid(path, address, "must be an IPv4 address"))
+			}
+		}
+		return append(errs, check.PublicIP(address, path)...)
+	case discoveryv1.AddressTypeFQDN:
+		return validation.IsFullyQualifiedDomainName(path, address)
+	}
+	return nil
+}
+
+func validateHints(h *discoveryv1.EndpointHints, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	zones, nodes := path.Child("forZones"), path.Child("forNodes")
+	if len(h.ForZones) > maxZoneHints {
+		return append(errs, field.TooMany(zones, len(h.ForZones), maxZoneHints))
+	}
+	seen := map[string]bool{}
+	for i, z := range h.ForZones {
+		at := zones.Index(i).Child("name")
+		if seen[z.Name] {
+			errs = append(errs, field.Duplicate(at, z.Name))
+		}
+		seen[z.Name] = true
+		errs = append(errs, check.Each(validation.IsValidLabelValue(z.Name), z.Name, at)...)
+	}
+	if len(h.ForNodes) > maxNodeHints {
+		return append(errs, field.TooMany(nodes, len(h.ForNodes), maxNodeHints))
+	}
+	seen = map[string]bool{}
+	for i, n := range h.ForNodes {
+		at := nodes.Index(i).Child("name")
+		if seen[n.Name] {
+			errs = append(errs, field.Duplicate(at, n.Name))
+		}
+		seen[n.Name] = true
+		errs = append(errs, check.Subdomain(n.Name, at)...)
+	}
+	return errs
+}
+
+func validatePorts(list []discoveryv1.EndpointPort, path *field.Path) field.ErrorList {
+	if len(list) > maxPorts {
+		return field.ErrorList{field.TooMany(path, len(list), maxPorts)}
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, p := range list {
+		path := path.Index(i)
+		if p.Name != nil {
+			if *p.Name != "" {
+				errs = append(errs, check.Label(*p.Name, path.Child("name"))...)
+			}
+			if seen[*p.Name] {
+				errs = append(errs, field.Duplicate(path.Child("name"), *p.Name))
+			}
+			seen[*p.Name] = true
+		}
+		if p.Protocol == nil {
+			errs = append(errs, field.Required(path.Child("protocol"), ""))
+		} else {
+			errs = append(errs, check.OneOf(*p.Protocol, path.Child("protocol"),
+				corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		}
+		if p.Port != nil {
+			errs = append(errs, check.Port(*p.Port, path.Child("port"))...)
+		}
+		if p.AppProtocol != nil {
+			errs = append(errs, check.QualifiedName(*p.AppProtocol, path.Child("appProtocol"))...)
+		}
+	}
+	return errs
+}

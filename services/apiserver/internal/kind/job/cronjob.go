@@ -1,0 +1,128 @@
+package job
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	// Time zones must be known in images that have no such files.
+	_ "time/tzdata"
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/workload"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Cron returns the kind CronJob; now is the clock for ages.
+func Cron(now func() time.Time) *registry.Kind {
+	k := row.Of[batchv1.CronJob, batchv1.CronJobList](batchv1.SchemeGroupVersion, "cronjobs")
+	k.Namespaced, k.ShortNames, k.Categories = true, []string{"cj"}, []string{"all"}
+	row.SpecStatus(k, func(c *batchv1.CronJob) *batchv1.CronJobSpec { return &c.Spec },
+		func(c *batchv1.CronJob) *batchv1.CronJobStatus { return &c.Status }, nil)
+	k.Default = typed.Do(func(c *batchv1.CronJob) {
+		if c.Spec.ConcurrencyPolicy == "" {
+			c.Spec.ConcurrencyPolicy = batchv1.AllowConcurrent
+		}
+		row.Set(&c.Spec.Suspend, false)
+		row.Set(&c.Spec.SuccessfulJobsHistoryLimit, 3)
+		row.Set(&c.Spec.FailedJobsHistoryLimit, 1)
+		fillTemplate(&c.Spec.JobTemplate.Spec)
+	})
+	k.Validate = typed.Check(validateCron)
+	// A job's name is this one and eleven characters more.
+	k.ValidateCreate = typed.Check(func(c *batchv1.CronJob) field.ErrorList {
+		if len(c.Name) > longestCronName {
+			return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), c.Name, "must be no more than 52 characters")}
+		}
+		return nil
+	})
+	k.Warnings = typed.Warn(func(c, _ *batchv1.CronJob) []string {
+		t := &c.Spec.JobTemplate.Spec.Template
+		return podspec.Warnings(&t.Spec, &t.ObjectMeta, field.NewPath("spec", "jobTemplate", "spec", "template", "spec"))
+	})
+	doc := batchv1.CronJobSpec{}.SwaggerDoc()
+	k.Columns = append([]metav1.TableColumnDefinition{
+		column.Name(),
+		column.String("Schedule", doc["schedule"]),
+		column.String("Timezone", doc["timeZone"]),
+		column.Boolean("Suspend", doc["suspend"]),
+		column.Integer("Active", batchv1.CronJobStatus{}.SwaggerDoc()["active"]),
+		column.String("Last Schedule", batchv1.CronJobStatus{}.SwaggerDoc()["lastScheduleTime"]),
+		column.Age(),
+	}, append(workload.PodColumns(), column.Wide(column.String("Selector", batchv1.JobSpec{}.SwaggerDoc()["selector"])))...)
+	k.Cells = typed.Get(func(c *batchv1.CronJob) []any {
+		last := column.None
+		if t := c.Status.LastScheduleTime; t != nil {
+			last = column.Since(now(), t.Time)
+		}
+		suspend := column.None
+		if c.Spec.Suspend != nil {
+			suspend = strings.ToUpper(strconv.FormatBool(*c.Spec.Suspend)[:1]) + strconv.FormatBool(*c.Spec.Suspend)[1:]
+		}
+		names, images := column.Containers(c.Spec.JobTemplate.Spec.Template.Spec.Containers)
+		return []any{
+			c.Name, c.Spec.Schedule, column.Or(row.Deref(c.Spec.TimeZone), column.None), suspend, int64(len(c.Status.Active)), last,
+			column.Since(now(), c.CreationTimestamp.Time), names, images, column.Selector(c.Spec.JobTemplate.Spec.Selector),
+		}
+	})
+	return k
+}
+
+const longestCronName = 52
+
+func validateCron(c *batchv1.CronJob) field.ErrorList {
+	spec, path := &c.Spec, field.NewPath("spec")
+	errs := validateSchedule(spec, path)
+	errs = append(errs, check.NonNegative(row.Deref(spec.StartingDeadlineSeconds), path.Child("startingDeadlineSeconds"))...)
+	errs = append(errs, check.Choice(spec.ConcurrencyPolicy, path.Child("concurrencyPolicy"),
+		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
+	errs = append(errs, check.NonNegative(row.Deref(spec.SuccessfulJobsHistoryLimit), path.Child("successfulJobsHistoryLimit"))...)
+	errs = append(errs, check.NonNegative(row.Deref(spec.FailedJobsHistoryLimit), path.Child("failedJobsHistoryLimit"))...)
+	job, at := &spec.JobTemplate.Spec, path.Child("jobTemplate", "spec")
+	errs = append(errs, validateSpec(job, at)...)
+	if row.Deref(job.ManualSelector) {
+		errs = append(errs, field.NotSupported(at.Child("manualSelector"), job.ManualSelector, []string{"nil", "false"}))
+	}
+	if job.Selector != nil {
+		errs = append(errs, field.Invalid(at.Child("selector"), job.Selector, "`selector` will be auto-generated"))
+	}
+	return errs
+}
+
+func validateSchedule(spec *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := path.Child("schedule")
+	switch {
+	case spec.Schedule == "":
+		errs = append(errs, field.Required(at, ""))
+	case strings.Contains(spec.Schedule, "TZ"):
+		errs = append(errs, field.Invalid(at, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+	default:
+		if _, err := cron.ParseStandard(spec.Schedule); err != nil {
+			errs = append(errs, field.Invalid(at, spec.Schedule, err.Error()))
+		}
+	}
+	if spec.TimeZone == nil {
+		return errs
+	}
+	at = path.Child("timeZone")
+	switch zone := *spec.TimeZone; {
+	case zone == "":
+		errs = append(errs, field.Invalid(at, zone, "timeZone must be nil or non-empty string"))
+	case strings.EqualFold(zone, "Local"):
+		errs = append(errs, field.Invalid(at, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+	default:
+		if _, err := time.LoadLocation(zone); err != nil {
+			errs = append(errs, field.Invalid(at, zone, err.Error()))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,233 @@
+package job
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/workload"
+)
+
+func validate(j *batchv1.Job) field.ErrorList {
+	spec, path := &j.Spec, field.NewPath("spec")
+	errs := validateSpec(spec, path)
+	if spec.Selector == nil {
+		return append(errs, field.Required(path.Child("selector"), ""))
+	}
+	errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
+		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels, workload.Mismatch))
+	}
+	return errs
+}
+
+// validateGenerated refuses a job that brings labels or a selector of its own
+// where those are generated.
+func validateGenerated(j *batchv1.Job) field.ErrorList {
+	if row.Deref(j.Spec.ManualSelector) {
+		return nil
+	}
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	want := generated(j)
+	for _, key := range []string{oldUIDLabel, oldNameLabel, batchv1.ControllerUidLabel, batchv1.JobNameLabel} {
+		if got := j.Spec.Template.Labels[key]; got != want[key] {
+			errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels").Key(key), got, fmt.Sprintf("must be '%s'", want[key])))
+		}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
+	if err == nil && !selector.Matches(labels.Set{batchv1.ControllerUidLabel: string(j.UID)}) {
+		errs = append(errs, field.Invalid(path.Child("selector"), j.Spec.Selector, "`selector` not auto-generated"))
+	}
+	return errs
+}
+
+// Indexes are kept in the status: their number is bounded.
+const (
+	mostIndexed     = 100_000
+	mostParallel    = 100_000
+	mostCompletions = 1_000_000_000
+)
+
+// validateSpec checks all but the selector.
+func validateSpec(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, n := range []struct {
+		name string
+		n    *int32
+	}{
+		{"parallelism", s.Parallelism}, {"completions", s.Completions}, {"backoffLimit", s.BackoffLimit},
+		{"ttlSecondsAfterFinished", s.TTLSecondsAfterFinished}, {"backoffLimitPerIndex", s.BackoffLimitPerIndex},
+		{"maxFailedIndexes", s.MaxFailedIndexes},
+	} {
+		errs = append(errs, check.NonNegative(row.Deref(n.n), path.Child(n.name))...)
+	}
+	errs = append(errs, check.NonNegative(row.Deref(s.ActiveDeadlineSeconds), path.Child("activeDeadlineSeconds"))...)
+	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
+		errs = append(errs, field.Required(path.Child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+	}
+	if m := s.ManagedBy; m != nil {
+		errs = append(errs, validation.IsDomainPrefixedPath(path.Child("managedBy"), *m)...)
+		if len(*m) > 63 {
+			errs = append(errs, field.TooLongMaxLength(path.Child("managedBy"), *m, 63))
+		}
+	}
+	errs = append(errs, validateMode(s, path)...)
+	errs = append(errs, validateFailurePolicy(s, path.Child("podFailurePolicy"))...)
+	errs = append(errs, validateSuccessPolicy(s, path.Child("successPolicy"))...)
+	if p := s.PodReplacementPolicy; p != nil {
+		allowed := []batchv1.PodReplacementPolicy{batchv1.Failed}
+		if s.PodFailurePolicy == nil {
+			allowed = append(allowed, batchv1.TerminatingOrFailed)
+		}
+		errs = append(errs, check.OneOf(*p, path.Child("podReplacementPolicy"), allowed...)...)
+	}
+	errs = append(errs, podspec.ValidateTemplate(&s.Template, path.Child("template"))...)
+	restart := path.Child("template", "spec", "restartPolicy")
+	switch policy := s.Template.Spec.RestartPolicy; {
+	case policy == "" || policy == corev1.RestartPolicyAlways:
+		errs = append(errs, field.Required(restart, fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
+	case policy != corev1.RestartPolicyOnFailure && policy != corev1.RestartPolicyNever:
+		errs = append(errs, field.NotSupported(restart, policy, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
+	case policy != corev1.RestartPolicyNever && s.PodFailurePolicy != nil:
+		errs = append(errs, field.Invalid(restart, policy, fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever)))
+	}
+	return errs
+}
+
+func validateMode(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	if s.CompletionMode == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	switch *s.CompletionMode {
+	case batchv1.IndexedCompletion:
+		if s.Completions == nil {
+			return field.ErrorList{field.Required(path.Child("completions"), "when completion mode is Indexed")}
+		}
+		if *s.Completions > mostCompletions {
+			errs = append(errs, field.Invalid(path.Child("completions"), *s.Completions, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostCompletions)))
+		}
+		if n := row.Deref(s.Parallelism); n > mostParallel {
+			errs = append(errs, field.Invalid(path.Child("parallelism"), n, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostParallel)))
+		}
+		if n := s.MaxFailedIndexes; n != nil && *n > *s.Completions {
+			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *n, "must be less than or equal to completions"))
+		}
+		if n := s.MaxFailedIndexes; n != nil && *n > mostIndexed {
+			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *n, fmt.Sprintf("must be less than or equal to %d", mostIndexed)))
+		}
+		if s.BackoffLimitPerIndex != nil && *s.Completions > mostIndexed && s.MaxFailedIndexes == nil {
+			errs = append(errs, field.Required(path.Child("maxFailedIndexes"), fmt.Sprintf("must be specified when completions is above %d", mostIndexed)))
+		}
+	case batchv1.NonIndexedCompletion:
+		if s.BackoffLimitPerIndex != nil {
+			errs = append(errs, field.Invalid(path.Child("backoffLimitPerIndex"), *s.BackoffLimitPerIndex, "requires indexed completion mode"))
+		}
+		if s.MaxFailedIndexes != nil {
+			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *s.MaxFailedIndexes, "requires indexed completion mode"))
+		}
+	default:
+		return check.OneOf(*s.CompletionMode, path.Child("completionMode"), batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	}
+	return errs
+}
+
+func validateStatus(j, old *batchv1.Job) field.ErrorList {
+	s, path := &j.Status, field.NewPath("status")
+	errs := workload.Counts(path, workload.Count{Name: "active", N: s.Active}, workload.Count{Name: "succeeded", N: s.Succeeded},
+		workload.Count{Name: "failed", N: s.Failed}, workload.Count{Name: "ready", N: row.Deref(s.Ready)},
+		workload.Count{Name: "terminating", N: row.Deref(s.Terminating)})
+	complete, failed := has(j, batchv1.JobComplete), has(j, batchv1.JobFailed)
+	conditions := path.Child("conditions")
+	if complete && failed {
+		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions"))
+	}
+	if (complete || failed) && s.Active > 0 {
+		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
+	}
+	if s.CompletionTime != nil && !complete {
+		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
+	}
+	if s.CompletionTime != nil && s.StartTime != nil && s.CompletionTime.Before(s.StartTime) {
+		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "completionTime cannot be set before startTime"))
+	}
+	if has(old, batchv1.JobComplete) && !complete {
+		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal Complete=True condition"))
+	}
+	if has(old, batchv1.JobFailed) && !failed {
+		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal Failed=True condition"))
+	}
+	if row.Deref(s.Ready) > s.Active {
+		errs = append(errs, field.Invalid(path.Child("ready"), *s.Ready, "cannot set more ready pods than active"))
+	}
+	return errs
+}
+
+func validateUpdate(j, old *batchv1.Job) field.ErrorList {
+	s, was, path := &j.Spec, &old.Spec, field.NewPath("spec")
+	errs := check.Same(s.Selector, was.Selector, path.Child("selector"))
+	indexed := row.Deref(s.CompletionMode) == batchv1.IndexedCompletion
+	if tandem := indexed && s.Completions != nil && was.Completions != nil; tandem {
+		if *s.Completions != *was.Completions && *s.Completions != row.Deref(s.Parallelism) {
+			errs = append(errs, field.Invalid(path.Child("completions"), s.Completions, "can only be modified in tandem with "+path.Child("parallelism").String()))
+		}
+	} else {
+		errs = append(errs, check.Same(s.Completions, was.Completions, path.Child("completions"))...)
+	}
+	errs = append(errs, validateTemplateUpdate(j, old, path.Child("template"))...)
+	errs = append(errs, check.Same(s.CompletionMode, was.CompletionMode, path.Child("completionMode"))...)
+	errs = append(errs, check.Same(s.PodFailurePolicy, was.PodFailurePolicy, path.Child("podFailurePolicy"))...)
+	errs = append(errs, check.Same(s.BackoffLimitPerIndex, was.BackoffLimitPerIndex, path.Child("backoffLimitPerIndex"))...)
+	errs = append(errs, check.Same(s.ManagedBy, was.ManagedBy, path.Child("managedBy"))...)
+	return append(errs, check.Same(s.SuccessPolicy, was.SuccessPolicy, path.Child("successPolicy"))...)
+}
+
+// validateTemplateUpdate lets a queue place the pods of a job that is suspended
+// and has not started.
+func validateTemplateUpdate(j, old *batchv1.Job, path *field.Path) field.ErrorList {
+	was := old.Spec.Template.DeepCopy()
+	if row.Deref(old.Spec.Suspend) && old.Status.StartTime == nil {
+		t := j.Spec.Template.DeepCopy()
+		was.Labels, was.Annotations = t.Labels, t.Annotations
+		was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates = t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.SchedulingGates
+		switch {
+		case was.Spec.Affinity == nil && t.Spec.Affinity != nil:
+			was.Spec.Affinity = &corev1.Affinity{NodeAffinity: t.Spec.Affinity.NodeAffinity}
+		case was.Spec.Affinity != nil && t.Spec.Affinity == nil:
+			if was.Spec.Affinity.NodeAffinity = nil; *was.Spec.Affinity == (corev1.Affinity{}) {
+				was.Spec.Affinity = nil
+			}
+		case was.Spec.Affinity != nil:
+			was.Spec.Affinity.NodeAffinity = t.Spec.Affinity.NodeAffinity
+		}
+	}
+	return check.Same(j.Spec.Template, *was, path)
+}
+
+func tooMany(path *field.Path, n, most int) field.ErrorList {
+	if n > most {
+		return field.ErrorList{field.TooMany(path, n, most)}
+	}
+	return nil
+}
+
+func containerNames(s *corev1.PodSpec) map[string]bool {
+	names := map[string]bool{}
+	for _, c := range s.Containers {
+		names[c.Name] = true
+	}
+	for _, c := range s.InitContainers {
+		names[c.Name] = true
+	}
+	return names
+}

@@ -1,0 +1,86 @@
+package kind
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+func namespace(now func() time.Time) *registry.Kind {
+	return &registry.Kind{
+		GVK:      corev1.SchemeGroupVersion.WithKind("Namespace"),
+		Resource: "namespaces", Singular: "namespace", ShortNames: []string{"ns"},
+		New:     func() registry.Object { return &corev1.Namespace{} },
+		NewList: func() runtime.Object { return &corev1.NamespaceList{} },
+
+		// Since 1.21 every namespace bears its name as a label, so that
+		// selectors can name it.
+		Default: typed.Do(func(ns *corev1.Namespace) {
+			if ns.Name == "" {
+				return
+			}
+			if ns.Labels == nil {
+				ns.Labels = map[string]string{}
+			}
+			ns.Labels[corev1.LabelMetadataName] = ns.Name
+		}),
+		PrepareCreate: typed.Do(func(ns *corev1.Namespace) {
+			ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
+			if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+				ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
+			}
+		}),
+		PrepareUpdate: typed.Change(func(ns, old *corev1.Namespace) {
+			ns.Spec.Finalizers, ns.Status = old.Spec.Finalizers, old.Status
+		}),
+		Validate:    typed.Check(validateFinalizers),
+		NameIsValid: validation.ValidateNamespaceName,
+
+		Status: &registry.Status{
+			PrepareUpdate: typed.Change(func(ns, old *corev1.Namespace) { ns.Spec = old.Spec }),
+			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList {
+				path := field.NewPath("status", "phase")
+				if ns.DeletionTimestamp != nil {
+					return check.OneOf(ns.Status.Phase, path, corev1.NamespaceTerminating)
+				}
+				return check.OneOf(ns.Status.Phase, path, corev1.NamespaceActive)
+			}),
+		},
+		Writes: map[string]*registry.Status{"finalize": {
+			PrepareUpdate:  typed.Change(func(ns, old *corev1.Namespace) { ns.Status = old.Status }),
+			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList { return validateFinalizers(ns) }),
+		}},
+		BeginDelete: typed.Do(func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating }),
+		Holds:       typed.Get(func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 }),
+
+		SelectableFields: typed.Get(func(ns *corev1.Namespace) fields.Set {
+			return fields.Set{"status.phase": string(ns.Status.Phase)}
+		}),
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(), column.String("Status", "The status of the namespace"), column.Age(),
+		},
+		Cells: typed.Get(func(ns *corev1.Namespace) []any {
+			return []any{ns.Name, string(ns.Status.Phase), column.Since(now(), ns.CreationTimestamp.Time)}
+		}),
+	}
+}
+
+func validateFinalizers(ns *corev1.Namespace) field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("spec", "finalizers")
+	for _, f := range ns.Spec.Finalizers {
+		errs = append(errs, validation.ValidateFinalizerName(string(f), path)...)
+	}
+	return errs
+}

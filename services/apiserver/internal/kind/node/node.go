@@ -1,0 +1,131 @@
+// Package node is the kind Node.
+package node
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Kind returns the kind; now is the clock for ages.
+func Kind(now func() time.Time) *registry.Kind {
+	return &registry.Kind{
+		GVK:      corev1.SchemeGroupVersion.WithKind("Node"),
+		Resource: "nodes", Singular: "node", ShortNames: []string{"no"},
+		New:     func() registry.Object { return &corev1.Node{} },
+		NewList: func() runtime.Object { return &corev1.NodeList{} },
+
+		Default: typed.Do(fill),
+		// A node's agent registers it with its status: create keeps that.
+		PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Status = old.Status }),
+		Validate:       typed.Check(validate),
+		ValidateUpdate: typed.CheckChange(validateUpdate),
+
+		Status: &registry.Status{
+			PrepareUpdate: typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec }),
+			ValidateUpdate: typed.CheckChange(func(n, old *corev1.Node) field.ErrorList {
+				return append(validate(n), validateUpdate(n, old)...)
+			}),
+		},
+
+		SelectableFields: typed.Get(func(n *corev1.Node) fields.Set {
+			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
+		}),
+		Columns: columns,
+		Cells:   typed.Get(func(n *corev1.Node) []any { return cells(n, now()) }),
+	}
+}
+
+// fill keeps the two spellings of pod CIDRs the same and lets an agent leave
+// out the allocatable resources when they are the whole capacity.
+func fill(n *corev1.Node) {
+	if n.Spec.PodCIDR != "" && len(n.Spec.PodCIDRs) == 0 {
+		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
+	}
+	if len(n.Spec.PodCIDRs) > 0 {
+		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
+	}
+	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+}
+
+var info = corev1.NodeSystemInfo{}.SwaggerDoc()
+
+var columns = []metav1.TableColumnDefinition{
+	column.Name(),
+	column.String("Status", "The status of the node"),
+	column.String("Roles", "The roles of the node"),
+	column.Age(),
+	column.String("Version", info["kubeletVersion"]),
+	column.Wide(column.String("Internal-IP", corev1.NodeStatus{}.SwaggerDoc()["addresses"])),
+	column.Wide(column.String("External-IP", corev1.NodeStatus{}.SwaggerDoc()["addresses"])),
+	column.Wide(column.String("OS-Image", info["osImage"])),
+	column.Wide(column.String("Kernel-Version", info["kernelVersion"])),
+	column.Wide(column.String("Container-Runtime", info["containerRuntimeVersion"])),
+}
+
+func cells(n *corev1.Node, now time.Time) []any {
+	i := &n.Status.NodeInfo
+	return []any{
+		n.Name, status(n), roles(n), column.Since(now, n.CreationTimestamp.Time), i.KubeletVersion,
+		address(n, corev1.NodeInternalIP), address(n, corev1.NodeExternalIP),
+		column.Or(i.OSImage, column.Unknown), column.Or(i.KernelVersion, column.Unknown),
+		column.Or(i.ContainerRuntimeVersion, column.Unknown),
+	}
+}
+
+func status(n *corev1.Node) string {
+	text := "Unknown"
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		if text = "NotReady"; c.Status == corev1.ConditionTrue {
+			text = "Ready"
+		}
+	}
+	if n.Spec.Unschedulable {
+		text += ",SchedulingDisabled"
+	}
+	return text
+}
+
+// The labels that say a node's roles: the role in the key, or as the value.
+const (
+	rolePrefix = "node-role.kubernetes.io/"
+	roleLabel  = "kubernetes.io/role"
+)
+
+func roles(n *corev1.Node) string {
+	found := map[string]bool{}
+	for key, value := range n.Labels {
+		if role, ok := strings.CutPrefix(key, rolePrefix); ok && role != "" {
+			found[role] = true
+		} else if key == roleLabel && value != "" {
+			found[value] = true
+		}
+	}
+	return column.Or(strings.Join(slices.Sorted(maps.Keys(found)), ","), column.None)
+}
+
+func address(n *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return column.None
+}

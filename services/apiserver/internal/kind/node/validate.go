@@ -1,0 +1,90 @@
+package node
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+)
+
+func validate(n *corev1.Node) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := validateTaints(n.Spec.Taints, spec.Child("taints"))
+	errs = append(errs, validatePodCIDRs(n.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
+	status := field.NewPath("status")
+	errs = append(errs, podspec.NodeResources(n.Status.Capacity, status.Child("capacity"))...)
+	return append(errs, podspec.NodeResources(n.Status.Allocatable, status.Child("allocatable"))...)
+}
+
+func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	families := map[bool]bool{}
+	for i, c := range cidrs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, false, nil)...)
+		if ip, _, err := net.ParseCIDR(c); err == nil {
+			families[ip.To4() != nil] = true
+		}
+	}
+	if len(cidrs) > 1 && (len(cidrs) > 2 || len(families) != 2) {
+		errs = append(errs, field.Invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
+	}
+	return errs
+}
+
+func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, t := range taints {
+		path := path.Index(i)
+		errs = append(errs, check.QualifiedName(t.Key, path.Child("key"))...)
+		if bad := validation.IsValidLabelValue(t.Value); len(bad) > 0 {
+			errs = append(errs, field.Invalid(path.Child("value"), t.Value, strings.Join(bad, ";")))
+		}
+		errs = append(errs, check.Choice(t.Effect, path.Child("effect"),
+			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+		id := t.Key + ":" + string(t.Effect)
+		if seen[id] {
+			dup := field.Duplicate(path, t)
+			dup.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, dup)
+		}
+		seen[id] = true
+	}
+	return errs
+}
+
+// validateUpdate lets taints, schedulability and the first assignment of CIDRs
+// and provider through.
+func validateUpdate(n, old *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	spec := field.NewPath("spec")
+	seen := map[corev1.NodeAddress]bool{}
+	for i, a := range n.Status.Addresses {
+		if seen[a] {
+			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), a))
+		}
+		seen[a] = true
+	}
+	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(old.Spec.PodCIDRs, n.Spec.PodCIDRs) {
+		errs = append(errs, field.Forbidden(spec.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+	}
+	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
+		errs = append(errs, field.Forbidden(spec.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	}
+	rest, was := n.Spec.DeepCopy(), old.Spec.DeepCopy()
+	for _, s := range []*corev1.NodeSpec{rest, was} {
+		s.PodCIDR, s.PodCIDRs, s.ProviderID, s.Taints, s.Unschedulable = "", nil, "", nil, false
+		s.ConfigSource = nil
+	}
+	if !equality.Semantic.DeepEqual(rest, was) {
+		errs = append(errs, field.Forbidden(spec, "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig feature gate is enabled)"))
+	}
+	return errs
+}

@@ -1,0 +1,130 @@
+// Package pod is the kind Pod.
+package pod
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Kind returns the kind; now is the clock for ages.
+func Kind(now func() time.Time) *registry.Kind {
+	return &registry.Kind{
+		GVK:      corev1.SchemeGroupVersion.WithKind("Pod"),
+		Resource: "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
+		Namespaced: true, ReturnDeleted: true,
+		New:     func() registry.Object { return &corev1.Pod{} },
+		NewList: func() runtime.Object { return &corev1.PodList{} },
+
+		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec) }),
+		PrepareCreate: typed.Do(prepareCreate),
+		PrepareUpdate: typed.Change(prepareUpdate),
+		Validate:      typed.Check(validate),
+		ValidateCreate: typed.Check(func(p *corev1.Pod) field.ErrorList {
+			return podspec.ValidatePodCreate(&p.Spec, field.NewPath("spec"))
+		}),
+		ValidateUpdate: typed.CheckChange(validateUpdate),
+		Warnings: typed.Warn(func(p, old *corev1.Pod) []string {
+			// What a pod is warned about cannot change later.
+			if old != nil {
+				return nil
+			}
+			return podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"))
+		}),
+
+		Status: &registry.Status{
+			PrepareUpdate:  typed.Change(prepareStatus),
+			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
+		},
+		Writes: map[string]*registry.Status{
+			"ephemeralcontainers": {
+				PrepareUpdate:  typed.Change(prepareEphemeral),
+				ValidateUpdate: typed.CheckChange(validateEphemeralUpdate),
+			},
+			"resize": {
+				PrepareUpdate:  typed.Change(prepareResize),
+				ValidateUpdate: typed.CheckChange(validateResize),
+			},
+		},
+		Actions: map[string]*registry.Action{"binding": {
+			GVK:   corev1.SchemeGroupVersion.WithKind("Binding"),
+			New:   func() registry.Object { return &corev1.Binding{} },
+			Apply: func(obj, body registry.Object) error { return bind(obj.(*corev1.Pod), body.(*corev1.Binding), now()) },
+		}},
+
+		SelectableFields: typed.Get(selectable),
+		Columns:          columns,
+		Cells:            typed.Get(func(p *corev1.Pod) []any { return cells(p, now()) }),
+		GracePeriod:      gracePeriod,
+	}
+}
+
+func prepareCreate(p *corev1.Pod) {
+	p.Generation = 1
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&p.Spec)}
+	if len(p.Spec.SchedulingGates) > 0 {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+}
+
+func prepareUpdate(p, old *corev1.Pod) {
+	p.Status = old.Status
+	bumpGeneration(p, old)
+}
+
+// bumpGeneration counts changes of the spec.
+func bumpGeneration(p, old *corev1.Pod) {
+	p.Generation = old.Generation
+	if !equality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		p.Generation++
+	}
+}
+
+func prepareStatus(p, old *corev1.Pod) {
+	p.Spec, p.Generation, p.OwnerReferences = old.Spec, old.Generation, old.OwnerReferences
+	// A deletion is decided by the DELETE request alone.
+	p.DeletionTimestamp = nil
+	if old.DeletionTimestamp != nil {
+		p.DeletionTimestamp = old.DeletionTimestamp.DeepCopy()
+	}
+	p.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
+	if p.Status.QOSClass == "" {
+		p.Status.QOSClass = old.Status.QOSClass
+	}
+	// The two spellings of the pod's addresses agree.
+	switch {
+	case p.Status.PodIP == "" && len(p.Status.PodIPs) > 0:
+		p.Status.PodIP = p.Status.PodIPs[0].IP
+	case p.Status.PodIP != "" && len(p.Status.PodIPs) == 0:
+		p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
+	}
+}
+
+func selectable(p *corev1.Pod) fields.Set {
+	ip := p.Status.PodIP
+	if len(p.Status.PodIPs) > 0 {
+		ip = p.Status.PodIPs[0].IP
+	}
+	return fields.Set{
+		"spec.nodeName":            p.Spec.NodeName,
+		"spec.restartPolicy":       string(p.Spec.RestartPolicy),
+		"spec.schedulerName":       p.Spec.SchedulerName,
+		"spec.serviceAccountName":  p.Spec.ServiceAccountName,
+		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
+		"status.phase":             string(p.Status.Phase),
+		"status.podIP":             ip,
+		"status.nominatedNodeName": p.Status.NominatedNodeName,
+	}
+}

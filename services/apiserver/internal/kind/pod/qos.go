@@ -1,0 +1,60 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// qosClass is BestEffort when nothing asks for CPU or memory, Guaranteed when
+// everything limits both and requests just that, Burstable otherwise. A pod
+// with requests or limits of its own is judged by those.
+func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+	if r := spec.Resources; r != nil && (asks(r.Requests) || asks(r.Limits)) {
+		if guaranteed(r) {
+			return corev1.PodQOSGuaranteed
+		}
+		return corev1.PodQOSBurstable
+	}
+	any, all := false, true
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			r := &list[i].Resources
+			any = any || asks(r.Requests) || asks(r.Limits)
+			all = all && guaranteed(r)
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case all:
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+var counted = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+func asks(list corev1.ResourceList) bool {
+	for _, name := range counted {
+		if q, ok := list[name]; ok && q.Sign() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func guaranteed(r *corev1.ResourceRequirements) bool {
+	for _, name := range counted {
+		limit, ok := r.Limits[name]
+		if !ok || limit.Sign() <= 0 {
+			return false
+		}
+		// A request of zero is as none, and none is the limit.
+		if request, ok := r.Requests[name]; ok && !same(request, limit) && request.Sign() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func same(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }

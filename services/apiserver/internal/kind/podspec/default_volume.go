@@ -1,0 +1,62 @@
+package podspec
+
+import corev1 "k8s.io/api/core/v1"
+
+func defaultVolume(v *corev1.Volume) {
+	if v.VolumeSource == (corev1.VolumeSource{}) {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	switch s := v.VolumeSource; {
+	case s.Secret != nil:
+		setPtr(&s.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
+	case s.ConfigMap != nil:
+		setPtr(&s.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
+	case s.DownwardAPI != nil:
+		setPtr(&s.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
+		defaultDownward(s.DownwardAPI.Items)
+	case s.Projected != nil:
+		defaultProjected(s.Projected)
+	case s.HostPath != nil:
+		setPtr(&s.HostPath.Type, corev1.HostPathUnset)
+	case s.ISCSI != nil:
+		set(&s.ISCSI.ISCSIInterface, "default")
+	case s.RBD != nil:
+		set(&s.RBD.RBDPool, "rbd")
+		set(&s.RBD.RadosUser, "admin")
+		set(&s.RBD.Keyring, "/etc/ceph/keyring")
+	case s.AzureDisk != nil:
+		setPtr(&s.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		setPtr(&s.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
+		setPtr(&s.AzureDisk.FSType, "ext4")
+		setPtr(&s.AzureDisk.ReadOnly, false)
+	case s.ScaleIO != nil:
+		set(&s.ScaleIO.StorageMode, "ThinProvisioned")
+		set(&s.ScaleIO.FSType, "xfs")
+	case s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil:
+		setPtr(&s.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	case s.Image != nil:
+		set(&s.Image.PullPolicy, pullPolicy(s.Image.Reference))
+	}
+}
+
+func defaultProjected(p *corev1.ProjectedVolumeSource) {
+	setPtr(&p.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+	for i := range p.Sources {
+		s := &p.Sources[i]
+		if s.DownwardAPI != nil {
+			defaultDownward(s.DownwardAPI.Items)
+		}
+		if s.ServiceAccountToken != nil {
+			setPtr(&s.ServiceAccountToken.ExpirationSeconds, int64(60*60))
+		}
+		if s.PodCertificate != nil {
+			setPtr(&s.PodCertificate.MaxExpirationSeconds, int32(24*60*60))
+		}
+	}
+}
+
+func defaultDownward(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		defaultFieldRef(items[i].FieldRef)
+	}
+}

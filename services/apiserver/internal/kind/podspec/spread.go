@@ -1,0 +1,48 @@
+package podspec
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+)
+
+func validateSpread(list []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, c := range list {
+		at := path.Index(i)
+		errs = append(errs, check.Positive(c.MaxSkew, at.Child("maxSkew"))...)
+		if c.TopologyKey == "" {
+			errs = append(errs, field.Required(at.Child("topologyKey"), "can not be empty"))
+		} else {
+			errs = append(errs, metavalidation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
+		}
+		errs = append(errs, check.OneOf(c.WhenUnsatisfiable, at.Child("whenUnsatisfiable"), corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		// One constraint a pair of key and action.
+		pair := fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)
+		if seen[pair] {
+			errs = append(errs, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), pair))
+		}
+		seen[pair] = true
+		if n := c.MinDomains; n != nil {
+			errs = append(errs, check.Positive(*n, at.Child("minDomains"))...)
+			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				errs = append(errs, field.Invalid(at.Child("minDomains"), *n,
+					fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable)))
+			}
+		}
+		if p := c.NodeAffinityPolicy; p != nil {
+			errs = append(errs, check.OneOf(*p, at.Child("nodeAffinityPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)...)
+		}
+		if p := c.NodeTaintsPolicy; p != nil {
+			errs = append(errs, check.OneOf(*p, at.Child("nodeTaintsPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)...)
+		}
+		errs = append(errs, validateLabelKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+	}
+	return errs
+}

@@ -1,0 +1,133 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+)
+
+// validateIPs checks cluster addresses, families and policy, each and together.
+func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
+	spec := &s.Spec
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	ips, families := path.Child("clusterIPs"), path.Child("ipFamilies")
+	var errs field.ErrorList
+	if p := spec.IPFamilyPolicy; p != nil {
+		errs = append(errs, check.OneOf(*p, path.Child("ipFamilyPolicy"), corev1.IPFamilyPolicySingleStack,
+			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
+	}
+	if len(spec.IPFamilies) > 2 {
+		errs = append(errs, field.Invalid(families, spec.IPFamilies, "may only hold up to 2 values"))
+	}
+	for i, f := range spec.IPFamilies {
+		errs = append(errs, check.OneOf(f, families.Index(i), corev1.IPv4Protocol, corev1.IPv6Protocol)...)
+		if slices.Contains(spec.IPFamilies[:i], f) {
+			errs = append(errs, field.Duplicate(families.Index(i), f))
+		}
+	}
+	if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "first value must match `clusterIP`"))
+	}
+	if len(spec.ClusterIPs) > 2 {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may only hold up to 2 values"))
+	}
+	for i, ip := range spec.ClusterIPs {
+		at := ips.Index(i)
+		switch {
+		case ip == "":
+			errs = append(errs, field.Invalid(at, ip, "must be empty when `clusterIPs` is not specified"))
+		case ip == corev1.ClusterIPNone:
+			if len(spec.ClusterIPs) > 1 {
+				errs = append(errs, field.Invalid(at, ip, "must be the first and only value"))
+			}
+		default:
+			bad := validation.IsValidIPForLegacyField(at, ip, false, nil)
+			errs = append(errs, bad...)
+			if len(bad) == 0 && i < len(spec.IPFamilies) && familyOf(ip) != spec.IPFamilies[i] {
+				errs = append(errs, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
+			}
+		}
+	}
+	if len(errs) == 0 && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
+	}
+	if p := spec.IPFamilyPolicy; p != nil && *p == corev1.IPFamilyPolicySingleStack {
+		const text = "must be RequireDualStack or PreferDualStack when multiple `%s` are specified"
+		if len(spec.IPFamilies) > 1 {
+			errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p, fmt.Sprintf(text, "ipFamilies")))
+		}
+		if len(spec.ClusterIPs) > 1 {
+			errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p, fmt.Sprintf(text, "clusterIPs")))
+		}
+	}
+	return errs
+}
+
+// validateUpdate holds a Service to its addresses and families while its type needs them.
+func validateUpdate(s, old *corev1.Service) field.ErrorList {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		!equal(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
+	}
+	if !needsClusterIP(s) || !needsClusterIP(old) {
+		return errs
+	}
+	now, was := &s.Spec, &old.Spec
+	single := now.IPFamilyPolicy != nil && *now.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+	for i := range was.ClusterIPs {
+		at := path.Child("clusterIPs").Index(i)
+		switch {
+		case i >= len(now.ClusterIPs) && i == 0:
+			errs = append(errs, field.Invalid(at, now.ClusterIPs, "primary clusterIP can not be unset"))
+		case i >= len(now.ClusterIPs):
+			if !single {
+				errs = append(errs, field.Invalid(at, now.ClusterIPs, "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary clusterIP"))
+			}
+		case now.ClusterIPs[i] != was.ClusterIPs[i]:
+			errs = append(errs, field.Invalid(at, now.ClusterIPs, "may not change once set"))
+		}
+	}
+	for i := range was.IPFamilies {
+		at := path.Child("ipFamilies").Index(i)
+		switch {
+		case i >= len(now.IPFamilies) && i == 0:
+			errs = append(errs, field.Invalid(at, now.IPFamilies, "primary ipFamily can not be unset"))
+		case i >= len(now.IPFamilies):
+			if !single {
+				errs = append(errs, field.Invalid(at, now.IPFamilies, "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary ipFamily"))
+			}
+		case now.IPFamilies[i] != was.IPFamilies[i]:
+			errs = append(errs, field.Invalid(at, now.IPFamilies, "may not change once set"))
+		}
+	}
+	return errs
+}
+
+// warnings is what a client is told whose fields have no effect.
+func warnings(s, _ *corev1.Service) []string {
+	var out []string
+	if headless(s) {
+		if s.Spec.LoadBalancerIP != "" {
+			out = append(out, "spec.loadBalancerIP is ignored for headless services")
+		}
+		if len(s.Spec.ExternalIPs) > 0 {
+			out = append(out, "spec.externalIPs is ignored for headless services")
+		}
+		if s.Spec.SessionAffinity != corev1.ServiceAffinityNone {
+			out = append(out, "spec.SessionAffinity is ignored for headless services")
+		}
+	}
+	if s.Spec.Type == corev1.ServiceTypeExternalName && len(s.Spec.ExternalIPs) > 0 {
+		out = append(out, `spec.externalIPs is ignored when spec.type is "ExternalName"`)
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// The annotations of the class that claims without a class get, now and in beta.
+const (
+	defaultClass     = "storageclass.kubernetes.io/is-default-class"
+	betaDefaultClass = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+func class(now func() time.Time) *registry.Kind {
+	k := row.Of[storagev1.StorageClass, storagev1.StorageClassList](storagev1.SchemeGroupVersion, "storageclasses")
+	k.ShortNames = []string{"sc"}
+	k.Default = typed.Do(func(c *storagev1.StorageClass) {
+		row.Set(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+		row.Set(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	})
+	k.Validate = typed.Check(validateClass)
+	k.ValidateUpdate = typed.CheckChange(func(c, old *storagev1.StorageClass) field.ErrorList {
+		errs := fixed(c.Parameters, old.Parameters, "parameters")
+		errs = append(errs, fixed(c.Provisioner, old.Provisioner, "provisioner")...)
+		errs = append(errs, fixed(c.ReclaimPolicy, old.ReclaimPolicy, "reclaimPolicy")...)
+		return append(errs, check.Same(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
+	})
+	doc := storagev1.StorageClass{}.SwaggerDoc()
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(), column.String("Provisioner", doc["provisioner"]), column.String("ReclaimPolicy", doc["reclaimPolicy"]),
+		column.String("VolumeBindingMode", doc["volumeBindingMode"]), column.String("AllowVolumeExpansion", doc["allowVolumeExpansion"]), column.Age(),
+	}
+	k.Cells = typed.Get(func(c *storagev1.StorageClass) []any {
+		name := c.Name
+		if c.Annotations[defaultClass] == "true" || c.Annotations[betaDefaultClass] == "true" {
+			name += " (default)"
+		}
+		return []any{
+			name, c.Provisioner, string(row.Deref(c.ReclaimPolicy)), string(row.Deref(c.VolumeBindingMode)),
+			row.Deref(c.AllowVolumeExpansion), column.Since(now(), c.CreationTimestamp.Time),
+		}
+	})
+	return k
+}
+
+func fixed(value, old any, name string) field.ErrorList {
+	if equality.Semantic.DeepEqual(value, old) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath(name), "updates to "+name+" are forbidden.")}
+}
+
+func validateClass(c *storagev1.StorageClass) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("provisioner")
+	if c.Provisioner == "" {
+		errs = append(errs, field.Required(at, c.Provisioner))
+	} else {
+		errs = append(errs, check.QualifiedName(strings.ToLower(c.Provisioner), at)...)
+	}
+	errs = append(errs, parameters(c.Parameters, true)...)
+	if p := row.Deref(c.ReclaimPolicy); p != "" {
+		errs = append(errs, check.OneOf(p, field.NewPath("reclaimPolicy"), corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+	}
+	mode := field.NewPath("volumeBindingMode")
+	if c.VolumeBindingMode == nil {
+		errs = append(errs, field.Required(mode, ""))
+	} else {
+		errs = append(errs, check.OneOf(*c.VolumeBindingMode, mode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
+	}
+	topologies := field.NewPath("allowedTopologies")
+	for i, t := range c.AllowedTopologies {
+		seen := map[string]bool{}
+		for j, e := range t.MatchLabelExpressions {
+			p := topologies.Index(i).Child("matchLabelExpressions").Index(j)
+			errs = append(errs, check.QualifiedName(e.Key, p.Child("key"))...)
+			if len(e.Values) == 0 {
+				errs = append(errs, field.Required(p.Child("values"), ""))
+			}
+			if seen[e.Key] {
+				errs = append(errs, field.Duplicate(p.Child("key"), e.Key))
+			}
+			seen[e.Key] = true
+		}
+	}
+	return errs
+}
+
+// The bounds of parameters, which drivers get with each request.
+const (
+	mostParameters     = 512
+	longestParameters  = 256 * 1024
+	emptyParameterText = "field can not be empty."
+)
+
+func parameters(m map[string]string, mayBeEmpty bool) field.ErrorList {
+	path := field.NewPath("parameters")
+	if len(m) == 0 && !mayBeEmpty {
+		return field.ErrorList{field.Required(path, "must contain at least one key/value pair")}
+	}
+	if len(m) > mostParameters {
+		return field.ErrorList{field.TooLong(path, "Provisioner Parameters exceeded max allowed", mostParameters)}
+	}
+	var errs field.ErrorList
+	size := 0
+	for key, value := range m {
+		if key == "" {
+			errs = append(errs, field.Invalid(path, key, emptyParameterText))
+		}
+		size += len(key) + len(value)
+	}
+	if size > longestParameters {
+		errs = append(errs, field.TooLong(path, "", longestParameters))
+	}
+	return errs
+}
+
+func attributesClass(now func() time.Time) *registry.Kind {
+	type vac = storagev1.VolumeAttributesClass
+	k := row.Of[vac, storagev1.VolumeAttributesClassList](storagev1.SchemeGroupVersion, "volumeattributesclasses")
+	k.ShortNames = []string{"vac"}
+	k.Validate = typed.Check(func(c *vac) field.ErrorList {
+		return append(driverName(c.DriverName, field.NewPath("driverName")), parameters(c.Parameters, false)...)
+	})
+	k.ValidateUpdate = typed.CheckChange(func(c, old *vac) field.ErrorList {
+		errs := check.Same(c.DriverName, old.DriverName, field.NewPath("driverName"))
+		return append(errs, check.Same(c.Parameters, old.Parameters, field.NewPath("parameters"))...)
+	})
+	k.Columns = []metav1.TableColumnDefinition{column.Name(), column.String("DriverName", vac{}.SwaggerDoc()["driverName"]), column.Age()}
+	k.Cells = typed.Get(func(c *vac) []any {
+		return []any{c.Name, c.DriverName, column.Since(now(), c.CreationTimestamp.Time)}
+	})
+	return k
+}

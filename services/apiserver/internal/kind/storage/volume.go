@@ -1,0 +1,191 @@
+// Package storage has the kinds of volumes: PersistentVolume and those of storage.k8s.io.
+package storage
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/claim"
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/recast"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// Kinds returns the kinds; now is the clock for ages.
+func Kinds(now func() time.Time) []*registry.Kind {
+	return []*registry.Kind{volume(now), class(now), attachment(now), driver(now), node(now), capacity(), attributesClass(now)}
+}
+
+func volume(now func() time.Time) *registry.Kind {
+	type pv = corev1.PersistentVolume
+	k := row.Of[pv, corev1.PersistentVolumeList](corev1.SchemeGroupVersion, "persistentvolumes")
+	k.ShortNames = []string{"pv"}
+	k.Default = typed.Do(func(v *pv) {
+		if v.Status.Phase == "" {
+			v.Status.Phase = corev1.VolumePending
+		}
+		if v.Spec.PersistentVolumeReclaimPolicy == "" {
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}
+		row.Set(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		if h := v.Spec.HostPath; h != nil {
+			row.Set(&h.Type, corev1.HostPathUnset)
+		}
+	})
+	k.PrepareCreate = typed.Do(func(v *pv) {
+		t := metav1.NewTime(now())
+		v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &t}
+	})
+	k.PrepareUpdate = typed.Change(func(v, old *pv) { v.Status = old.Status })
+	row.Status(k, func(v *pv) *corev1.PersistentVolumeSpec { return &v.Spec }, nil)
+	keep := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, old registry.Object) {
+		keep(obj, old)
+		if v, was := obj.(*pv), old.(*pv); v.Status.Phase != was.Status.Phase {
+			t := metav1.NewTime(now())
+			v.Status.LastPhaseTransitionTime = &t
+		}
+	}
+	k.Validate = typed.Check(validateVolume)
+	k.ValidateUpdate = typed.CheckChange(validateVolumeUpdate)
+	doc := corev1.PersistentVolumeSpec{}.SwaggerDoc()
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(),
+		column.String("Capacity", doc["capacity"]),
+		column.String("Access Modes", doc["accessModes"]),
+		column.String("Reclaim Policy", doc["persistentVolumeReclaimPolicy"]),
+		column.String("Status", corev1.PersistentVolumeStatus{}.SwaggerDoc()["phase"]),
+		column.String("Claim", doc["claimRef"]),
+		column.String("StorageClass", "StorageClass of the pv"),
+		column.String("VolumeAttributesClass", doc["volumeAttributesClassName"]),
+		column.String("Reason", corev1.PersistentVolumeStatus{}.SwaggerDoc()["reason"]),
+		column.Age(),
+		column.Wide(column.String("VolumeMode", doc["volumeMode"])),
+	}
+	k.Cells = typed.Get(func(v *pv) []any {
+		phase := string(v.Status.Phase)
+		if v.DeletionTimestamp != nil {
+			phase = "Terminating"
+		}
+		size := v.Spec.Capacity[corev1.ResourceStorage]
+		return []any{
+			v.Name, size.String(), claim.Modes(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), phase,
+			claim.Reference(v.Spec.ClaimRef), v.Spec.StorageClassName, column.Or(row.Deref(v.Spec.VolumeAttributesClassName), "<unset>"),
+			v.Status.Reason, column.Since(now(), v.CreationTimestamp.Time), column.Or(string(row.Deref(v.Spec.VolumeMode)), "<unset>"),
+		}
+	})
+	return k
+}
+
+func validateVolume(v *corev1.PersistentVolume) field.ErrorList {
+	return volumeSpec(&v.Spec, false, field.NewPath("spec"))
+}
+
+// volumeSpec checks a spec; inline ones are part of an attachment, and have no
+// capacity, class or reclaim policy of their own.
+func volumeSpec(s *corev1.PersistentVolumeSpec, inline bool, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(s.AccessModes) == 0 {
+		errs = append(errs, field.Required(path.Child("accessModes"), ""))
+	}
+	errs = append(errs, podspec.AccessModes(s.AccessModes, path.Child("accessModes"))...)
+	if !inline {
+		size, ok := s.Capacity[corev1.ResourceStorage]
+		switch at := path.Child("capacity"); {
+		case len(s.Capacity) == 0:
+			errs = append(errs, field.Required(at, ""))
+		case !ok || len(s.Capacity) > 1:
+			errs = append(errs, field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
+		case size.Sign() <= 0:
+			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
+		}
+		errs = append(errs, check.OneOf(s.PersistentVolumeReclaimPolicy, path.Child("persistentVolumeReclaimPolicy"),
+			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
+	}
+	if a := s.NodeAffinity; a != nil {
+		if a.Required == nil {
+			errs = append(errs, field.Required(path.Child("nodeAffinity", "required"), "must specify required node constraints"))
+		} else {
+			errs = append(errs, podspec.NodeSelector(a.Required, path.Child("nodeAffinity", "required"))...)
+		}
+	}
+	errs = append(errs, volumeSource(s, path)...)
+	if s.HostPath != nil && s.HostPath.Path == "/" && s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		errs = append(errs, field.Forbidden(path.Child("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'"))
+	}
+	for _, c := range []struct{ name, value string }{
+		{"storageClassName", s.StorageClassName}, {"volumeAttributesClassName", row.Deref(s.VolumeAttributesClassName)},
+	} {
+		if c.value != "" {
+			errs = append(errs, check.Subdomain(c.value, path.Child(c.name))...)
+		}
+	}
+	if m := s.VolumeMode; m != nil {
+		errs = append(errs, check.OneOf(*m, path.Child("volumeMode"), corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	}
+	return errs
+}
+
+// volumeSource checks the sources that a pod can name itself as those of a pod.
+func volumeSource(s *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
+	bare := s.PersistentVolumeSource
+	bare.Local, bare.CSI = nil, nil
+	own, others := 0, bare != (corev1.PersistentVolumeSource{})
+	var errs field.ErrorList
+	if others {
+		var source corev1.VolumeSource
+		recast.Into(&bare, &source)
+		errs = append(errs, podspec.Source(&source, path)...)
+	}
+	const second = "may not specify more than 1 volume type"
+	if l := s.Local; l != nil {
+		at := path.Child("local")
+		if own++; others {
+			errs = append(errs, field.Forbidden(at, second))
+		} else if l.Path == "" {
+			errs = append(errs, field.Required(at.Child("path"), ""))
+		} else {
+			errs = append(errs, check.NoBacksteps(l.Path, at.Child("path"))...)
+		}
+		if s.NodeAffinity == nil {
+			errs = append(errs, field.Required(field.NewPath("metadata", "annotations"), "Local volume requires node affinity"))
+		}
+	}
+	if c := s.CSI; c != nil {
+		at := path.Child("csi")
+		if others || own > 0 {
+			errs = append(errs, field.Forbidden(at, second))
+		} else {
+			errs = append(errs, driverName(c.Driver, at.Child("driver"))...)
+			if c.VolumeHandle == "" {
+				errs = append(errs, field.Required(at.Child("volumeHandle"), ""))
+			}
+		}
+		own++
+	}
+	if own == 0 && !others {
+		errs = append(errs, field.Required(path, "must specify a volume type"))
+	}
+	return errs
+}
+
+func validateVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
+		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
+	}
+	errs = append(errs, check.Same(v.Spec.VolumeMode, old.Spec.VolumeMode, path.Child("volumeMode"))...)
+	if old.Spec.NodeAffinity != nil {
+		errs = append(errs, check.Same(v.Spec.NodeAffinity, old.Spec.NodeAffinity, path.Child("nodeAffinity"))...)
+	}
+	return errs
+}

@@ -1,0 +1,166 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// TokenRequest is what serviceaccounts/token is posted.
+type TokenRequest = authenticationv1.TokenRequest
+
+var (
+	evictionGVK = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
+	tokenGVK    = schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+)
+
+// action reads a POST to a subresource.
+func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateRequest, form codec.Form, opts options) (operation, error) {
+	if err := checkSize(req.GetObject()); err != nil {
+		return nil, err
+	}
+	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation}
+	kind := r.res.Kind
+	if a := kind.Actions[r.subresource]; a != nil {
+		return s.apply(r, a, body, form, opts)
+	}
+	if kind.GVK.Group == "" && r.subresource == "eviction" && kind.Resource == "pods" {
+		return s.eviction(r, body, form, opts)
+	}
+	if kind.GVK.Group == "" && r.subresource == "token" && kind.Resource == "serviceaccounts" && s.Tokens != nil {
+		return s.token(ctx, r, body, form)
+	}
+	if _, err := r.strategy(); err != nil {
+		return nil, err
+	}
+	return nil, apierrors.NewMethodNotSupported(r.res.GroupResource(), "create")
+}
+
+// apply is an action that the kind itself applies, as a Binding.
+func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form codec.Form, opts options) (operation, error) {
+	posted := a.New()
+	warnings, err := body.Into(posted, a.GVK)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		r.warn(w)
+	}
+	if name := posted.GetName(); name != "" && name != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, r.name))
+	}
+	posted.SetName(r.name)
+	if err := checkNamespace(r, posted); err != nil {
+		return nil, err
+	}
+	u := &update{s: s, r: r, form: form, opts: opts, action: true, body: posted}
+	u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
+		obj := old.DeepCopyObject().(registry.Object)
+		if err := a.Apply(obj, posted); err != nil {
+			return nil, err
+		}
+		if uid := posted.GetUID(); uid != "" {
+			obj.SetUID(uid)
+		}
+		obj.SetResourceVersion(posted.GetResourceVersion())
+		return obj, nil
+	}
+	u.respond = func(*codec.Item) (answer, error) {
+		form.As = codec.Whole
+		b, contentType, err := codec.Any(&metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, statusGVK, form)
+		return answer{b, contentType, http.StatusCreated}, err
+	}
+	return u, nil
+}
+
+// eviction deletes the pod. Disruption budgets are not kept yet: none can be made.
+func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
+	posted := &policyv1.Eviction{}
+	if _, err := body.Into(posted, evictionGVK); err != nil {
+		return nil, err
+	}
+	if name := posted.GetName(); name != "" && name != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in Eviction object: %s != %s", r.name, name))
+	}
+	options := posted.DeleteOptions
+	if options == nil {
+		options = &metav1.DeleteOptions{}
+	}
+	if len(options.DryRun) > 0 {
+		opts.dryRun = true
+	}
+	if opts.dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun}}, nil
+}
+
+// evict is a deletion that answers as an eviction.
+type evict struct{ deletion }
+
+func (e *evict) answer(*codec.Item, *plan) (answer, error) {
+	form := e.form
+	form.As = codec.Whole
+	b, contentType, err := codec.Any(&metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, statusGVK, form)
+	return answer{b, contentType, http.StatusCreated}, err
+}
+
+// token issues a token; nothing is stored.
+func (s *Server) token(ctx context.Context, r *request, body codec.Body, form codec.Form) (operation, error) {
+	posted := &TokenRequest{}
+	if _, err := body.Into(posted, tokenGVK); err != nil {
+		return nil, err
+	}
+	return &issue{s: s, r: r, form: form, request: posted}, nil
+}
+
+type issue struct {
+	s       *Server
+	r       *request
+	form    codec.Form
+	request *TokenRequest
+}
+
+func (i *issue) about() *request { return i.r }
+
+func (i *issue) plan(ctx context.Context) (*plan, error) {
+	item, err := find(ctx, i.s.Cache, i.r.res.Kind, i.r.namespace, i.r.name)
+	if err != nil {
+		return nil, err
+	}
+	account, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	attributes := &admission.Attributes{
+		Operation: admission.Create, Resource: i.r.res, Subresource: "token", Namespace: i.r.namespace, Name: i.r.name,
+		Old: account, Body: i.request, User: i.r.user,
+	}
+	if err := i.s.Admission.Validate(ctx, attributes); err != nil {
+		return nil, err
+	}
+	if err := i.s.Tokens.Issue(ctx, account, i.request); err != nil {
+		return nil, err
+	}
+	return &plan{current: item}, nil
+}
+
+func (i *issue) answer(*codec.Item, *plan) (answer, error) {
+	i.request.Name, i.request.Namespace = i.r.name, i.r.namespace
+	i.request.CreationTimestamp = metav1.Time{Time: i.s.now()}
+	form := i.form
+	form.As = codec.Whole
+	b, contentType, err := codec.Any(i.request, tokenGVK, form)
+	return answer{b, contentType, http.StatusCreated}, err
+}

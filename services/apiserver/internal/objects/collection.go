@@ -1,0 +1,84 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/codec"
+)
+
+// collectionWorkers is how many objects of a collection are deleted at once: enough to fill a commit of the store.
+const collectionWorkers = 64
+
+// DeleteCollection implements apiv1.ObjectServiceServer.
+func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollectionRequest) (resp *apiv1.DeleteCollectionResponse, err error) {
+	ctx, r, err := s.begin(ctx, "deletecollection", req, "", "", req.GetFieldSelector())
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, err
+	}
+	o, err := deleteOptions(req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
+		req.GetPropagationPolicy(), req.GetOrphanDependents())
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.list(ctx, r.res, listOptions{
+		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
+		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(), limit: req.GetLimit(), token: req.GetContinue(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	each(len(page.items), collectionWorkers, func(i int) {
+		item := page.items[i]
+		one := *r
+		one.namespace, one.name, one.warnings = item.Namespace, item.Name, nil
+		options := *o
+		d := &deletion{s: s, r: &one, form: codec.Form{Media: codec.Protobuf}, options: &options, dryRun: len(o.DryRun) > 0}
+		if _, e := s.execute(ctx, d, d.dryRun); e != nil && !errors.IsNotFound(e) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				err = e
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	form.As = codec.Whole
+	err = codec.List(r.res, page.items, page.meta, form, func(piece []byte) error { _, err := body.Write(piece); return err })
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.DeleteCollectionResponse{Object: body.Bytes(), ContentType: form.ContentType(), Code: 200}, nil
+}
+
+// each calls f for 0 to n-1 on at most workers goroutines and waits for all.
+func each(n, workers int, f func(int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(n, workers) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}

@@ -1,0 +1,229 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"go.opentelemetry.io/otel/trace"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/kit/obs"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// maxGenerated is how many generated names are tried.
+const maxGenerated = 8
+
+// Create implements apiv1.ObjectServiceServer.
+func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (resp *apiv1.CreateResponse, err error) {
+	ctx, r, err := s.begin(ctx, "create", req, req.GetName(), req.GetSubresource(), "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	op, dryRun, err := s.createOperation(ctx, r, req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.execute(ctx, op, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.CreateResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
+}
+
+// createOperation reads a create, of an object or of a subresource.
+func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.CreateRequest) (operation, bool, error) {
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
+	opts, err := writeOptions("CreateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
+	if err != nil {
+		return nil, false, err
+	}
+	if req.GetSubresource() != "" {
+		op, err := s.action(ctx, r, req, form, opts)
+		return op, opts.dryRun, err
+	}
+	if r.name != "" {
+		return nil, false, apierrors.NewMethodNotSupported(r.res.GroupResource(), "create")
+	}
+	var obj registry.Object
+	err = span(ctx, "decode", func() error {
+		obj, err = decode(r, req.GetObject(), req.GetContentType(), opts.validation)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return &create{s: s, r: r, form: form, opts: opts, body: obj}, opts.dryRun, nil
+}
+
+// span runs f in a span where the call is traced.
+func span(ctx context.Context, name string, f func() error) error {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return f()
+	}
+	_, sp := tracer.Start(ctx, name)
+	err := f()
+	obs.End(sp, err)
+	return err
+}
+
+// create is the creation of one object.
+type create struct {
+	s    *Server
+	r    *request
+	form codec.Form
+	opts options
+	// body is the decoded object of the request's version, until the first plan; prepared what became of it.
+	body     registry.Object
+	prepared registry.Object
+	tries    int
+	// merged says that body is of the storage version and bears its managed fields already.
+	merged bool
+	// uid that the object is to have; empty makes one.
+	uid types.UID
+}
+
+func (c *create) about() *request { return c.r }
+
+func (c *create) plan(ctx context.Context) (*plan, error) {
+	r, kind := c.r, c.r.res.Kind
+	if c.prepared == nil {
+		if err := c.prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
+	obj := c.prepared
+	if c.tries++; c.tries > 1 {
+		obj = obj.DeepCopyObject().(registry.Object)
+	} else if kind.Allocate != nil || obj.GetGenerateName() != "" {
+		c.prepared = obj.DeepCopyObject().(registry.Object) // for a second try
+	}
+	if obj.GetName() == "" {
+		if obj.GetGenerateName() == "" {
+			return nil, invalid(r, "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+		}
+		obj.SetName(generateName(obj.GetGenerateName()))
+	}
+	r.name = obj.GetName()
+	if kind.Complete != nil {
+		kind.Complete(obj, registry.Caller{Name: r.user.Name, UID: r.user.UID, Groups: r.user.Groups, Extra: r.user.Extra})
+	}
+
+	p := &plan{obj: obj, created: true}
+	if err := c.s.allocate(ctx, r, p, obj, nil); err != nil {
+		return nil, err
+	}
+	if errs := validate(r, obj, nil); len(errs) > 0 {
+		p.end(false)
+		return nil, invalid(r, obj.GetName(), errs)
+	}
+	err := c.s.Admission.Validate(ctx, c.attributes(obj))
+	if err == nil {
+		p.value, err = c.s.encode(kind, obj)
+	}
+	if err != nil {
+		p.end(false)
+		return nil, err
+	}
+	if c.opts.dryRun { // only a read tells whether it would collide
+		if c.s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)) != nil {
+			p.end(false)
+			return nil, apierrors.NewAlreadyExists(r.res.GroupResource(), r.name)
+		}
+	}
+	p.writes = append(p.writes, store.Write{Op: store.Create, Key: kind.Key(r.namespace, r.name), Value: p.value})
+	if p.session != nil {
+		p.writes = append(p.writes, p.session.Writes()...)
+	}
+	return p, nil
+}
+
+// collided reports whether another generated name is to be tried.
+func (c *create) collided(err error) bool {
+	return errors.Is(err, store.ErrExists) && c.prepared.GetName() == "" && c.tries < maxGenerated
+}
+
+func (c *create) attributes(obj registry.Object) *admission.Attributes {
+	return &admission.Attributes{
+		Operation: admission.Create, Resource: c.r.res, Namespace: c.r.namespace, Name: obj.GetName(),
+		Object: obj, User: c.r.user, DryRun: c.opts.dryRun,
+	}
+}
+
+// prepare does what precedes the name: defaults, managed fields, mutating admission and the kind's own preparation.
+func (c *create) prepare(ctx context.Context) error {
+	r, kind := c.r, c.r.res.Kind
+	if err := checkNamespace(r, c.body); err != nil {
+		return err
+	}
+	dedupeOwners(r, c.body)
+	obj, err := c.stored()
+	if err != nil {
+		return err
+	}
+	if err := c.s.Admission.Admit(ctx, c.attributes(obj)); err != nil {
+		return err
+	}
+	c.s.newMeta(obj)
+	if c.uid != "" {
+		obj.SetUID(c.uid)
+	}
+	if kind.PrepareCreate != nil {
+		kind.PrepareCreate(obj)
+	}
+	if kind.Warnings != nil {
+		for _, w := range kind.Warnings(obj, nil) {
+			r.warn(w)
+		}
+	}
+	c.prepared, c.body = obj, nil
+	return nil
+}
+
+// stored returns the object in the storage version, with its managed fields.
+func (c *create) stored() (registry.Object, error) {
+	r, kind := c.r, c.r.res.Kind
+	obj := c.body
+	if c.merged {
+		if kind.Default != nil {
+			kind.Default(obj)
+		}
+	} else {
+		var err error
+		if obj, err = stored(r, c.body); err != nil {
+			return nil, err
+		}
+	}
+	if v := obj.GetResourceVersion(); v != "" && v != "0" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if c.merged {
+		return obj, nil
+	}
+	manager, err := c.s.Fields.For(r.res, "")
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	empty := kind.New()
+	empty.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	manager.Create(empty, obj, r.manager(c.opts.manager))
+	return obj, nil
+}
+
+func (c *create) answer(item *codec.Item, _ *plan) (answer, error) {
+	a, err := c.s.answer(c.r, item, c.form)
+	a.code = http.StatusCreated
+	return a, err
+}

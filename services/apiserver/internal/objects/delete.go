@@ -1,0 +1,253 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// Delete implements apiv1.ObjectServiceServer.
+func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *apiv1.DeleteResponse, err error) {
+	ctx, r, err := s.begin(ctx, "delete", req, req.GetName(), "", "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	op, dryRun, err := s.deleteOperation(r, req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.execute(ctx, op, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.DeleteResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
+}
+
+func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operation, bool, error) {
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
+	o, err := deleteOptions(req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
+		req.GetPropagationPolicy(), req.GetOrphanDependents())
+	if err != nil {
+		return nil, false, err
+	}
+	return &deletion{s: s, r: r, form: form, options: o, dryRun: len(o.DryRun) > 0}, len(o.DryRun) > 0, nil
+}
+
+// deleteOptions reads the options of the body, and those of the query where the body has none.
+func deleteOptions(body []byte, contentType string, dryRun []string, grace, policy, orphan string) (*metav1.DeleteOptions, error) {
+	o := &metav1.DeleteOptions{}
+	if err := checkSize(body); err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		if err := codec.Options(body, contentType, o); err != nil {
+			return nil, err
+		}
+	}
+	if len(dryRun) > 0 {
+		o.DryRun = dryRun
+	}
+	if grace != "" {
+		seconds, err := strconv.ParseInt(grace, 10, 64)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("gracePeriodSeconds %q is not a number", grace))
+		}
+		o.GracePeriodSeconds = &seconds
+	}
+	if policy != "" {
+		p := metav1.DeletionPropagation(policy)
+		o.PropagationPolicy = &p
+	}
+	if orphan != "" {
+		b := orphan == "true" || orphan == "1"
+		o.OrphanDependents = &b
+	}
+	if errs := metav1validation.ValidateDeleteOptions(o); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
+		one := int64(1)
+		o.GracePeriodSeconds = &one
+	}
+	return o, nil
+}
+
+// deletion is the deletion of one object.
+type deletion struct {
+	s       *Server
+	r       *request
+	form    codec.Form
+	options *metav1.DeleteOptions
+	dryRun  bool
+}
+
+func (d *deletion) about() *request { return d.r }
+
+func (d *deletion) plan(ctx context.Context) (*plan, error) {
+	r, kind := d.r, d.r.res.Kind
+	item, err := find(ctx, d.s.Cache, kind, r.namespace, r.name)
+	if err != nil {
+		return nil, err
+	}
+	old, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.preconditions(ctx, item, old); err != nil {
+		return nil, err
+	}
+	obj := old.DeepCopyObject().(registry.Object)
+	attributes := &admission.Attributes{
+		Operation: admission.Delete, Resource: r.res, Namespace: r.namespace, Name: r.name, Old: old,
+		Options: d.options, User: r.user, DryRun: d.dryRun,
+	}
+	if err := d.s.Admission.Admit(ctx, attributes); err != nil {
+		return nil, err
+	}
+	if err := d.s.Admission.Validate(ctx, attributes); err != nil {
+		return nil, err
+	}
+	waits := d.mark(obj, old)
+	p := &plan{obj: obj, createRevision: item.CreateRevision}
+	if p.value, err = d.s.encode(kind, obj); err != nil {
+		return nil, err
+	}
+	if !waits {
+		p.deleted = true
+		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
+		if kind.Release != nil && d.s.Allocator != nil {
+			p.writes = append(p.writes, d.s.Allocator.Release(kind.Release(obj))...)
+		}
+		return p, nil
+	}
+	p.accepted = d.options.OrphanDependents != nil && !*d.options.OrphanDependents
+	if string(p.value) == string(item.Value()) {
+		return &plan{current: item, accepted: p.accepted}, nil // its deletion is under way already
+	}
+	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
+	return p, nil
+}
+
+func (d *deletion) preconditions(ctx context.Context, item *codec.Item, old registry.Object) error {
+	want := d.options.Preconditions
+	if want == nil {
+		return nil
+	}
+	var problem error
+	if want.UID != nil && *want.UID != old.GetUID() {
+		problem = fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *want.UID, old.GetUID())
+	} else if want.ResourceVersion != nil && *want.ResourceVersion != old.GetResourceVersion() {
+		problem = fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *want.ResourceVersion, old.GetResourceVersion())
+	}
+	if problem == nil {
+		return nil
+	}
+	if err := (&update{s: d.s, r: d.r}).latest(ctx, item); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(d.r.res.GroupResource(), d.r.name, problem)
+}
+
+// mark begins the deletion in obj and reports whether something makes it wait: a grace period, finalizers or what
+// else the kind names. Where nothing does, obj is the last state.
+func (d *deletion) mark(obj, old registry.Object) bool {
+	kind := d.r.res.Kind
+	grace := int64(0)
+	if kind.GracePeriod != nil {
+		grace = kind.GracePeriod(old, d.options)
+	}
+	finalizers := propagate(old, d.options)
+	held := len(finalizers) > 0 || kind.Holds != nil && kind.Holds(old)
+	if begun := old.GetDeletionTimestamp(); begun != nil {
+		// Begun before: the grace period may only get shorter.
+		obj.SetFinalizers(finalizers)
+		current := int64(0)
+		if g := old.GetDeletionGracePeriodSeconds(); g != nil {
+			current = *g
+		}
+		if current > 0 && d.options.GracePeriodSeconds != nil && grace < current {
+			start := begun.Add(-time.Duration(current) * time.Second)
+			obj.SetDeletionTimestamp(&metav1.Time{Time: start.Add(time.Duration(grace) * time.Second)})
+			obj.SetDeletionGracePeriodSeconds(&grace)
+			current = grace
+		}
+		return held || current > 0
+	}
+	if !held && grace == 0 {
+		return false
+	}
+	obj.SetFinalizers(finalizers)
+	obj.SetDeletionTimestamp(&metav1.Time{Time: d.s.now().Add(time.Duration(grace) * time.Second)})
+	obj.SetDeletionGracePeriodSeconds(&grace)
+	if g := obj.GetGeneration(); g > 0 {
+		obj.SetGeneration(g + 1)
+	}
+	if kind.BeginDelete != nil {
+		kind.BeginDelete(obj)
+	}
+	return true
+}
+
+// propagate returns the finalizers that the propagation policy leaves: the garbage collector acts on them.
+func propagate(old registry.Object, o *metav1.DeleteOptions) []string {
+	orphan, foreground := false, false
+	switch {
+	case o.OrphanDependents != nil:
+		orphan = *o.OrphanDependents
+	case o.PropagationPolicy != nil:
+		orphan = *o.PropagationPolicy == metav1.DeletePropagationOrphan
+		foreground = *o.PropagationPolicy == metav1.DeletePropagationForeground
+	default:
+		// What the object bears stands; no kind orphans by default.
+		return old.GetFinalizers()
+	}
+	kept := slices.DeleteFunc(slices.Clone(old.GetFinalizers()), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	if orphan {
+		kept = append(kept, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		kept = append(kept, metav1.FinalizerDeleteDependents)
+	}
+	return kept
+}
+
+func (d *deletion) answer(item *codec.Item, p *plan) (answer, error) {
+	code := int32(http.StatusOK)
+	if p.accepted {
+		code = http.StatusAccepted
+	}
+	if !p.deleted {
+		a, err := d.s.answer(d.r, item, d.form)
+		a.code = code
+		return a, err
+	}
+	form := d.form
+	form.As = codec.Whole
+	if d.r.res.Kind.ReturnDeleted {
+		b, err := item.Encoded(d.r.res, form)
+		return answer{b, form.ContentType(), code}, err
+	}
+	b, contentType, err := codec.Any(success(d.r, d.r.name, string(p.obj.GetUID())), statusGVK, form)
+	return answer{b, contentType, code}, err
+}

@@ -1,0 +1,121 @@
+package objects
+
+import (
+	"context"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/codec"
+)
+
+// Get implements apiv1.ObjectServiceServer.
+func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.GetResponse, err error) {
+	ctx, r, err := s.begin(ctx, "get", req, req.GetName(), req.GetSubresource(), "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
+	if err != nil {
+		return nil, err
+	}
+	item, err := s.item(ctx, r, req.GetResourceVersion())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.answer(r, item, form)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.GetResponse{Object: answer.object, ContentType: answer.contentType}, nil
+}
+
+// item returns the object of a get: the newest one, or, with a resourceVersion, one that is not older than it.
+func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (*codec.Item, error) {
+	kind := r.res.Kind
+	if err := s.reach(ctx, resourceVersion); err != nil {
+		return nil, storeError(err, r.res.GroupResource(), r.name, "get")
+	}
+	item := s.Cache.For(kind).Get(kind.Key(r.namespace, r.name))
+	if item == nil {
+		return nil, apierrors.NewNotFound(r.res.GroupResource(), r.name)
+	}
+	return item, nil
+}
+
+// reach waits until the cache may answer a read of "not older than" a resourceVersion; unset is the newest, "0" any.
+func (s *Server) reach(ctx context.Context, resourceVersion string) error {
+	switch resourceVersion {
+	case "":
+		return s.Cache.Fresh(ctx)
+	case "0":
+		return nil
+	}
+	revision, err := parseRevision(resourceVersion)
+	if err != nil {
+		return err
+	}
+	return s.Cache.WaitFor(ctx, revision)
+}
+
+// answer is an encoded response.
+type answer struct {
+	object      []byte
+	contentType string
+	code        int32
+}
+
+// answer encodes an item as the subresource of the request shows it.
+func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, error) {
+	kind := r.res.Kind
+	switch {
+	case r.subresource == "":
+	case r.subresource == "status" && kind.Status != nil:
+	case r.subresource == "scale" && kind.Scale != nil:
+		obj, err := item.Object()
+		if err != nil {
+			return answer{}, err
+		}
+		b, contentType, err := codec.Any(scaleOf(kind, obj), scaleGVK, form)
+		return answer{object: b, contentType: contentType, code: 200}, err
+	default:
+		if _, ok := kind.Writes[r.subresource]; !ok {
+			if r.verb == "get" {
+				return answer{}, s.unservedSubresource(r)
+			}
+		}
+	}
+	b, err := item.Encoded(r.res, form)
+	return answer{object: b, contentType: form.ContentType(), code: 200}, err
+}
+
+// unservedSubresource is the refusal of a subresource that the kind has not, or not with this verb.
+func (s *Server) unservedSubresource(r *request) error {
+	if _, ok := knownSubresources[r.subresource]; ok && r.res.Kind.Resource == "pods" {
+		return apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+	}
+	if _, ok := r.res.Kind.Actions[r.subresource]; ok {
+		return apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+	}
+	return noSuchResource()
+}
+
+func revisionText(revision int64) string { return strconv.FormatInt(revision, 10) }
+
+func serverDetails(retryAfter int32) *metav1.StatusDetails {
+	return &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+}
+
+func tooLarge(retryAfter int32) *metav1.StatusDetails {
+	return &metav1.StatusDetails{
+		RetryAfterSeconds: retryAfter,
+		Causes: []metav1.StatusCause{{
+			Type:    metav1.CauseTypeResourceVersionTooLarge,
+			Message: "Too large resource version",
+		}},
+	}
+}

@@ -1,0 +1,176 @@
+package objects
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// List implements apiv1.ObjectServiceServer.
+func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[apiv1.ListResponse]) (err error) {
+	ctx, r, err := s.begin(stream.Context(), "list", req, "", "", req.GetFieldSelector())
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return err
+	}
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
+	if err != nil {
+		return err
+	}
+	page, err := s.list(ctx, r.res, listOptions{
+		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
+		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(),
+		limit: req.GetLimit(), token: req.GetContinue(),
+	})
+	if err != nil {
+		return err
+	}
+	r.header(ctx)
+	response := &apiv1.ListResponse{ContentType: form.ContentType()}
+	return codec.List(r.res, page.items, page.meta, form, func(piece []byte) error {
+		response.Object = piece
+		err := stream.Send(response)
+		response.ContentType = ""
+		return err
+	})
+}
+
+type listOptions struct {
+	namespace, label, field string
+	resourceVersion, match  string
+	limit                   int64
+	token                   string
+}
+
+type listPage struct {
+	items []*codec.Item
+	meta  metav1.ListMeta
+}
+
+// list answers a list in all the forms that Kubernetes documents for resourceVersion, resourceVersionMatch, limit and continue.
+func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions) (listPage, error) {
+	var page listPage
+	errs := listvalidation.ValidateListOptions(&internalversion.ListOptions{
+		ResourceVersion: o.resourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatch(o.match), Continue: o.token,
+	}, true)
+	if len(errs) > 0 {
+		return page, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	if o.limit < 0 {
+		o.limit = 0
+	}
+	query, _, some, err := selectors(res, o.namespace, o.label, o.field)
+	if err != nil {
+		return page, err
+	}
+	query.Limit = o.limit
+	resource := s.Cache.For(res.Kind)
+	var result cache.Page
+	switch {
+	case o.token != "":
+		if o.resourceVersion != "" && o.resourceVersion != "0" {
+			return page, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		result, err = s.proceed(ctx, res, query, o.token)
+	case o.match == string(metav1.ResourceVersionMatchExact) || o.match == "" && o.limit > 0 && o.resourceVersion != "" && o.resourceVersion != "0":
+		var revision int64
+		if revision, err = parseRevision(o.resourceVersion); err != nil {
+			return page, err
+		}
+		if err = s.Cache.WaitFor(ctx, revision); err == nil {
+			result, err = resource.At(ctx, query, revision)
+		}
+	default:
+		if err = s.reach(ctx, o.resourceVersion); err == nil {
+			result = resource.List(query)
+		}
+	}
+	if err != nil {
+		return page, storeError(err, res.GroupResource(), "", "list")
+	}
+	if some {
+		page.items = result.Items
+	}
+	page.meta.ResourceVersion = revisionText(result.Revision)
+	if some && result.Next != "" {
+		page.meta.Continue = encodeToken(result.Revision, strings.TrimPrefix(result.Next, res.Kind.Prefix("")))
+		if result.Remaining > 0 {
+			page.meta.RemainingItemCount = &result.Remaining
+		}
+	}
+	return page, nil
+}
+
+// token is a place in a list at a revision; revision -1 goes on in the newest state.
+type token struct {
+	Version  string `json:"v"`
+	Revision int64  `json:"rv"`
+	Start    string `json:"start"`
+}
+
+func encodeToken(revision int64, start string) string {
+	b, err := json.Marshal(token{"meta.k8s.io/v1", revision, start})
+	if err != nil { // strings and numbers always encode
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func decodeToken(text string) (token, error) {
+	var t token
+	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return t, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+	}
+	if err := json.Unmarshal(b, &t); err != nil {
+		return t, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+	}
+	if t.Version != "meta.k8s.io/v1" || t.Revision == 0 || t.Start == "" || strings.Contains(t.Start, "..") {
+		return t, apierrors.NewBadRequest("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+	}
+	return t, nil
+}
+
+// proceed answers a further page.
+func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cache.Query, text string) (cache.Page, error) {
+	t, err := decodeToken(text)
+	if err != nil {
+		return cache.Page{}, err
+	}
+	query.After = res.Kind.Prefix("") + t.Start
+	if t.Revision < 0 {
+		if err := s.Cache.Fresh(ctx); err != nil {
+			return cache.Page{}, err
+		}
+		return s.Cache.For(res.Kind).List(query), nil
+	}
+	if err := s.Cache.WaitFor(ctx, t.Revision); err != nil {
+		return cache.Page{}, err
+	}
+	page, err := s.Cache.For(res.Kind).At(ctx, query, t.Revision)
+	if errors.Is(err, store.ErrTooOld) {
+		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+			"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were " +
+			"created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+		expired.ErrStatus.ListMeta.Continue = encodeToken(-1, t.Start)
+		return page, expired
+	}
+	return page, err
+}

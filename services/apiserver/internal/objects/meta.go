@@ -1,0 +1,179 @@
+package objects
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// maxObject is the largest request body, in bytes.
+const maxObject = 3 << 20
+
+var (
+	scaleGVK   = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	noResource = schema.GroupResource{}
+	statusGVK  = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+)
+
+func checkSize(body []byte) error {
+	if len(body) > maxObject {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxObject))
+	}
+	return nil
+}
+
+// options are what the write requests have in common.
+type options struct {
+	dryRun     bool
+	manager    string
+	validation codec.Validation
+}
+
+// writeOptions checks the options of a create or update; what names the kind of options in errors.
+func writeOptions(what string, dryRun []string, manager, level string) (options, error) {
+	errs := metav1validation.ValidateDryRun(field.NewPath("dryRun"), dryRun)
+	errs = append(errs, metav1validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))...)
+	errs = append(errs, metav1validation.ValidateFieldValidation(field.NewPath("fieldValidation"), level)...)
+	if len(errs) > 0 {
+		return options{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: what}, "", errs)
+	}
+	if level == "" {
+		level = string(codec.Warn)
+	}
+	return options{dryRun: len(dryRun) > 0, manager: manager, validation: codec.Validation(level)}, nil
+}
+
+// decode reads an object of the request's version, and defaults it there.
+func decode(r *request, body []byte, contentType string, level codec.Validation) (registry.Object, error) {
+	if err := checkSize(body); err != nil {
+		return nil, err
+	}
+	obj := r.res.New()
+	warnings, err := codec.Body{Data: body, ContentType: contentType, Validation: level}.Into(obj, r.res.GVK)
+	for _, w := range warnings {
+		r.warn(w)
+	}
+	return obj, err
+}
+
+// stored turns an object of the request's version into a defaulted one of the storage version.
+func stored(r *request, obj registry.Object) (registry.Object, error) {
+	r.res.Default(obj)
+	out, err := r.res.ToStored(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	out.GetObjectKind().SetGroupVersionKind(r.res.Kind.GVK)
+	return out, nil
+}
+
+// checkNamespace fills in the namespace of the URL, or refuses another one.
+func checkNamespace(r *request, obj metav1.Object) error {
+	if !r.res.Kind.Namespaced {
+		if obj.GetNamespace() != "" {
+			obj.SetNamespace("")
+		}
+		return nil
+	}
+	switch obj.GetNamespace() {
+	case "":
+		obj.SetNamespace(r.namespace)
+	case r.namespace:
+	default:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// newMeta gives an object what the server alone decides at its creation.
+func (s *Server) newMeta(obj metav1.Object) {
+	obj.SetUID(uuid.NewUUID())
+	obj.SetCreationTimestamp(metav1.Time{Time: s.now()})
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetResourceVersion("")
+	obj.SetSelfLink("")
+	obj.SetGeneration(0)
+}
+
+const suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789" // no vowels and nothing that looks like another
+
+// generateName makes a name of at most 63 characters: the prefix and five random ones.
+func generateName(prefix string) string {
+	prefix = prefix[:min(len(prefix), 58)]
+	var suffix [5]byte
+	for i := range suffix {
+		suffix[i] = suffixAlphabet[rand.IntN(len(suffixAlphabet))]
+	}
+	return prefix + string(suffix[:])
+}
+
+// validate returns every problem of a new or changed object.
+func validate(r *request, obj, old registry.Object) field.ErrorList {
+	kind := r.res.Kind
+	path := field.NewPath("metadata")
+	nameIsValid := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
+	if kind.NameIsValid != nil {
+		nameIsValid = kind.NameIsValid
+	}
+	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, nameIsValid, path)
+	if kind.Validate != nil {
+		errs = append(errs, kind.Validate(obj)...)
+	}
+	if old == nil && kind.ValidateCreate != nil {
+		errs = append(errs, kind.ValidateCreate(obj)...)
+	}
+	if old != nil {
+		errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
+		if kind.ValidateUpdate != nil {
+			errs = append(errs, kind.ValidateUpdate(obj, old)...)
+		}
+	}
+	return errs
+}
+
+// dedupeOwners drops repeated owner references, with a warning.
+func dedupeOwners(r *request, obj metav1.Object) {
+	owners := obj.GetOwnerReferences()
+	if len(owners) < 2 {
+		return
+	}
+	seen := make(map[string]bool, len(owners))
+	kept := make([]metav1.OwnerReference, 0, len(owners))
+	for _, o := range owners {
+		if seen[string(o.UID)] {
+			r.warn(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: " + string(o.UID))
+			continue
+		}
+		seen[string(o.UID)] = true
+		kept = append(kept, o)
+	}
+	if len(kept) < len(owners) {
+		obj.SetOwnerReferences(kept)
+	}
+}
+
+// success is the Status that answers what has no object to answer with.
+func success(r *request, name, uid string) runtime.Object {
+	return &metav1.Status{
+		Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{
+			Name: name, Group: r.res.GVR.Group, Kind: r.res.GVR.Resource, UID: typesUID(uid),
+		},
+	}
+}
+
+func validateMetaUpdate(obj, old registry.Object) field.ErrorList {
+	return validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))
+}

@@ -1,0 +1,240 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"mime"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/fieldmanager"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// patchMedia lists the patch types, as the error of an unknown one says it.
+const patchMedia = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
+
+// Patch implements apiv1.ObjectServiceServer.
+func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv1.PatchResponse, err error) {
+	ctx, r, err := s.begin(ctx, "patch", req, req.GetName(), req.GetSubresource(), "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	op, dryRun, err := s.patchOperation(r, req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.execute(ctx, op, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.PatchResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
+}
+
+func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation, bool, error) {
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
+	media, _, err := mime.ParseMediaType(req.GetContentType())
+	patchType := types.PatchType(media)
+	switch patchType {
+	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyYAMLPatchType:
+	default:
+		err = UnsupportedPatch()
+	}
+	if err != nil {
+		return nil, false, UnsupportedPatch()
+	}
+	opts, err := patchOptions(req, patchType)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := checkSize(req.GetObject()); err != nil {
+		return nil, false, err
+	}
+	u := &update{s: s, r: r, form: form, opts: opts}
+	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
+	if r.subresource == "scale" && r.res.Kind.Scale != nil {
+		u.scale = true
+		u.change = p.scale
+		if patchType == types.ApplyYAMLPatchType {
+			return nil, false, apierrors.NewMethodNotSupported(r.res.GroupResource(), "apply to scale")
+		}
+		return u, opts.dryRun, nil
+	}
+	if _, err := r.strategy(); err != nil {
+		return nil, false, err
+	}
+	if patchType == types.ApplyYAMLPatchType {
+		return p.applyOperation()
+	}
+	u.change = p.change
+	return u, opts.dryRun, nil
+}
+
+// UnsupportedPatch is the 415 of an unknown patch type.
+func UnsupportedPatch() error { return codec.UnsupportedMedia(patchMedia) }
+
+func patchOptions(req *apiv1.PatchRequest, patchType types.PatchType) (options, error) {
+	o := &metav1.PatchOptions{DryRun: req.GetDryRun(), FieldManager: req.GetFieldManager(), FieldValidation: req.GetFieldValidation()}
+	if text := req.GetForce(); text != "" {
+		force := text == "true" || text == "1"
+		o.Force = &force
+	}
+	if errs := metav1validation.ValidatePatchOptions(o, patchType); len(errs) > 0 {
+		return options{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+	}
+	level := codec.Validation(o.FieldValidation)
+	if level == "" {
+		level = codec.Warn
+	}
+	return options{dryRun: len(o.DryRun) > 0, manager: o.FieldManager, validation: level}, nil
+}
+
+// patch is what a PATCH does to the state that it finds.
+type patch struct {
+	s     *Server
+	r     *request
+	u     *update
+	kind  types.PatchType
+	body  []byte
+	opts  options
+	force bool
+}
+
+// change applies the patch in the version of the request.
+func (p *patch) change(_ context.Context, old registry.Object) (registry.Object, error) {
+	r := p.r
+	served, err := r.res.FromStored(old)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if r.res.Version != nil {
+		served.GetObjectKind().SetGroupVersionKind(r.res.GVK)
+	}
+	if r.subresource == "status" && r.res.Version == nil && !bytes.Contains(p.body, []byte("spec")) {
+		// The strategy takes the spec from old anyhow: the patch need not carry it along.
+		served = fieldmanager.Without(served, "Spec")
+	}
+	tracked := p.tracked(served)
+	if tracked != nil {
+		served = fieldmanager.Untracked(served)
+	}
+	obj := r.res.New()
+	if err := p.apply(served, obj, r.res.GVK); err != nil {
+		return nil, err
+	}
+	if tracked != nil {
+		obj.SetManagedFields(tracked)
+	}
+	if obj.GetName() != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), r.name))
+	}
+	if err := checkNamespace(r, obj); err != nil {
+		return nil, err
+	}
+	dedupeOwners(r, obj)
+	return stored(r, obj)
+}
+
+// tracked returns the managed fields of the object where the patch cannot touch them, so that they need not pass through it: they
+// are about as large as all the rest.
+func (p *patch) tracked(obj registry.Object) []metav1.ManagedFieldsEntry {
+	if p.kind == types.JSONPatchType || bytes.Contains(p.body, []byte("managedFields")) || bytes.Contains(p.body, []byte("$patch")) || bytes.Contains(p.body, []byte(`\u`)) {
+		return nil
+	}
+	return slices.Clone(obj.GetManagedFields())
+}
+
+// scale applies the patch to the Scale of the object.
+func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, error) {
+	before := scaleOf(p.r.res.Kind, old)
+	before.SetGroupVersionKind(scaleGVK)
+	after := &autoscalingv1.Scale{}
+	if err := p.apply(before, after, scaleGVK); err != nil {
+		return nil, err
+	}
+	return applyScale(p.r, old, after)
+}
+
+// apply makes out of in, which it leaves as it is.
+func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind) error {
+	// Problems that were told by an earlier plan are not told twice.
+	p.r.warnings = nil
+	problems, err := codec.Patch(p.kind, p.body, in, out, p.opts.validation != codec.Ignore)
+	if err != nil {
+		return err
+	}
+	out.GetObjectKind().SetGroupVersionKind(gvk)
+	warnings, err := codec.Strictness(p.opts.validation, problems, gvk)
+	for _, w := range warnings {
+		p.r.warn(w)
+	}
+	return err
+}
+
+// applyOperation is server-side apply, which creates the object where there is none.
+func (p *patch) applyOperation() (operation, bool, error) {
+	applied, problems, err := codec.Configuration(p.body, p.r.res.GVK)
+	if err != nil {
+		return nil, false, err
+	}
+	warnings, err := codec.Strictness(p.opts.validation, problems, p.r.res.GVK)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, w := range warnings {
+		p.r.warn(w)
+	}
+	switch applied.GetName() {
+	case "", p.r.name:
+		applied.SetName(p.r.name)
+	default:
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", applied.GetName(), p.r.name))
+	}
+	if err := checkNamespace(p.r, applied); err != nil {
+		return nil, false, err
+	}
+	manager, err := p.s.Fields.For(p.r.res, p.r.subresource)
+	if err != nil {
+		return nil, false, apierrors.NewInternalError(err)
+	}
+	merge := func(live registry.Object) (registry.Object, error) {
+		merged, err := manager.Apply(live, applied.DeepCopy(), p.opts.manager, p.force)
+		if err != nil {
+			return nil, err
+		}
+		obj, ok := merged.(registry.Object)
+		if !ok {
+			return nil, nil // the configuration changes nothing
+		}
+		obj.GetObjectKind().SetGroupVersionKind(p.r.res.Kind.GVK)
+		return obj, nil
+	}
+	p.u.managed = true
+	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
+		obj, err := merge(old.DeepCopyObject().(registry.Object))
+		if err == nil && obj != nil {
+			fieldmanager.KeepTimes(old.GetManagedFields(), obj)
+		}
+		return obj, err
+	}
+	if p.r.subresource == "" {
+		p.u.createBy = merge
+	}
+	return p.u, p.opts.dryRun, nil
+}

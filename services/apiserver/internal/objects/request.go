@@ -1,0 +1,258 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/obs"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// target is what a request addresses; every request message has these parts.
+type target interface {
+	GetGroup() string
+	GetVersion() string
+	GetResource() string
+	GetNamespace() string
+}
+
+// request is what is known of a request before its body is looked at.
+type request struct {
+	verb        string
+	user        *authn.User
+	agent       string
+	res         *registry.Resource
+	subresource string
+	namespace   string
+	name        string
+	fence       store.Fence
+	start       time.Time
+	long        bool // a watch or stream
+	warnings    []string
+}
+
+// begin authenticates, authorizes and resolves a request. The caller defers s.end, whatever begin returned.
+func (s *Server) begin(ctx context.Context, verb string, t target, name, subresource, fieldSelector string) (context.Context, *request, error) {
+	r := &request{verb: verb, namespace: t.GetNamespace(), name: name, subresource: subresource, start: time.Now()}
+	r.long = verb == "watch" || verb == "connect"
+	if !s.enter(r) {
+		return ctx, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+	}
+	user, err := s.authenticate(ctx)
+	if err != nil {
+		return ctx, r, err
+	}
+	r.user = user
+	ctx = authn.WithUser(ctx, user)
+	return ctx, r, s.resolve(ctx, r, t, fieldSelector)
+}
+
+// resolve does for one request, or one item of a batch, what follows authentication.
+func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelector string) error {
+	verb := r.verb
+	if open, ok := t.(interface{ GetMethod() string }); ok { // streams are authorized by their HTTP method
+		if verb = "create"; open.GetMethod() == http.MethodGet || open.GetMethod() == "" {
+			verb = "get"
+		}
+	}
+	err := s.authorize(ctx, &authz.Attributes{
+		User: r.user, Verb: verb, Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource(),
+		Subresource: r.subresource, Namespace: r.namespace, Name: r.name, FieldSelector: fieldSelector,
+	})
+	if err != nil {
+		return err
+	}
+	r.res = s.Table.Find(schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()})
+	if r.res == nil {
+		return noSuchResource()
+	}
+	if !r.res.Kind.Namespaced && r.namespace != "" {
+		return noSuchResource()
+	}
+	if r.res.Kind.Namespaced && r.namespace == "" && r.verb != "list" && r.verb != "watch" && r.verb != "deletecollection" {
+		if r.verb == "create" {
+			return apierrors.NewBadRequest("an empty namespace may not be set during creation")
+		}
+		return noSuchResource()
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	r.agent = userAgent(md)
+	r.fence, err = fenceOf(md)
+	if r.res.Version == nil && r.res.Kind.Deprecated != "" {
+		r.warn(r.res.Kind.Deprecated)
+	}
+	if r.res.Version != nil && r.res.Version.Deprecated != "" {
+		r.warn(r.res.Version.Deprecated)
+	}
+	return err
+}
+
+func noSuchResource() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource",
+		Details: &metav1.StatusDetails{},
+	}}
+}
+
+func (s *Server) enter(r *request) bool {
+	ok := true
+	switch r.verb {
+	case "watch", "connect":
+	case "get", "list":
+		ok = s.reads.enter()
+	default:
+		ok = s.writes.enter()
+	}
+	if !ok {
+		r.verb += "!" // end must not give back what was not taken
+		return false
+	}
+	s.Metrics.inflight(r, 1)
+	return true
+}
+
+// end gives back what begin took and counts the request. A panic becomes a 500 that names the trace.
+func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) {
+	if panicked != nil {
+		s.Metrics.Panics.Inc()
+		slog.ErrorContext(ctx, "panic in a handler", "verb", r.verb, "err", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+		*err = apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic (trace %s)",
+			trace.SpanContextFromContext(ctx).TraceID()))
+	}
+	if verb, refused := strings.CutSuffix(r.verb, "!"); refused {
+		r.verb = verb
+	} else {
+		s.Metrics.inflight(r, -1)
+		switch r.verb {
+		case "watch", "connect":
+		case "get", "list":
+			s.reads.leave()
+		default:
+			s.writes.leave()
+		}
+	}
+	code := int32(200)
+	if *err != nil {
+		code = apistatus.Of(*err).Code
+	}
+	s.Metrics.observe(r, code)
+}
+
+// header sends the warnings of a request.
+func (r *request) header(ctx context.Context) {
+	if len(r.warnings) == 0 {
+		return
+	}
+	md := metadata.MD{}
+	for _, w := range r.warnings {
+		md.Append("warning", printable(w))
+	}
+	// It fails only where headers have gone out, or where there is no call, as in bootstrap.
+	_ = grpc.SetHeader(ctx, md)
+}
+
+func (r *request) warn(text string) {
+	if len(r.warnings) < 64 {
+		r.warnings = append(r.warnings, text)
+	}
+}
+
+// printable makes a text fit for a header.
+func printable(text string) string {
+	text = strings.Map(func(c rune) rune {
+		switch {
+		case c == '\n' || c == '\t':
+			return ' '
+		case c < ' ' || c > '~':
+			return '?'
+		}
+		return c
+	}, text)
+	return text[:min(len(text), 512)]
+}
+
+func (s *Server) authenticate(ctx context.Context) (*authn.User, error) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return s.Authenticator.Authenticate(ctx)
+	}
+	ctx, span := tracer.Start(ctx, "authenticate")
+	user, err := s.Authenticator.Authenticate(ctx)
+	obs.End(span, err)
+	return user, err
+}
+
+func (s *Server) authorize(ctx context.Context, a *authz.Attributes) (err error) {
+	if trace.SpanFromContext(ctx).IsRecording() {
+		var span trace.Span
+		ctx, span = tracer.Start(ctx, "authorize")
+		defer func() { obs.End(span, err) }()
+	}
+	decision, reason, err := s.Authorizer.Authorize(ctx, a)
+	if decision == authz.Allow {
+		return nil
+	}
+	if err != nil && reason == "" {
+		reason = err.Error()
+	}
+	return authz.Forbidden(a, reason)
+}
+
+// userAgent is the client's own, which the gateway passes on, without what gRPC adds.
+func userAgent(md metadata.MD) string {
+	for _, key := range []string{"grpcgateway-user-agent", "howdah-user-agent", "user-agent"} {
+		if v := md.Get(key); len(v) > 0 {
+			return v[0]
+		}
+	}
+	return ""
+}
+
+// manager is the field manager of a write: the one it names, or the first part of the user agent.
+func (r *request) manager(named string) string {
+	if named != "" {
+		return named
+	}
+	name, _, _ := strings.Cut(r.agent, "/")
+	name = strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return -1
+		}
+		return c
+	}, name)
+	if name == "" {
+		return "unknown"
+	}
+	return name[:min(len(name), 128)]
+}
+
+// fenceOf reads "role/epoch".
+func fenceOf(md metadata.MD) (store.Fence, error) {
+	values := md.Get("howdah-fence")
+	if len(values) == 0 || values[0] == "" {
+		return store.Fence{}, nil
+	}
+	role, text, ok := strings.Cut(values[0], "/")
+	epoch, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil || role == "" {
+		return store.Fence{}, apierrors.NewBadRequest(fmt.Sprintf("howdah-fence %q is not role/epoch", values[0]))
+	}
+	return store.Fence{Role: role, Epoch: epoch}, nil
+}

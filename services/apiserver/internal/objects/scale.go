@@ -1,0 +1,71 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+func typesUID(uid string) types.UID { return types.UID(uid) }
+
+// scaleOf is the Scale of an object.
+func scaleOf(kind *registry.Kind, obj registry.Object) *autoscalingv1.Scale {
+	spec, status, selector := kind.Scale.Get(obj)
+	return &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: spec},
+		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
+	}
+}
+
+type changeFunc = func(ctx context.Context, old registry.Object) (registry.Object, error)
+
+// scaleUpdate reads a PUT of a Scale.
+func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options) (changeFunc, error) {
+	if err := checkSize(req.GetObject()); err != nil {
+		return nil, err
+	}
+	scale := &autoscalingv1.Scale{}
+	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation}.Into(scale, scaleGVK)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		r.warn(w)
+	}
+	if scale.Name != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", scale.Name, r.name))
+	}
+	return func(_ context.Context, old registry.Object) (registry.Object, error) {
+		return applyScale(r, old, scale)
+	}, nil
+}
+
+// applyScale returns the object with the replicas that the Scale wants.
+func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale) (registry.Object, error) {
+	if scale.Spec.Replicas < 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"),
+		})
+	}
+	obj := old.DeepCopyObject().(registry.Object)
+	obj.SetResourceVersion(scale.ResourceVersion)
+	if scale.UID != "" {
+		obj.SetUID(scale.UID)
+	}
+	r.res.Kind.Scale.Set(obj, scale.Spec.Replicas)
+	return obj, nil
+}

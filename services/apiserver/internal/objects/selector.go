@@ -1,0 +1,84 @@
+package objects
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// selectors parses the two selectors of a request. What they say of metadata.name and metadata.namespace by equality is
+// moved into the query, where it is an index. ok is false where they select nothing at all.
+func selectors(res *registry.Resource, namespace, labelText, fieldText string) (q cache.Query, scope cache.Scope, ok bool, err error) {
+	q.Namespace = namespace
+	if labelText != "" {
+		if q.Label, err = labels.Parse(labelText); err != nil {
+			return q, scope, false, apierrors.NewBadRequest(err.Error())
+		}
+		if q.Label.Empty() {
+			q.Label = nil
+		}
+	}
+	if fieldText == "" {
+		scope.Namespace = namespace
+		return q, scope, true, nil
+	}
+	field, err := fields.ParseSelector(fieldText)
+	if err != nil {
+		return q, scope, false, apierrors.NewBadRequest(err.Error())
+	}
+	ok = true
+	known := selectable(res.Kind)
+	var rest []fields.Selector
+	for _, r := range field.Requirements() {
+		if !known[r.Field] {
+			return q, scope, false, apierrors.NewBadRequest(unknownField(res.Kind, r.Field))
+		}
+		equal := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals
+		switch {
+		case equal && r.Field == "metadata.name":
+			ok = ok && (q.Name == "" || q.Name == r.Value)
+			q.Name = r.Value
+		case equal && r.Field == "metadata.namespace" && res.Kind.Namespaced:
+			ok = ok && (q.Namespace == "" || q.Namespace == r.Value)
+			q.Namespace = r.Value
+		case equal:
+			if scope.Field == "" {
+				scope.Field, scope.Value = r.Field, r.Value
+			}
+			rest = append(rest, fields.OneTermEqualSelector(r.Field, r.Value))
+		default:
+			rest = append(rest, fields.OneTermNotEqualSelector(r.Field, r.Value))
+		}
+	}
+	if len(rest) > 0 {
+		q.Field = fields.AndSelectors(rest...)
+	}
+	scope.Namespace, scope.Name = q.Namespace, q.Name
+	return q, scope, ok, nil
+}
+
+func selectable(kind *registry.Kind) map[string]bool {
+	known := map[string]bool{"metadata.name": true}
+	if kind.Namespaced {
+		known["metadata.namespace"] = true
+	}
+	if kind.SelectableFields != nil {
+		for field := range kind.SelectableFields(kind.New()) {
+			known[field] = true
+		}
+	}
+	return known
+}
+
+func unknownField(kind *registry.Kind, field string) string {
+	if kind.SelectableFields == nil {
+		return fmt.Sprintf("%q is not a known field selector: only %q, %q", field, "metadata.name", "metadata.namespace")
+	}
+	return "field label not supported: " + field
+}

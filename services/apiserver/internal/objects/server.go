@@ -1,0 +1,205 @@
+// Package objects serves howdah.api.v1.ObjectService: the Kubernetes API for every registered kind.
+//
+// Reads come from the watch cache. Writes are planned against the cache and land in the store only where the object is
+// still at the revision that the plan was made from; otherwise they are planned again.
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/fieldmanager"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+var tracer = otel.Tracer("howdah.dev/services/apiserver")
+
+// Authenticator finds out who a call speaks for, or fails with 401.
+type Authenticator interface {
+	Authenticate(ctx context.Context) (*authn.User, error)
+}
+
+// TokenIssuer answers serviceaccounts/token.
+type TokenIssuer interface {
+	Issue(ctx context.Context, account registry.Object, request *TokenRequest) error
+}
+
+// Config is what the service needs.
+type Config struct {
+	Table         *registry.Table
+	Cache         *cache.Cache
+	Store         store.Writer
+	Authenticator Authenticator
+	Authorizer    authz.Authorizer
+	Admission     admission.Chain
+	Fields        *fieldmanager.Managers
+	Allocator     *allocator.Allocator
+	Tokens        TokenIssuer
+	// NodeDialer connects to the node agent at host:port.
+	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	Metrics    *Metrics
+	Clock      clock.PassiveClock
+	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429.
+	MaxReads, MaxWrites int
+}
+
+// Server implements apiv1.ObjectServiceServer.
+type Server struct {
+	apiv1.UnimplementedObjectServiceServer
+	Config
+	reads, writes gate
+}
+
+var _ apiv1.ObjectServiceServer = (*Server)(nil)
+
+// New returns a server; it starts nothing.
+func New(cfg Config) *Server {
+	if cfg.MaxReads == 0 {
+		cfg.MaxReads = 400
+	}
+	if cfg.MaxWrites == 0 {
+		cfg.MaxWrites = 1000
+	}
+	return &Server{Config: cfg, reads: make(gate, cfg.MaxReads), writes: make(gate, cfg.MaxWrites)}
+}
+
+// gate bounds the calls in flight.
+type gate chan struct{}
+
+func (g gate) enter() bool {
+	select {
+	case g <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g gate) leave() { <-g }
+
+// Objects implements admission.Objects over the cache.
+type Objects struct {
+	Table *registry.Table
+	Cache *cache.Cache
+}
+
+// Get implements admission.Objects.
+func (o Objects) Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error) {
+	for _, k := range o.Table.Kinds() {
+		if k.GVK.Group != group || k.Resource != resource {
+			continue
+		}
+		item, err := find(ctx, o.Cache, k, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		return item.Object()
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: resource}, name)
+}
+
+// List implements admission.Objects.
+func (o Objects) List(group, resource, namespace string) []registry.Object {
+	var objects []registry.Object
+	for _, k := range o.Table.Kinds() {
+		if k.GVK.Group != group || k.Resource != resource {
+			continue
+		}
+		for _, item := range o.Cache.For(k).List(cache.Query{Namespace: namespace}).Items {
+			if obj, err := item.Object(); err == nil {
+				objects = append(objects, obj)
+			}
+		}
+	}
+	return objects
+}
+
+// find returns the newest item that the cache knows. One that seems absent is looked for in the newest state before it fails
+// with 404.
+func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, namespace, name string) (*codec.Item, error) {
+	key := kind.Key(namespace, name)
+	if item := c.For(kind).Get(key); item != nil {
+		return item, nil
+	}
+	if err := c.Fresh(ctx); err != nil {
+		return nil, storeError(err, kind.GroupResource(), name, "get")
+	}
+	if item := c.For(kind).Get(key); item != nil {
+		return item, nil
+	}
+	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+}
+
+// storeError turns an error of the store or cache into the one that the API answers.
+func storeError(err error, gr schema.GroupResource, name, verb string) error {
+	var (
+		behind   *cache.BehindError
+		old      *cache.TooOldError
+		conflict *store.ConflictError
+		status   apierrors.APIStatus
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status):
+		return err
+	case errors.Is(err, store.ErrExists):
+		return apierrors.NewAlreadyExists(gr, name)
+	case errors.Is(err, store.ErrNotFound):
+		return apierrors.NewNotFound(gr, name)
+	case errors.As(err, &conflict):
+		return modified(gr, name)
+	case errors.Is(err, store.ErrFenced):
+		return apierrors.NewForbidden(gr, name, errors.New("the leadership that this write was made under has passed on"))
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return apierrors.NewTimeoutError("the connection to the database was lost while the write was committed: its outcome is not known", 0)
+	case errors.Is(err, store.ErrUnavailable):
+		e := apierrors.NewServiceUnavailable("the database is not available, please try again")
+		e.ErrStatus.Details = serverDetails(1)
+		return e
+	case errors.As(err, &behind):
+		e := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", behind.Wanted, behind.Current), 1)
+		e.ErrStatus.Details = tooLarge(1)
+		return e
+	case errors.As(err, &old):
+		return apierrors.NewResourceExpired(old.Error())
+	case errors.Is(err, store.ErrTooOld):
+		return apierrors.NewResourceExpired("The provided resource version is too old to display a consistent list result.")
+	case errors.Is(err, store.ErrInvalid):
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return fmt.Errorf("%s %s: %w", verb, gr, err)
+}
+
+// modified is the 409 of a write to an object that has moved on.
+func modified(gr schema.GroupResource, name string) error {
+	return apierrors.NewConflict(gr, name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+func parseRevision(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	revision, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", text, text))
+	}
+	return int64(revision), nil
+}

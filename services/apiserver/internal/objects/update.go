@@ -1,0 +1,414 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// Update implements apiv1.ObjectServiceServer.
+func (s *Server) Update(ctx context.Context, req *apiv1.UpdateRequest) (resp *apiv1.UpdateResponse, err error) {
+	ctx, r, err := s.begin(ctx, "update", req, req.GetName(), req.GetSubresource(), "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	op, dryRun, err := s.updateOperation(ctx, r, req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.execute(ctx, op, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.UpdateResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
+}
+
+func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.UpdateRequest) (operation, bool, error) {
+	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
+	opts, err := writeOptions("UpdateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
+	if err != nil {
+		return nil, false, err
+	}
+	u := &update{s: s, r: r, form: form, opts: opts}
+	if r.subresource == "scale" && r.res.Kind.Scale != nil {
+		change, err := s.scaleUpdate(r, req, opts)
+		u.change, u.scale = change, true
+		return u, opts.dryRun, err
+	}
+	if _, err := r.strategy(); err != nil {
+		return nil, false, err
+	}
+	var obj registry.Object
+	err = span(ctx, "decode", func() error {
+		obj, err = decode(r, req.GetObject(), req.GetContentType(), opts.validation)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	if obj.GetName() == "" {
+		return nil, false, apierrors.NewBadRequest("the name of the object (empty) does not match the name on the URL (" + r.name + ")")
+	}
+	if obj.GetName() != r.name {
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), r.name))
+	}
+	if err := checkNamespace(r, obj); err != nil {
+		return nil, false, err
+	}
+	dedupeOwners(r, obj)
+	body, err := stored(r, obj)
+	if err != nil {
+		return nil, false, err
+	}
+	if r.res.Kind.CreateOnUpdate && r.subresource == "" {
+		u.create = body.DeepCopyObject().(registry.Object)
+	}
+	planned := 0
+	u.change = func(context.Context, registry.Object) (registry.Object, error) {
+		if planned++; planned == 1 {
+			return body, nil
+		}
+		// The first plan used the body up; a second one needs it as it came.
+		return decodeAgain(r, req, opts)
+	}
+	return u, opts.dryRun, nil
+}
+
+func decodeAgain(r *request, req *apiv1.UpdateRequest, opts options) (registry.Object, error) {
+	obj, err := decode(&request{res: r.res}, req.GetObject(), req.GetContentType(), opts.validation)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(r, obj); err != nil {
+		return nil, err
+	}
+	dedupeOwners(&request{}, obj)
+	return stored(r, obj)
+}
+
+// strategy says how a write to the request's subresource is prepared; nil is a write to the object itself.
+func (r *request) strategy() (*registry.Status, error) {
+	kind := r.res.Kind
+	switch {
+	case r.subresource == "":
+		return nil, nil
+	case r.subresource == "status" && kind.Status != nil:
+		return kind.Status, nil
+	case kind.Writes[r.subresource] != nil:
+		return kind.Writes[r.subresource], nil
+	}
+	if _, known := knownSubresources[r.subresource]; known {
+		if _, ok := kind.Actions[r.subresource]; ok || kind.Resource == "pods" {
+			return nil, apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+		}
+	}
+	return nil, noSuchResource()
+}
+
+// update is the change of one object: a PUT, a patch, a scale or an action on it.
+type update struct {
+	s    *Server
+	r    *request
+	form codec.Form
+	opts options
+	// change makes the new state, in the storage version and owned by the caller, of the present one, which it must not change.
+	// It must leave metadata that it does not mean to change as it is.
+	change func(ctx context.Context, old registry.Object) (registry.Object, error)
+	// create is the object to create where none is; nil answers 404.
+	create registry.Object
+	// createBy makes the object to create of an empty one where none is, as server-side apply does.
+	createBy func(empty registry.Object) (registry.Object, error)
+	// scale answers with a Scale rather than the object.
+	scale bool
+	// action is set for a POST to a subresource, which the kind itself applies and checks.
+	action bool
+	// managed says that change has kept managedFields itself, as server-side apply does.
+	managed bool
+	// respond answers with something else than the object.
+	respond func(item *codec.Item) (answer, error)
+	// body is what an action was posted.
+	body registry.Object
+	// creating is the create that the update turned into.
+	creating *create
+	tries    int
+}
+
+func (u *update) about() *request { return u.r }
+
+// collided makes an update that became a creation try again when somebody else created the object first.
+func (u *update) collided(err error) bool {
+	return u.creating != nil && errors.Is(err, store.ErrExists) && u.takeTry()
+}
+
+func (u *update) takeTry() bool { u.tries++; return u.tries < maxAttempts }
+
+func (u *update) plan(ctx context.Context) (*plan, error) {
+	r, kind := u.r, u.r.res.Kind
+	item, err := find(ctx, u.s.Cache, kind, r.namespace, r.name)
+	if apierrors.IsNotFound(err) && (u.create != nil || u.createBy != nil) {
+		return u.planCreate(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.creating = nil
+	old, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := u.change(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	if obj == nil {
+		return &plan{current: item}, nil
+	}
+	if err := u.precondition(ctx, item, old, obj); err != nil {
+		return nil, err
+	}
+	return u.planChange(ctx, item, old, obj)
+}
+
+func (u *update) planCreate(ctx context.Context) (*plan, error) {
+	if u.createBy != nil {
+		empty := u.r.res.Kind.New()
+		empty.GetObjectKind().SetGroupVersionKind(u.r.res.Kind.GVK)
+		obj, err := u.createBy(empty)
+		if err != nil {
+			return nil, err
+		}
+		if obj == nil {
+			return nil, apierrors.NewBadRequest("the applied configuration is empty")
+		}
+		if obj.GetUID() != "" {
+			return nil, apierrors.NewConflict(u.r.res.GroupResource(), u.r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
+		}
+		obj.SetName(u.r.name)
+		u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts, body: obj, merged: true}
+		return u.creating.plan(ctx)
+	}
+	if u.create.GetUID() != "" {
+		return nil, apierrors.NewConflict(u.r.res.GroupResource(), u.r.name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: ", u.create.GetUID()))
+	}
+	if v := u.create.GetResourceVersion(); v != "" && v != "0" {
+		return nil, apierrors.NewNotFound(u.r.res.GroupResource(), u.r.name)
+	}
+	u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts}
+	body := u.create.DeepCopyObject().(registry.Object)
+	from, err := u.r.res.FromStored(body)
+	if err != nil {
+		return nil, err
+	}
+	u.creating.body = from
+	return u.creating.plan(ctx)
+}
+
+// precondition compares what the new state says of its identity with the present one's.
+func (u *update) precondition(ctx context.Context, item *codec.Item, old, obj registry.Object) error {
+	r := u.r
+	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+		if err := u.latest(ctx, item); err != nil {
+			return err
+		}
+		return apierrors.NewConflict(r.res.GroupResource(), r.name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID()))
+	}
+	version := obj.GetResourceVersion()
+	if version == "" || version == "0" {
+		if r.res.Kind.NeedsRevision {
+			return invalid(r, r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), version, "must be specified for an update")})
+		}
+		return nil
+	}
+	revision, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		return invalid(r, r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), version, "must be an unsigned integer")})
+	}
+	if revision != item.Revision {
+		if err := u.latest(ctx, item); err != nil {
+			return err
+		}
+		return modified(r.res.GroupResource(), r.name)
+	}
+	return nil
+}
+
+// latest returns an error that makes the plan be made again where the item is not the newest one any more: what
+// it contradicts may agree with the newest.
+func (u *update) latest(ctx context.Context, item *codec.Item) error {
+	if err := u.s.Cache.Fresh(ctx); err != nil {
+		return storeError(err, u.r.res.GroupResource(), u.r.name, u.r.verb)
+	}
+	if now := u.s.Cache.For(u.r.res.Kind).Get(item.Key); now == nil || now.Revision != item.Revision {
+		return errStale
+	}
+	return nil
+}
+
+func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj registry.Object) (*plan, error) {
+	r, kind := u.r, u.r.res.Kind
+	strategy, err := u.prepare(ctx, old, obj)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{obj: obj, createRevision: item.CreateRevision}
+	if r.subresource == "" {
+		if err := u.s.allocate(ctx, r, p, obj, old); err != nil {
+			return nil, err
+		}
+	}
+	if err := u.check(ctx, strategy, old, obj); err != nil {
+		p.end(false)
+		return nil, err
+	}
+	if p.value, err = u.s.encode(kind, obj); err != nil {
+		p.end(false)
+		return nil, err
+	}
+	if string(p.value) == string(item.Value()) {
+		// Nothing changes: nothing is written, if the state that was compared is the newest.
+		p.end(false)
+		if err := u.latest(ctx, item); err != nil {
+			return nil, err
+		}
+		return &plan{current: item, createRevision: item.CreateRevision}, nil
+	}
+	if goes(kind, obj, old) {
+		p.deleted = true
+		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
+		if kind.Release != nil && u.s.Allocator != nil {
+			p.writes = append(p.writes, u.s.Allocator.Release(kind.Release(obj))...)
+		}
+		return p, nil
+	}
+	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
+	if p.session != nil {
+		p.writes = append(p.writes, p.session.Writes()...)
+	}
+	return p, nil
+}
+
+// prepare carries over what a client may not change, records the managed fields and runs mutating admission.
+func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*registry.Status, error) {
+	r, kind := u.r, u.r.res.Kind
+	strategy, err := r.strategy()
+	if err != nil && !u.action && !u.scale {
+		return nil, err
+	}
+	keepMeta(obj, old)
+	if !u.managed && !u.action {
+		manager, err := u.s.Fields.For(r.res, r.subresource)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		manager.Update(old, obj, r.manager(u.opts.manager))
+	}
+	if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
+		return nil, err
+	}
+	obj.SetGeneration(old.GetGeneration())
+	switch {
+	case u.action:
+	case strategy != nil:
+		if strategy.PrepareUpdate != nil {
+			strategy.PrepareUpdate(obj, old)
+		}
+	case kind.PrepareUpdate != nil:
+		kind.PrepareUpdate(obj, old)
+	}
+	return strategy, nil
+}
+
+// check validates the new state.
+func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj registry.Object) error {
+	r := u.r
+	var errs field.ErrorList
+	switch {
+	case u.action:
+	case strategy != nil:
+		errs = validateMetaUpdate(obj, old)
+		if strategy.ValidateUpdate != nil {
+			errs = append(errs, strategy.ValidateUpdate(obj, old)...)
+		}
+	default:
+		errs = validate(r, obj, old)
+		if r.res.Kind.Warnings != nil {
+			for _, w := range r.res.Kind.Warnings(obj, old) {
+				r.warn(w)
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return invalid(r, r.name, errs)
+	}
+	return u.s.Admission.Validate(ctx, u.attributes(old, obj))
+}
+
+func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
+	a := &admission.Attributes{
+		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
+		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun,
+	}
+	if u.action {
+		a.Operation, a.Body = admission.Create, u.body
+	}
+	return a
+}
+
+// keepMeta fills in or restores what belongs to the server.
+func keepMeta(obj, old registry.Object) {
+	obj.SetUID(old.GetUID())
+	if created := obj.GetCreationTimestamp(); created.IsZero() {
+		obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	}
+	if obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+	obj.SetGeneration(old.GetGeneration())
+	obj.SetSelfLink("")
+	// The validation of updates compares it.
+	obj.SetResourceVersion(old.GetResourceVersion())
+}
+
+// goes reports whether an update lets an object go whose deletion was begun: nothing holds it any more.
+func goes(kind *registry.Kind, obj, old registry.Object) bool {
+	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
+		return false
+	}
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && *grace != 0 {
+		return false
+	}
+	return kind.Holds == nil || !kind.Holds(obj)
+}
+
+func (u *update) answer(item *codec.Item, p *plan) (answer, error) {
+	if u.creating != nil {
+		return u.creating.answer(item, p)
+	}
+	if u.respond != nil {
+		return u.respond(item)
+	}
+	a, err := u.s.answer(u.r, item, u.form)
+	a.code = http.StatusOK
+	return a, err
+}

@@ -1,0 +1,287 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/apistatus"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/codec"
+)
+
+const (
+	// watchMin is the shortest watch that the server itself ends; it lasts up to twice that, so that watches which
+	// began together do not end together.
+	watchMin = 30 * time.Minute
+	// bookmarkEvery is the time between bookmarks, to a tenth more or less.
+	bookmarkEvery = time.Minute
+	// responseBytes is about the most that one response carries; a transaction is never split.
+	responseBytes = 1 << 20
+)
+
+// Watch implements apiv1.ObjectServiceServer.
+func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) (err error) {
+	ctx, r, err := s.begin(stream.Context(), "watch", req, req.GetName(), "", req.GetFieldSelector())
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return err
+	}
+	form, err := codec.Negotiate(req.GetAccept(), "", req.GetIncludeObject())
+	if err != nil {
+		return err
+	}
+	fieldSelector := req.GetFieldSelector()
+	if name := req.GetName(); name != "" {
+		if fieldSelector != "" {
+			fieldSelector += ","
+		}
+		fieldSelector += "metadata.name=" + name
+	}
+	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: true}
+	var some bool
+	if w.query, w.scope, some, err = selectors(r.res, req.GetNamespace(), req.GetLabelSelector(), fieldSelector); err != nil {
+		return err
+	}
+	if !some {
+		w.scope = cache.Scope{Name: "\x00"} // no object has it
+	}
+	if err := validateWatch(req); err != nil {
+		return err
+	}
+	r.header(ctx)
+	timeout := time.Duration(req.GetTimeoutSeconds()) * time.Second
+	if timeout <= 0 {
+		timeout = watchMin + rand.N(watchMin)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	gauge := s.Metrics.watchers.WithLabelValues(r.res.GVK.Group, r.res.GVK.Version, r.res.GVK.Kind)
+	gauge.Inc()
+	defer gauge.Dec()
+	if err := stream.Send(&apiv1.WatchResponse{ContentType: form.ContentType()}); err != nil {
+		return err
+	}
+	if err := w.start(ctx, req); err != nil {
+		return w.fail(err)
+	}
+	defer w.watcher.Stop()
+	return w.run(ctx)
+}
+
+func validateWatch(req *apiv1.WatchRequest) error {
+	options := &internalversion.ListOptions{
+		Watch: true, ResourceVersion: req.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatch(req.GetResourceVersionMatch()),
+	}
+	if text := req.GetSendInitialEvents(); text != "" {
+		value := text == "true" || text == "1"
+		options.SendInitialEvents = &value
+	}
+	if errs := listvalidation.ValidateListOptions(options, true); len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return nil
+}
+
+// watch is one stream.
+type watch struct {
+	server    *Server
+	r         *request
+	form      codec.Form
+	stream    grpc.ServerStreamingServer[apiv1.WatchResponse]
+	query     cache.Query
+	scope     cache.Scope
+	watcher   *cache.Watcher
+	bookmarks bool
+	columns   bool  // tables: the columns were not told yet
+	sent      int64 // revision of the last event or bookmark
+}
+
+// start registers the watcher and sends the initial state where it is asked for.
+func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
+	resource := w.server.Cache.For(w.r.res.Kind)
+	rv, initial := req.GetResourceVersion(), req.GetSendInitialEvents()
+	explicit := initial == "true" || initial == "1"
+	if err := w.server.reach(ctx, rv); err != nil {
+		return storeError(err, w.r.res.GroupResource(), "", "watch")
+	}
+	if !explicit && (initial != "" || rv != "" && rv != "0") {
+		from, err := parseRevision(rv)
+		if err != nil {
+			return err
+		}
+		if from == 0 { // sendInitialEvents=false without a revision: from now on
+			from = w.server.Cache.Applied()
+		}
+		w.sent = from
+		w.watcher, err = resource.Watch(w.scope, from)
+		return storeError(err, w.r.res.GroupResource(), "", "watch")
+	}
+	var page cache.Page
+	w.watcher, page = resource.WatchList(w.scope, w.query)
+	if w.scope.Name == "\x00" {
+		page.Items = nil
+	}
+	w.sent = page.Revision
+	if err := w.initial(page.Items); err != nil {
+		w.watcher.Stop()
+		return err
+	}
+	if explicit && w.bookmarks {
+		if err := w.bookmark(page.Revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
+			w.watcher.Stop()
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) initial(items []*codec.Item) error {
+	response := &apiv1.WatchResponse{}
+	size := 0
+	for _, item := range items {
+		b, err := w.encode(item)
+		if err != nil {
+			return err
+		}
+		response.Events = append(response.Events, &apiv1.WatchEvent{Type: "ADDED", Object: b, Revision: item.Revision})
+		if size += len(b); size >= responseBytes {
+			if err := w.stream.Send(response); err != nil {
+				return err
+			}
+			response, size = &apiv1.WatchResponse{}, 0
+		}
+	}
+	if len(response.Events) == 0 {
+		return nil
+	}
+	return w.stream.Send(response)
+}
+
+// run sends events until the watch ends. Ends by time, shutdown and slowness are clean: the client resumes.
+func (w *watch) run(ctx context.Context) error {
+	jittered := func() time.Duration { return bookmarkEvery*9/10 + rand.N(bookmarkEvery/5) }
+	ticker := time.NewTimer(jittered())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			ticker.Reset(jittered())
+			if revision, ok := w.watcher.Progress(); ok && w.bookmarks && revision > w.sent {
+				if err := w.bookmark(revision, nil); err != nil {
+					return err
+				}
+				w.sent = revision
+			}
+		case <-w.watcher.Signal():
+			events, ended := w.watcher.Take()
+			if err := w.send(events); err != nil {
+				return err
+			}
+			if ended != nil {
+				if cache.IsTooOld(ended) {
+					return w.fail(apierrors.NewResourceExpired(ended.Error()))
+				}
+				return nil
+			}
+		}
+	}
+}
+
+func (w *watch) send(events []*cache.Event) error {
+	response := &apiv1.WatchResponse{}
+	size, group := 0, int64(0)
+	for _, e := range events {
+		if size >= responseBytes && e.Group != group {
+			if err := w.stream.Send(response); err != nil {
+				return err
+			}
+			response, size = &apiv1.WatchResponse{}, 0
+		}
+		group = e.Group
+		kind, item := w.seen(e)
+		if kind == "" {
+			continue
+		}
+		b, err := w.encode(item)
+		if err != nil {
+			return w.fail(err)
+		}
+		response.Events = append(response.Events, &apiv1.WatchEvent{Type: kind, Object: b, Revision: e.Revision, Traceparent: e.Trace})
+		w.sent = e.Revision
+		size += len(b)
+	}
+	if len(response.Events) == 0 {
+		return nil
+	}
+	return w.stream.Send(response)
+}
+
+// seen returns what the watch's selector makes of a change: an object that leaves the selection is DELETED, one that enters it is
+// ADDED, and one that is outside before and after is nothing.
+func (w *watch) seen(e *cache.Event) (string, *codec.Item) {
+	if w.query.Label == nil && w.query.Field == nil {
+		return e.Type.String(), e.Item
+	}
+	before := e.Previous != nil && e.Previous.Matches(w.query.Label, w.query.Field)
+	after := e.Type != cache.Deleted && e.Item.Matches(w.query.Label, w.query.Field)
+	switch {
+	case before && after:
+		return "MODIFIED", e.Item
+	case after:
+		return "ADDED", e.Item
+	case !before:
+		return "", nil
+	case e.Type == cache.Deleted:
+		return "DELETED", e.Item
+	}
+	return "DELETED", e.Previous.At(e.Revision)
+}
+
+func (w *watch) encode(item *codec.Item) ([]byte, error) {
+	if w.form.As == codec.Table {
+		b, err := codec.TableEvent(w.r.res, item, w.form, w.columns)
+		w.columns = false
+		return b, err
+	}
+	b, err := item.Encoded(w.r.res, w.form)
+	if n := len(b); err == nil && w.form.Media == codec.JSON && n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	return b, err
+}
+
+func (w *watch) bookmark(revision int64, annotations map[string]string) error {
+	b, err := codec.Bookmark(w.r.res, revision, annotations, w.form)
+	if err != nil {
+		return err
+	}
+	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "BOOKMARK", Object: b, Revision: revision}}})
+}
+
+// fail ends the watch with an ERROR event.
+func (w *watch) fail(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	status := apistatus.Of(err)
+	form := w.form
+	form.As = codec.Whole
+	b, _, encodeErr := codec.Any(&status, statusGVK, form)
+	if encodeErr != nil {
+		return err
+	}
+	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "ERROR", Object: b}}})
+}

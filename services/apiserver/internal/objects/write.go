@@ -1,0 +1,195 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
+)
+
+// maxAttempts is how often a write is planned anew when the object moves on under it.
+const maxAttempts = 16
+
+// errStale says that a plan contradicts a state that is not the newest any more.
+var errStale = errors.New("the object has moved on")
+
+// operation is a write that can be planned, and planned again.
+type operation interface {
+	// plan decides against the newest state that the cache has what is to be written. It has no effect but on the
+	// allocator, through the plan's session.
+	plan(ctx context.Context) (*plan, error)
+	// answer encodes the outcome.
+	answer(item *codec.Item, p *plan) (answer, error)
+	about() *request
+}
+
+// plan is what a write will do.
+type plan struct {
+	// writes are committed together, the object's own first. None: the state stands as current says.
+	writes  []store.Write
+	session *allocator.Session
+	// obj and value are the object's new state; after a deletion, its last.
+	obj            registry.Object
+	value          []byte
+	createRevision int64
+	current        *codec.Item
+	deleted        bool
+	created        bool
+	// accepted asks for 202: the deletion has only begun.
+	accepted bool
+}
+
+func (p *plan) end(committed bool) {
+	if p.session != nil {
+		p.session.End(committed)
+	}
+}
+
+// item returns the outcome at its revision; 0 is a dry run, whose object keeps the revision it has.
+func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item {
+	if len(p.writes) == 0 && p.current != nil {
+		return p.current
+	}
+	createRevision := p.createRevision
+	if createRevision == 0 {
+		createRevision = revision
+	}
+	return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
+}
+
+// execute plans and commits a write until it lands, fails, or the object keeps moving on.
+func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer, error) {
+	r := op.about()
+	for attempt := 1; ; attempt++ {
+		p, err := s.planned(ctx, op)
+		if errors.Is(err, errStale) && attempt < maxAttempts {
+			continue
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		kind := r.res.Kind
+		key := kind.Key(r.namespace, r.name)
+		if len(p.writes) == 0 || dryRun {
+			p.end(false)
+			return op.answer(p.item(kind, key, 0), p)
+		}
+		revision, again, err := s.commit(ctx, r, p)
+		p.end(err == nil)
+		if err == nil {
+			return op.answer(p.item(kind, key, revision), p)
+		}
+		if g, ok := op.(interface{ collided(error) bool }); ok && g.collided(err) {
+			continue
+		}
+		if !again || attempt == maxAttempts {
+			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
+		}
+		s.Metrics.retries.Inc()
+		if err := s.catchUp(ctx, err); err != nil {
+			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
+		}
+	}
+}
+
+// planned makes a plan. What it refuses because of a state that may have passed is asked of the newest state once more:
+// another apiserver may have committed what makes it right, as the binding of a pod whose node writes its status.
+func (s *Server) planned(ctx context.Context, op operation) (*plan, error) {
+	known := s.Cache.Applied()
+	p, err := op.plan(ctx)
+	if err == nil || !dependsOnState(err) {
+		return p, err
+	}
+	if s.Cache.Fresh(ctx) != nil || s.Cache.Applied() == known {
+		return nil, err
+	}
+	return op.plan(ctx)
+}
+
+// dependsOnState reports whether a refusal may be due to what is stored, and not to the request alone.
+func dependsOnState(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// commit writes a plan. again says that the failure is the plan's, which was made from a state that has passed.
+func (s *Server) commit(ctx context.Context, r *request, p *plan) (revision int64, again bool, err error) {
+	for i := range p.writes {
+		p.writes[i].Actor, p.writes[i].Fence = r.user.Name, r.fence
+	}
+	if len(p.writes) == 1 {
+		result := s.Store.Write(ctx, p.writes[0])
+		return result.Revision, retry(p.writes[0].Op, result.Err), result.Err
+	}
+	results, err := s.Store.WriteAtomic(ctx, p.writes)
+	if err != nil {
+		for i := range results {
+			if cause := results[i].Err; cause != nil && !errors.Is(cause, store.ErrAborted) {
+				// A reservation that exists was taken by another apiserver meanwhile: take another.
+				return 0, i > 0 && errors.Is(cause, store.ErrExists) || retry(p.writes[i].Op, cause), cause
+			}
+		}
+		return 0, false, err
+	}
+	return results[0].Revision, false, nil
+}
+
+// retry reports whether planning again may help.
+func retry(op store.Op, err error) bool {
+	var conflict *store.ConflictError
+	return errors.As(err, &conflict) || op != store.Create && errors.Is(err, store.ErrNotFound)
+}
+
+// catchUp waits until the cache knows the state that a plan fell over.
+func (s *Server) catchUp(ctx context.Context, cause error) error {
+	var conflict *store.ConflictError
+	if errors.As(cause, &conflict) {
+		return s.Cache.WaitFor(ctx, conflict.Current)
+	}
+	return s.Cache.Fresh(ctx)
+}
+
+// encode returns the stored form of an object's state.
+func (s *Server) encode(kind *registry.Kind, obj registry.Object) ([]byte, error) {
+	value, err := codec.Encode(kind, obj)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return value, nil
+}
+
+// allocate runs the kind's allocation, and turns its problems into a 422.
+func (s *Server) allocate(ctx context.Context, r *request, p *plan, obj, old registry.Object) error {
+	kind := r.res.Kind
+	if kind.Allocate == nil || s.Allocator == nil {
+		return nil
+	}
+	p.session = s.Allocator.Begin(kind.Key(r.namespace, r.name))
+	err := kind.Allocate(ctx, p.session, obj, old)
+	if err == nil {
+		return nil
+	}
+	p.end(false)
+	var problem *field.Error
+	if errors.As(err, &problem) {
+		return invalid(r, obj.GetName(), field.ErrorList{problem})
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}
+
+// invalid is the 422 that lists the problems.
+func invalid(r *request, name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(r.res.GVK.GroupKind(), name, errs)
+}
+
+func (s *Server) now() time.Time { return s.Clock.Now().UTC().Truncate(time.Second) }

@@ -1,0 +1,203 @@
+package openapi
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/builder3/util"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+const gvkExtension = "x-kubernetes-group-version-kind"
+
+// named is what generated types tell of themselves.
+type named interface{ OpenAPIModelName() string }
+
+// models are the schemas of all types, by name, in both versions of OpenAPI.
+type models struct {
+	v2, v3 map[string]spec.Schema
+	deps   map[string][]string
+	kinds  map[schema.GroupVersionKind]string
+}
+
+func newModels(table *registry.Table) *models {
+	m := &models{v2: map[string]spec.Schema{}, v3: map[string]spec.Schema{}, deps: map[string][]string{}, kinds: map[schema.GroupVersionKind]string{}}
+	gvks := m.names(table)
+	for version, prefix := range map[int]string{2: "#/definitions/", 3: "#/components/schemas/"} {
+		definitions := GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) })
+		for name, d := range definitions {
+			s := d.Schema
+			if list := gvks[name]; len(list) > 0 {
+				s.Extensions = extend(s.Extensions, list)
+			}
+			m.deps[name] = d.Dependencies
+			if version == 3 {
+				m.v3[name] = modern(s)
+			} else {
+				m.v2[name] = legacy(s)
+			}
+		}
+	}
+	return m
+}
+
+// names notes which model each kind is, and returns the kinds of each model.
+func (m *models) names(table *registry.Table) map[string][]schema.GroupVersionKind {
+	gvks := map[string][]schema.GroupVersionKind{}
+	note := func(gvk schema.GroupVersionKind, obj any) {
+		if n, ok := obj.(named); ok {
+			m.kinds[gvk] = n.OpenAPIModelName()
+			gvks[m.kinds[gvk]] = append(gvks[m.kinds[gvk]], gvk)
+		}
+	}
+	groups := map[schema.GroupVersion]bool{}
+	for _, r := range table.Resources() {
+		note(r.GVK, deref(r.New()))
+		note(r.GVK.GroupVersion().WithKind(r.ListKind), deref(r.NewList()))
+		for _, a := range r.Kind.Actions {
+			if _, seen := m.kinds[a.GVK]; !seen {
+				note(a.GVK, deref(a.New()))
+			}
+		}
+		groups[r.GVK.GroupVersion()] = true
+	}
+	for _, k := range others {
+		note(k.gvk, k.obj)
+	}
+	for gv := range groups { // every group has options of deletion
+		note(gv.WithKind("DeleteOptions"), metav1.DeleteOptions{})
+		note(gv.WithKind("WatchEvent"), metav1.WatchEvent{})
+	}
+	for name := range gvks {
+		sort.Slice(gvks[name], func(i, j int) bool { return gvks[name][i].String() < gvks[name][j].String() })
+	}
+	return gvks
+}
+
+func extend(old spec.Extensions, gvks []schema.GroupVersionKind) spec.Extensions {
+	list := make([]any, 0, len(gvks))
+	for _, g := range gvks {
+		list = append(list, map[string]any{"group": g.Group, "version": g.Version, "kind": g.Kind})
+	}
+	out := spec.Extensions{gvkExtension: list}
+	for k, v := range old {
+		out[k] = v
+	}
+	return out
+}
+
+// legacy is a schema as version 2 has it: without defaults, and of the form that a type keeps for it.
+func legacy(s spec.Schema) spec.Schema {
+	if old, ok := s.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
+		gvk := s.Extensions[gvkExtension]
+		s = old
+		if gvk != nil {
+			s.AddExtension(gvkExtension, gvk)
+		}
+	}
+	return *each(&s, func(s *spec.Schema) *spec.Schema {
+		s.Default = nil
+		if s.Ref.String() != "" { // nothing but a description may stand beside a reference
+			return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: s.Ref, Description: s.Description}}
+		}
+		return s
+	})
+}
+
+// modern is a schema as version 3 has it: what stands beside a reference is kept.
+func modern(s spec.Schema) spec.Schema {
+	if _, ok := s.Extensions[common.ExtensionV2Schema]; ok {
+		kept := spec.Extensions{}
+		for k, v := range s.Extensions {
+			if k != common.ExtensionV2Schema {
+				kept[k] = v
+			}
+		}
+		s.Extensions = kept
+	}
+	return *each(&s, func(s *spec.Schema) *spec.Schema { return util.WrapRefs(s) })
+}
+
+// each rebuilds a schema with f applied to every schema in it.
+func each(s *spec.Schema, f func(*spec.Schema) *spec.Schema) *spec.Schema {
+	out := *s
+	if s.Properties != nil {
+		out.Properties = make(map[string]spec.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			out.Properties[name] = *f(each(&p, f))
+		}
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		out.Items = &spec.SchemaOrArray{Schema: f(each(s.Items.Schema, f))}
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		out.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: f(each(s.AdditionalProperties.Schema, f))}
+	}
+	return &out
+}
+
+// reachable returns the schemas that the roots need.
+func (m *models) reachable(roots map[string]bool, version int) map[string]spec.Schema {
+	all := m.v3
+	if version == 2 {
+		all = m.v2
+	}
+	out := map[string]spec.Schema{}
+	var walk func(name string)
+	walk = func(name string) {
+		if _, done := out[name]; done {
+			return
+		}
+		s, ok := all[name]
+		if !ok {
+			return
+		}
+		out[name] = s
+		for _, d := range m.deps[name] {
+			walk(d)
+		}
+	}
+	for name := range roots {
+		walk(name)
+	}
+	return out
+}
+
+// ref refers to the model of a kind, and makes it a root.
+func (m *models) ref(gvk schema.GroupVersionKind, roots map[string]bool, prefix string) map[string]any {
+	name, ok := m.kinds[gvk]
+	if !ok {
+		return map[string]any{"type": "object"}
+	}
+	roots[name] = true
+	return map[string]any{"$ref": prefix + name}
+}
+
+func deref(obj any) any {
+	if n, ok := obj.(named); ok {
+		return n
+	}
+	return obj
+}
+
+// operationID makes the name of an operation, as in listCoreV1NamespacedPod.
+func operationID(verb string, gv schema.GroupVersion, rest string) string {
+	group := "core"
+	if gv.Group != "" {
+		group, _, _ = strings.Cut(gv.Group, ".")
+	}
+	return fmt.Sprintf("%s%s%s%s", verb, title(group), title(gv.Version), rest)
+}
+
+func title(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

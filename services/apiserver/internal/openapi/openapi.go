@@ -1,0 +1,186 @@
+// Package openapi describes the served kinds: the documents behind /openapi/v2 and /openapi/v3, by which kubectl validates,
+// explains and merges.
+package openapi
+
+//go:generate go tool openapi-gen --go-header-file header.go.txt --output-dir . --output-pkg howdah.dev/services/apiserver/internal/openapi --output-file zz_generated.openapi.go --report-filename /dev/null k8s.io/api/core/v1 k8s.io/api/apps/v1 k8s.io/api/apps/v1beta1 k8s.io/api/apps/v1beta2 k8s.io/api/extensions/v1beta1 k8s.io/api/admissionregistration/v1 k8s.io/api/autoscaling/v1 k8s.io/api/autoscaling/v2 k8s.io/api/batch/v1 k8s.io/api/certificates/v1 k8s.io/api/coordination/v1 k8s.io/api/discovery/v1 k8s.io/api/events/v1 k8s.io/api/flowcontrol/v1 k8s.io/api/networking/v1 k8s.io/api/node/v1 k8s.io/api/rbac/v1 k8s.io/api/resource/v1 k8s.io/api/scheduling/v1 k8s.io/api/storage/v1 k8s.io/api/policy/v1 k8s.io/api/authentication/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr
+
+import (
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/proto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+const (
+	protobufV2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	protobufV3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+)
+
+// Documents makes the documents when they are first asked for, and keeps them.
+type Documents struct {
+	table   *registry.Table
+	version string
+	models  func() *models
+
+	mu   sync.Mutex
+	made map[string][]byte
+}
+
+// New returns the documents of the kinds in the table.
+func New(table *registry.Table, version string) *Documents {
+	return &Documents{table: table, version: version, made: map[string][]byte{}, models: sync.OnceValue(func() *models { return newModels(table) })}
+}
+
+// Document implements discovery.Documents.
+func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
+	switch {
+	case path == "/openapi/v2":
+		return d.encoded(path, wantsProtobuf(accept), protobufV2, d.v2, func(b []byte) (proto.Message, error) { return openapi_v2.ParseDocument(b) })
+	case path == "/openapi/v3":
+		b, err := d.once(path, d.index)
+		return b, "application/json", err
+	case strings.HasPrefix(path, "/openapi/v3/"):
+		gv, ok := d.groupVersion(strings.TrimPrefix(path, "/openapi/v3/"))
+		if !ok {
+			return nil, "", nil
+		}
+		return d.encoded(path, wantsProtobuf(accept), protobufV3, func() ([]byte, error) { return d.v3(gv) },
+			func(b []byte) (proto.Message, error) { return openapi_v3.ParseDocument(b) })
+	}
+	return nil, "", nil
+}
+
+// wantsProtobuf reports whether the protobuf form stands before any other in an Accept header.
+func wantsProtobuf(accept string) bool {
+	for _, part := range strings.Split(accept, ",") {
+		if media, _, _ := strings.Cut(strings.TrimSpace(part), ";"); strings.HasPrefix(media, "application/com.github.proto-openapi.spec.") {
+			return true
+		} else if media == "application/json" || media == "*/*" {
+			return false
+		}
+	}
+	return false
+}
+
+func (d *Documents) encoded(path string, binary bool, media string, build func() ([]byte, error), parse func([]byte) (proto.Message, error)) ([]byte, string, error) {
+	text, err := d.once(path, build)
+	if err != nil || !binary {
+		return text, "application/json", err
+	}
+	b, err := d.once(path+" protobuf", func() ([]byte, error) {
+		m, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(m)
+	})
+	return b, media, err
+}
+
+func (d *Documents) once(key string, build func() ([]byte, error)) ([]byte, error) {
+	d.mu.Lock()
+	b, ok := d.made[key]
+	d.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	b, err := build()
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("openapi: %w", err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.made[key] = b
+	return b, nil
+}
+
+// groupVersions returns those that are served, in order.
+func (d *Documents) groupVersions() []schema.GroupVersion {
+	seen := map[schema.GroupVersion]bool{}
+	var all []schema.GroupVersion
+	for _, r := range d.table.Resources() {
+		if gv := r.GVK.GroupVersion(); !seen[gv] {
+			seen[gv] = true
+			all = append(all, gv)
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return documentName(all[i]) < documentName(all[j]) })
+	return all
+}
+
+func documentName(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "api/" + gv.Version
+	}
+	return "apis/" + gv.String()
+}
+
+func (d *Documents) groupVersion(name string) (schema.GroupVersion, bool) {
+	for _, gv := range d.groupVersions() {
+		if documentName(gv) == name {
+			return gv, true
+		}
+	}
+	return schema.GroupVersion{}, false
+}
+
+// index lists the documents of version 3, each with the hash of what it says.
+func (d *Documents) index() ([]byte, error) {
+	paths := map[string]any{}
+	for _, gv := range d.groupVersions() {
+		path := "/openapi/v3/" + documentName(gv)
+		b, err := d.once(path, func() ([]byte, error) { return d.v3(gv) })
+		if err != nil {
+			return nil, err
+		}
+		paths[documentName(gv)] = map[string]string{"serverRelativeURL": fmt.Sprintf("%s?hash=%X", path, sha512.Sum512(b))}
+	}
+	return json.Marshal(map[string]any{"paths": paths})
+}
+
+func (d *Documents) info() map[string]any {
+	return map[string]any{"title": "Kubernetes", "version": d.version}
+}
+
+// v2 is the whole API in one document.
+func (d *Documents) v2() ([]byte, error) {
+	m := d.models()
+	paths := map[string]any{}
+	roots := map[string]bool{}
+	for _, r := range d.table.Resources() {
+		for _, p := range pathsOf(r) {
+			paths[p.path] = p.v2(m, roots)
+		}
+	}
+	return json.Marshal(map[string]any{
+		"swagger": "2.0", "info": d.info(), "paths": paths, "definitions": m.reachable(roots, 2),
+	})
+}
+
+// v3 is the document of one group and version.
+func (d *Documents) v3(gv schema.GroupVersion) ([]byte, error) {
+	m := d.models()
+	paths := map[string]any{}
+	roots := map[string]bool{}
+	for _, r := range d.table.Resources() {
+		if r.GVK.GroupVersion() != gv {
+			continue
+		}
+		for _, p := range pathsOf(r) {
+			paths[p.path] = p.v3(m, roots)
+		}
+	}
+	return json.Marshal(map[string]any{
+		"openapi": "3.0.0", "info": d.info(), "paths": paths, "components": map[string]any{"schemas": m.reachable(roots, 3)},
+	})
+}

@@ -1,0 +1,185 @@
+// Package registry says what the API serves: one Kind a kind, in a table.
+// Adding a kind is adding one small file to package kind and its row.
+package registry
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Object is a decoded object of any kind.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind is all that the generic machinery must know about one kind. Functions
+// that are nil are steps that the kind does not need. All of them are pure:
+// they change only the object they are handed and do no I/O.
+type Kind struct {
+	// GVK is the storage version and the one that New returns.
+	GVK schema.GroupVersionKind
+	// Resource is the lower-case plural; Singular the lower-case singular.
+	Resource, Singular     string
+	ShortNames, Categories []string
+	Namespaced             bool
+
+	New     func() Object
+	NewList func() runtime.Object
+
+	// Deprecated is the text of the Warning header of requests for the storage
+	// version; empty means none.
+	Deprecated string
+	// Served lists further versions of the same stored objects, as in
+	// extensions/v1beta1 for Deployment.
+	Served []Version
+
+	// Default fills unset fields as Kubernetes documents.
+	Default func(Object)
+	// PrepareCreate resets what a client may not set on create (status, for
+	// most kinds) and sets generation 1 where the kind has generations.
+	PrepareCreate func(Object)
+	// Complete fills what depends on the name, which PrepareCreate may not know
+	// yet, and on who creates the object. It may be called more than once.
+	Complete func(obj Object, by Caller)
+	// PrepareUpdate carries over what a client may not change through the
+	// main resource (status) and bumps generation when the spec changed.
+	PrepareUpdate func(obj, old Object)
+	// Validate returns every problem, with Kubernetes' texts and paths.
+	// ObjectMeta is validated by the machinery, with NameIsValid.
+	Validate func(Object) field.ErrorList
+	// ValidateCreate returns the problems that only a new object has, as
+	// ephemeral containers of a Pod. The machinery calls Validate as well.
+	ValidateCreate func(Object) field.ErrorList
+	// ValidateUpdate returns the problems of a change, immutable fields first
+	// among them. The machinery calls Validate as well.
+	ValidateUpdate func(obj, old Object) field.ErrorList
+	// NameIsValid returns what is wrong with a name (prefix: it is a
+	// generateName prefix). nil means DNS subdomain.
+	NameIsValid func(name string, prefix bool) []string
+	// Warnings returns what to tell the client in Warning headers.
+	Warnings func(obj, old Object) []string
+
+	// Status says that the kind has a status subresource; the two functions
+	// are as PrepareUpdate and ValidateUpdate, for writes to it.
+	Status *Status
+	// Writes are further subresources that take the whole object, by name, as
+	// "finalize" of a Namespace and "ephemeralcontainers" and "resize" of a Pod.
+	// Validate of the kind is not called for them: their ValidateUpdate says all.
+	Writes map[string]*Status
+	// Actions are subresources that take a POST of another kind, by name, as
+	// "binding" of a Pod.
+	Actions map[string]*Action
+	// Scale makes the scale subresource work.
+	Scale *Scale
+
+	// CreateOnUpdate lets a PUT of an absent name create it, as for a Lease.
+	CreateOnUpdate bool
+	// NeedsRevision refuses an update that carries no resourceVersion, with
+	// "must be specified for an update".
+	NeedsRevision bool
+
+	// SelectableFields returns the fields beyond metadata.name and
+	// metadata.namespace that field selectors may name.
+	SelectableFields func(Object) fields.Set
+
+	// Columns and Cells make the Table that kubectl prints; Cells returns
+	// one value a column. nil is Name and Created At.
+	Columns []metav1.TableColumnDefinition
+	Cells   func(Object) []any
+
+	// GracePeriod returns the seconds that a deletion must wait for someone
+	// (a node agent) to finish it; 0 deletes at once. nil is 0.
+	GracePeriod func(obj Object, options *metav1.DeleteOptions) int64
+	// ReturnDeleted answers a deletion that is done at once with the object
+	// rather than with a Status, as for a Pod.
+	ReturnDeleted bool
+	// BeginDelete marks an object whose deletion has to wait, when its
+	// deletionTimestamp is set: a Namespace's phase becomes Terminating.
+	BeginDelete func(Object)
+	// Holds reports that more than metadata.finalizers and the grace period
+	// holds an object in deletion, as a Namespace's spec.finalizers. When it
+	// turns false in an update of an object in deletion, the object goes.
+	Holds func(Object) bool
+
+	// Allocate runs before a create or update is validated and may reserve
+	// cluster-unique values (cluster IPs, node ports) through the Allocator;
+	// reservations become durable in the same transaction as the write.
+	Allocate func(ctx context.Context, a Allocator, obj, old Object) error
+	// Release names the values to free when the object is deleted.
+	Release func(obj Object) []Reservation
+}
+
+// Caller is who makes a request.
+type Caller struct {
+	Name, UID string
+	Groups    []string
+	Extra     map[string][]string
+}
+
+// Version is a further served version of a kind.
+type Version struct {
+	GVK schema.GroupVersionKind
+	New func() Object
+	// NewList returns an empty list of that version.
+	NewList func() runtime.Object
+	// Default fills unset fields as that version documents.
+	Default func(Object)
+	// ToStored and FromStored convert; nil fields of either are kept.
+	ToStored   func(in Object) (Object, error)
+	FromStored func(in Object) (Object, error)
+	// Deprecated is the text of the Warning header; empty means none.
+	Deprecated string
+}
+
+// Status describes the status subresource.
+type Status struct {
+	// PrepareUpdate carries over everything but the status (and what else
+	// may be written there) from old.
+	PrepareUpdate  func(obj, old Object)
+	ValidateUpdate func(obj, old Object) field.ErrorList
+}
+
+// Action describes a subresource that is POSTed an object of another kind and
+// changes the object it belongs to; the answer is a Status "Success".
+type Action struct {
+	// GVK is the kind of the body, and New an empty one.
+	GVK schema.GroupVersionKind
+	New func() Object
+	// Apply changes obj as body says. Its error is a *apierrors.StatusError
+	// that names the object, as a 409 for a Pod that is assigned already.
+	// Validate and ValidateUpdate of the kind are not called afterwards.
+	Apply func(obj, body Object) error
+}
+
+// Scale describes the scale subresource.
+type Scale struct {
+	// Get returns desired replicas, observed replicas and the selector.
+	Get func(Object) (spec, status int32, selector string)
+	// Set changes the desired replicas.
+	Set func(obj Object, replicas int32)
+}
+
+// Reservation is a cluster-unique value that belongs to one object.
+type Reservation struct {
+	// Pool is "clusterips" or "nodeports".
+	Pool string
+	// Value is what is reserved, as in "10.96.0.7" or "30080": a node port is one
+	// number for all protocols, which ports of one Service may share.
+	Value string
+}
+
+// Allocator reserves cluster-unique values for one write.
+type Allocator interface {
+	// Reserve takes a given value, or fails if it is taken or outside the pool.
+	Reserve(ctx context.Context, r Reservation) error
+	// Next takes a free value of the pool.
+	Next(ctx context.Context, pool string) (string, error)
+	// Free gives a value back.
+	Free(r Reservation)
+}

@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Table holds every kind that is served. It does not change once made.
+type Table struct {
+	kinds     []*Kind
+	resources map[schema.GroupVersionResource]*Resource
+	byKind    map[schema.GroupVersionKind]*Resource
+	prefixes  map[string]*Kind
+	ordered   []*Resource
+}
+
+// Resource is one served version of a kind.
+type Resource struct {
+	Kind *Kind
+	// Version is nil for the storage version.
+	Version *Version
+	GVR     schema.GroupVersionResource
+	GVK     schema.GroupVersionKind
+	// ListKind is the kind of a list, as in "PodList".
+	ListKind string
+	// Index numbers the versions of a kind, 0 being the storage version.
+	Index int
+}
+
+// NewTable checks the kinds and returns their table. Two kinds may share a resource name only in different groups.
+func NewTable(kinds []*Kind) (*Table, error) {
+	t := &Table{
+		kinds:     kinds,
+		resources: map[schema.GroupVersionResource]*Resource{},
+		byKind:    map[schema.GroupVersionKind]*Resource{},
+		prefixes:  map[string]*Kind{},
+	}
+	for _, k := range kinds {
+		if k.New == nil || k.NewList == nil || k.Resource == "" {
+			return nil, fmt.Errorf("kind %s: New, NewList and Resource are needed", k.GVK)
+		}
+		if _, taken := t.prefixes[k.Prefix("")]; taken {
+			return nil, fmt.Errorf("kind %s: %s is registered twice", k.GVK, k.Resource)
+		}
+		t.prefixes[k.Prefix("")] = k
+		if err := t.add(&Resource{Kind: k, GVK: k.GVK}); err != nil {
+			return nil, err
+		}
+		for i := range k.Served {
+			if err := t.add(&Resource{Kind: k, Version: &k.Served[i], GVK: k.Served[i].GVK, Index: i + 1}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	sort.SliceStable(t.ordered, func(i, j int) bool {
+		a, b := t.ordered[i].GVR, t.ordered[j].GVR
+		if a.Group != b.Group {
+			return a.Group < b.Group
+		}
+		if a.Version != b.Version {
+			return a.Version < b.Version
+		}
+		return a.Resource < b.Resource
+	})
+	return t, nil
+}
+
+func (t *Table) add(r *Resource) error {
+	r.GVR = r.GVK.GroupVersion().WithResource(r.Kind.Resource)
+	r.ListKind = r.GVK.Kind + "List"
+	if _, taken := t.resources[r.GVR]; taken {
+		return fmt.Errorf("resource %s is registered twice", r.GVR)
+	}
+	t.resources[r.GVR] = r
+	t.byKind[r.GVK] = r
+	t.ordered = append(t.ordered, r)
+	return nil
+}
+
+// Kinds returns every kind, in the order of registration.
+func (t *Table) Kinds() []*Kind { return t.kinds }
+
+// Resources returns every served resource by group, version and name.
+func (t *Table) Resources() []*Resource { return t.ordered }
+
+// Find returns the resource that a URL names, or nil.
+func (t *Table) Find(gvr schema.GroupVersionResource) *Resource { return t.resources[gvr] }
+
+// FindKind returns the resource of an object's apiVersion and kind, or nil.
+func (t *Table) FindKind(gvk schema.GroupVersionKind) *Resource { return t.byKind[gvk] }
+
+// KindOf returns the kind that a store key belongs to, or nil where the key is not an object's.
+func (t *Table) KindOf(key string) *Kind {
+	// "/group/resource/…": the prefix ends with the third slash.
+	if len(key) == 0 || key[0] != '/' {
+		return nil
+	}
+	first := strings.IndexByte(key[1:], '/')
+	if first < 0 {
+		return nil
+	}
+	second := strings.IndexByte(key[first+2:], '/')
+	if second < 0 {
+		return nil
+	}
+	return t.prefixes[key[:first+2+second+1]]
+}
+
+// Prefix returns the store prefix of all objects of the kind, or of those in one namespace.
+func (k *Kind) Prefix(namespace string) string {
+	group := k.GVK.Group
+	if group == "" {
+		group = "core"
+	}
+	prefix := "/" + group + "/" + k.Resource + "/"
+	if namespace == "" {
+		return prefix
+	}
+	return prefix + namespace + "/"
+}
+
+// Key returns the store key of one object.
+func (k *Kind) Key(namespace, name string) string {
+	if !k.Namespaced {
+		return k.Prefix("") + name
+	}
+	return k.Prefix(namespace) + name
+}
+
+// Split returns the namespace and name of a store key of the kind.
+func (k *Kind) Split(key string) (namespace, name string) {
+	rest := key[len(k.Prefix("")):]
+	if !k.Namespaced {
+		return "", rest
+	}
+	namespace, name, _ = strings.Cut(rest, "/")
+	return namespace, name
+}
+
+// GroupResource names the kind's resource in errors.
+func (k *Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.GVK.Group, Resource: k.Resource}
+}
+
+// GroupResource names the served resource in errors.
+func (r *Resource) GroupResource() schema.GroupResource { return r.GVR.GroupResource() }
+
+// New returns an empty object of this version.
+func (r *Resource) New() Object {
+	if r.Version != nil {
+		return r.Version.New()
+	}
+	return r.Kind.New()
+}
+
+// NewList returns an empty list of this version.
+func (r *Resource) NewList() runtime.Object {
+	if r.Version != nil {
+		return r.Version.NewList()
+	}
+	return r.Kind.NewList()
+}
+
+// Default fills unset fields of an object of this version.
+func (r *Resource) Default(obj Object) {
+	switch {
+	case r.Version != nil && r.Version.Default != nil:
+		r.Version.Default(obj)
+	case r.Version == nil && r.Kind.Default != nil:
+		r.Kind.Default(obj)
+	}
+}
+
+// ToStored converts an object of this version to the storage version, and defaults it there.
+func (r *Resource) ToStored(obj Object) (Object, error) {
+	if r.Version == nil {
+		return obj, nil
+	}
+	stored, err := r.Version.ToStored(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s to %s: %w", r.GVK, r.Kind.GVK, err)
+	}
+	if r.Kind.Default != nil {
+		r.Kind.Default(stored)
+	}
+	return stored, nil
+}
+
+// FromStored converts an object of the storage version to this one.
+func (r *Resource) FromStored(obj Object) (Object, error) {
+	if r.Version == nil {
+		return obj, nil
+	}
+	served, err := r.Version.FromStored(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s to %s: %w", r.Kind.GVK, r.GVK, err)
+	}
+	return served, nil
+}

@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPartitionSize(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate float64
+		want int64
+	}{
+		{0, minPartition},
+		{10, minPartition},
+		{100, 131072},      // 90,000 a quarter of an hour
+		{1000, 1 << 20},    // 900,000
+		{20000, 1 << 24},   // 18 million, cut
+		{2000000, 1 << 24}, // bounded
+	} {
+		if got := partitionSize(tt.rate, time.Hour); got != tt.want {
+			t.Errorf("partitionSize(%v writes a second) = %d, want %d", tt.rate, got, tt.want)
+		}
+	}
+}
+
+func TestRateRisesAtOnceAndFallsSlowly(t *testing.T) {
+	t.Parallel()
+	var m maintainer
+	at := time.Unix(0, 0)
+	for _, step := range []struct{ revision, min, max int64 }{
+		{1000, 0, 0},        // nothing to compare with
+		{11000, 1000, 1000}, // 10,000 in 10 s
+		{11000, 900, 900},
+		{11000, 800, 820},
+		{5, 800, 820}, // went back: says nothing
+	} {
+		m.observe(reading{revision: step.revision, at: at})
+		if int64(m.rate) < step.min || int64(m.rate) > step.max {
+			t.Errorf("at revision %d: rate = %v, want %d to %d", step.revision, m.rate, step.min, step.max)
+		}
+		at = at.Add(10 * time.Second)
+	}
+}

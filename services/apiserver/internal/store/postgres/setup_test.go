@@ -1,0 +1,128 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/kit/pgtest"
+	"howdah.dev/migrations"
+	"howdah.dev/services/apiserver/internal/store"
+	"howdah.dev/services/apiserver/internal/store/postgres"
+	"howdah.dev/services/apiserver/internal/store/storetest"
+)
+
+// smallPartition lets tests fill and compact partitions with few writes.
+const smallPartition = 16
+
+// database answers a migrated database whose log has small partitions from the start.
+func database(t testing.TB) string {
+	return pgtest.New(t, pgtest.Template{Name: "howdah", Setup: func(ctx context.Context, url string) error {
+		if err := migrations.Apply(ctx, url); err != nil {
+			return err
+		}
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, "DROP TABLE howdah.change_1; SELECT howdah.add_partition(1, 17)")
+		return err
+	}})
+}
+
+// open runs a store until the test ends. It looks after partitions only when told to.
+func open(t testing.TB, cfg postgres.Config) *postgres.Store {
+	t.Helper()
+	cfg.MaintenanceInterval = time.Hour
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return run(t, cfg)
+}
+
+// openQuiet is open for tests that break the database: they look after partitions as in production, and log nothing.
+func openQuiet(t testing.TB, cfg postgres.Config) *postgres.Store {
+	t.Helper()
+	cfg.MaintenanceInterval = time.Second
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	return run(t, cfg)
+}
+
+func run(t testing.TB, cfg postgres.Config) *postgres.Store {
+	t.Helper()
+	s, err := postgres.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s
+}
+
+func query[T any](t testing.TB, url, sql string, args ...any) T {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var result T
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&result); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return result
+}
+
+func exec(t testing.TB, url, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// state is a database as storetest wants it.
+type state struct {
+	url     string
+	janitor *postgres.Store
+}
+
+func (s *state) Open(t testing.TB) store.Store {
+	return open(t, postgres.Config{DatabaseURL: s.url, PartitionSize: smallPartition})
+}
+
+func (s *state) Compact(t testing.TB) int64 {
+	t.Helper()
+	if s.janitor == nil {
+		s.janitor = open(t, postgres.Config{DatabaseURL: s.url, PartitionSize: smallPartition, Retention: time.Nanosecond})
+	}
+	if err := s.janitor.MaintainOnce(t.Context()); err != nil {
+		t.Errorf("maintenance: %v", err)
+	}
+	return query[int64](t, s.url, "SELECT compacted FROM howdah.counter")
+}
+
+func (s *state) Lead(t testing.TB, role string) int64 {
+	t.Helper()
+	return query[int64](t, s.url, "SELECT howdah.lead($1, 'test')", role)
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.State { return &state{url: database(t)} })
+}

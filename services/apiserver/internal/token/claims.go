@@ -1,0 +1,49 @@
+package token
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// audience is one string or several.
+type audience []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+type reference struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
+// bound is what a token depends on.
+type bound struct {
+	Namespace      string     `json:"namespace"`
+	Node           *reference `json:"node,omitempty"`
+	Pod            *reference `json:"pod,omitempty"`
+	Secret         *reference `json:"secret,omitempty"`
+	ServiceAccount reference  `json:"serviceaccount"`
+}
+
+// claims are a token's.
+type claims struct {
+	Audience  audience `json:"aud"`
+	Expires   int64    `json:"exp"`
+	IssuedAt  int64    `json:"iat"`
+	Issuer    string   `json:"iss"`
+	ID        string   `json:"jti"`
+	Bound     bound    `json:"kubernetes.io"`
+	NotBefore int64    `json:"nbf"`
+	Subject   string   `json:"sub"`
+}
+
+func (c *claims) meantFor(audiences []string) bool {
+	return slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audiences, a) })
+}

@@ -1,0 +1,278 @@
+package token
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+const (
+	defaultLifetime = time.Hour
+	minLifetime     = 10 * time.Minute
+	maxLifetime     = 1 << 32 * time.Second
+	// deletionLeeway is how long the token of a pod in deletion stays valid.
+	deletionLeeway = time.Minute
+)
+
+// Objects reads the objects that tokens depend on; a missing one is 404.
+type Objects interface {
+	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
+}
+
+// Authority issues and verifies tokens.
+type Authority struct {
+	issuer  string
+	key     crypto.Signer
+	keys    map[string]crypto.PublicKey
+	order   []string
+	objects Objects
+	clock   clock.PassiveClock
+}
+
+// New returns an authority. A nil key issues nothing.
+func New(issuer string, key crypto.Signer, more []crypto.PublicKey, objects Objects, clock clock.PassiveClock) (*Authority, error) {
+	a := &Authority{issuer: issuer, key: key, keys: map[string]crypto.PublicKey{}, objects: objects, clock: clock}
+	all := more
+	if key != nil {
+		all = append([]crypto.PublicKey{key.Public()}, more...)
+	}
+	for _, k := range all {
+		if _, err := algorithm(k); err != nil {
+			return nil, err
+		}
+		id, err := keyID(k)
+		if err != nil {
+			return nil, err
+		}
+		if a.keys[id] == nil {
+			a.keys[id] = k
+			a.order = append(a.order, id)
+		}
+	}
+	return a, nil
+}
+
+// Issue fills the request's status with a token for the account.
+func (a *Authority) Issue(ctx context.Context, account registry.Object, request *authenticationv1.TokenRequest) error {
+	if a.key == nil {
+		return apierrors.NewServiceUnavailable("this cluster has no key to sign service-account tokens with")
+	}
+	spec := &request.Spec
+	if len(spec.Audiences) == 0 {
+		spec.Audiences = []string{a.issuer}
+	}
+	if spec.ExpirationSeconds == nil {
+		seconds := int64(defaultLifetime / time.Second)
+		spec.ExpirationSeconds = &seconds
+	}
+	if errs := validate(spec); len(errs) > 0 {
+		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), account.GetName(), errs)
+	}
+	now := a.clock.Now()
+	expires := now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)
+	c := claims{
+		Audience: spec.Audiences, Expires: expires.Unix(), IssuedAt: now.Unix(), NotBefore: now.Unix(), Issuer: a.issuer,
+		ID: string(uuid.NewUUID()), Subject: authn.ServiceAccountName(account.GetNamespace(), account.GetName()),
+		Bound: bound{
+			Namespace:      account.GetNamespace(),
+			ServiceAccount: reference{account.GetName(), string(account.GetUID())},
+		},
+	}
+	if err := a.bind(ctx, account, spec.BoundObjectRef, &c.Bound); err != nil {
+		return err
+	}
+	signed, err := sign(a.key, c)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
+	return nil
+}
+
+func validate(spec *authenticationv1.TokenRequestSpec) field.ErrorList {
+	path := field.NewPath("spec", "expirationSeconds")
+	seconds := *spec.ExpirationSeconds
+	switch {
+	case seconds < int64(minLifetime/time.Second):
+		return field.ErrorList{field.Invalid(path, seconds, "may not specify a duration less than 10 minutes")}
+	case seconds > 1<<32:
+		return field.ErrorList{field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")}
+	}
+	return nil
+}
+
+// bind ties the token to the object that the request names.
+func (a *Authority) bind(ctx context.Context, account registry.Object, ref *authenticationv1.BoundObjectReference, b *bound) error {
+	if ref == nil {
+		return nil
+	}
+	resource := map[string]string{"Pod": "pods", "Secret": "secrets", "Node": "nodes"}[ref.Kind]
+	if resource == "" || ref.APIVersion != "" && ref.APIVersion != "v1" {
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to type %s %s", account.GetName(), ref.APIVersion, ref.Kind))
+	}
+	namespace := account.GetNamespace()
+	if ref.Kind == "Node" {
+		namespace = ""
+	}
+	obj, err := a.objects.Get(ctx, "", resource, namespace, ref.Name)
+	if err != nil {
+		return err
+	}
+	if ref.UID != "" && ref.UID != obj.GetUID() {
+		return apierrors.NewConflict(corev1.Resource(resource), ref.Name, fmt.Errorf(
+			"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+	}
+	to := &reference{obj.GetName(), string(obj.GetUID())}
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		if o.Spec.ServiceAccountName != account.GetName() {
+			return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account.GetName()))
+		}
+		b.Pod = to
+		if node, err := a.objects.Get(ctx, "", "nodes", "", o.Spec.NodeName); o.Spec.NodeName != "" && err == nil {
+			b.Node = &reference{node.GetName(), string(node.GetUID())}
+		}
+	case *corev1.Secret:
+		b.Secret = to
+	case *corev1.Node:
+		b.Node = to
+	}
+	return nil
+}
+
+// Verify implements authn.TokenVerifier.
+func (a *Authority) Verify(ctx context.Context, token string) (*authn.User, error) {
+	var c claims
+	if err := open(token, a.keys, &c); err != nil {
+		return nil, err
+	}
+	now := a.clock.Now()
+	switch {
+	case c.Issuer != a.issuer:
+		return nil, errors.New("the token is another issuer's")
+	case now.Unix() >= c.Expires:
+		return nil, errors.New("the token has expired")
+	case now.Unix() < c.NotBefore-10:
+		return nil, errors.New("the token is not valid yet")
+	case !c.meantFor([]string{a.issuer}):
+		return nil, errors.New("the token is for another audience")
+	}
+	name := authn.ServiceAccountName(c.Bound.Namespace, c.Bound.ServiceAccount.Name)
+	if c.Subject != name {
+		return nil, errors.New("the token's subject is not its service account")
+	}
+	if err := a.alive(ctx, &c); err != nil {
+		return nil, err
+	}
+	user := &authn.User{
+		Name: name, UID: c.Bound.ServiceAccount.UID,
+		Groups: []string{authn.ServiceAccountsGroup, authn.ServiceAccountsGroup + ":" + c.Bound.Namespace},
+		Extra:  map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=" + c.ID}},
+	}
+	if p := c.Bound.Pod; p != nil {
+		user.Extra["authentication.kubernetes.io/pod-name"] = []string{p.Name}
+		user.Extra["authentication.kubernetes.io/pod-uid"] = []string{p.UID}
+	}
+	if n := c.Bound.Node; n != nil {
+		user.Extra["authentication.kubernetes.io/node-name"] = []string{n.Name}
+		user.Extra["authentication.kubernetes.io/node-uid"] = []string{n.UID}
+	}
+	return user, nil
+}
+
+// alive fails where something that the token depends on is gone.
+func (a *Authority) alive(ctx context.Context, c *claims) error {
+	check := func(resource, namespace string, want *reference) error {
+		if want == nil {
+			return nil
+		}
+		obj, err := a.objects.Get(ctx, "", resource, namespace, want.Name)
+		if err != nil {
+			return err
+		}
+		if string(obj.GetUID()) != want.UID {
+			return fmt.Errorf("the token's %s was made anew", resource)
+		}
+		if t := obj.GetDeletionTimestamp(); t != nil && a.clock.Now().After(t.Add(deletionLeeway)) {
+			return fmt.Errorf("the token's %s is deleted", resource)
+		}
+		return nil
+	}
+	var node *reference
+	if c.Bound.Pod == nil { // with a pod the node is for information
+		node = c.Bound.Node
+	}
+	return errors.Join(
+		check("serviceaccounts", c.Bound.Namespace, &c.Bound.ServiceAccount),
+		check("pods", c.Bound.Namespace, c.Bound.Pod),
+		check("secrets", c.Bound.Namespace, c.Bound.Secret),
+		check("nodes", "", node),
+	)
+}
+
+// Document implements discovery.Documents: the two documents by which others can verify tokens.
+func (a *Authority) Document(path, _, _ string) (body []byte, contentType string, err error) {
+	switch path {
+	case "/.well-known/openid-configuration":
+		body, err = json.Marshal(map[string]any{
+			"issuer": a.issuer, "jwks_uri": a.issuer + "/openid/v1/jwks", "response_types_supported": []string{"id_token"},
+			"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": a.algorithms(),
+		})
+		return body, "application/json", err
+	case "/openid/v1/jwks":
+		keys := []map[string]string{}
+		for _, id := range a.order {
+			keys = append(keys, jwk(id, a.keys[id]))
+		}
+		body, err = json.Marshal(map[string]any{"keys": keys})
+		return body, "application/jwk-set+json", err
+	}
+	return nil, "", nil
+}
+
+func (a *Authority) algorithms() []string {
+	seen, all := map[string]bool{}, []string{}
+	for _, id := range a.order {
+		if alg, err := algorithm(a.keys[id]); err == nil && !seen[alg] {
+			seen[alg] = true
+			all = append(all, alg)
+		}
+	}
+	return all
+}
+
+func jwk(id string, key crypto.PublicKey) map[string]string {
+	b64 := base64.RawURLEncoding.EncodeToString
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		e := binary.BigEndian.AppendUint32(nil, uint32(k.E))
+		for len(e) > 1 && e[0] == 0 {
+			e = e[1:]
+		}
+		return map[string]string{"use": "sig", "kty": "RSA", "kid": id, "alg": "RS256", "n": b64(k.N.Bytes()), "e": b64(e)}
+	case *ecdsa.PublicKey:
+		x, y := make([]byte, 32), make([]byte, 32)
+		k.X.FillBytes(x)
+		k.Y.FillBytes(y)
+		return map[string]string{"use": "sig", "kty": "EC", "kid": id, "alg": "ES256", "crv": "P-256", "x": b64(x), "y": b64(y)}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// Package controllers runs the control loops that bring the cluster to what
+// its objects ask for: a folder a controller, a row a controller in table.go.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
+	"howdah.dev/services/controllers/internal/nodelifecycle"
+)
+
+// Role is the name under which controllers elect their leader, unless
+// Config.Role says otherwise.
+const Role = "controllers"
+
+// Leadership runs lead while this process is the leader; lead's context ends
+// with the leadership.
+type Leadership interface {
+	Run(ctx context.Context, lead func(ctx context.Context, epoch int64) error) error
+}
+
+// Config is what the controllers need. Zero durations, counts and rates mean
+// Kubernetes' defaults.
+type Config struct {
+	Objects    *object.Client
+	Leadership Leadership
+	Clock      clock.WithTicker
+	Registerer prometheus.Registerer
+
+	// Role is what Leadership elects for, Role where empty. Processes that run
+	// different controllers need different roles, or all but one would stand by.
+	Role string
+
+	// Enabled selects controllers, as in "*,-podgc" or "workloads,nodeipam":
+	// names, groups, "*", each with an optional + or -. Empty is "*".
+	Enabled string
+
+	// ClusterCIDR is the range of pod addresses, or one of each IP family
+	// with a comma between. Empty leaves pod ranges to others.
+	ClusterCIDR string
+	// NodeCIDRMaskSize is the prefix length of a node's IPv4 range (24 where
+	// 0), NodeCIDRMaskSizeIPv6 of its IPv6 range (64).
+	NodeCIDRMaskSize, NodeCIDRMaskSizeIPv6 int
+
+	// RootCA is the cluster's certificate authority in PEM. Empty publishes none.
+	RootCA []byte
+
+	// NodeMonitorPeriod is how often nodes' signs of life are checked (5 s),
+	// NodeMonitorGracePeriod how long one may be silent (40 s),
+	// NodeStartupGracePeriod how long a new one may (60 s).
+	NodeMonitorPeriod, NodeMonitorGracePeriod, NodeStartupGracePeriod time.Duration
+	// NodeEvictionRate is how many nodes a second are tainted NoExecute in a
+	// healthy zone (0.1); SecondaryNodeEvictionRate where
+	// UnhealthyZoneThreshold of a zone (0.55) or more is not ready (0.01, or
+	// none in zones of up to LargeClusterSizeThreshold nodes, 50).
+	NodeEvictionRate, SecondaryNodeEvictionRate, UnhealthyZoneThreshold float64
+	LargeClusterSizeThreshold                                           int
+	// TerminatedPodGCThreshold is how many ended pods are kept (12500).
+	TerminatedPodGCThreshold int
+}
+
+// Server is the controllers and their API.
+type Server struct {
+	controllersv1.UnimplementedControllerServiceServer
+
+	cfg     Config
+	rows    []row // the enabled ones
+	cidrs   []netip.Prefix
+	masks   []int
+	metrics *reconcile.Metrics
+	life    atomic.Pointer[life]
+}
+
+// New checks the configuration and reports all its problems at once.
+// Nothing runs until Run.
+func New(cfg Config) (*Server, error) {
+	cfg.applyDefaults()
+	s := &Server{cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer)}
+	var err error
+	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {
+		return nil, fmt.Errorf("controllers: %w", err)
+	}
+	if s.cidrs, s.masks, err = cfg.ranges(); err != nil {
+		return nil, fmt.Errorf("controllers: cluster CIDR: %w", err)
+	}
+	cfg.Registerer.MustRegister(collector{s})
+	first, err := s.newLife()
+	if err != nil {
+		return nil, err
+	}
+	s.life.Store(first)
+	return s, nil
+}
+
+func (cfg *Config) applyDefaults() {
+	defaultTo(&cfg.Role, Role)
+	defaultTo(&cfg.Clock, clock.WithTicker(clock.RealClock{}))
+	defaultTo(&cfg.NodeCIDRMaskSize, 24)
+	defaultTo(&cfg.NodeCIDRMaskSizeIPv6, 64)
+	defaultTo(&cfg.NodeMonitorPeriod, 5*time.Second)
+	defaultTo(&cfg.NodeMonitorGracePeriod, 40*time.Second)
+	defaultTo(&cfg.NodeStartupGracePeriod, 60*time.Second)
+	defaultTo(&cfg.NodeEvictionRate, 0.1)
+	defaultTo(&cfg.SecondaryNodeEvictionRate, 0.01)
+	defaultTo(&cfg.UnhealthyZoneThreshold, 0.55)
+	defaultTo(&cfg.LargeClusterSizeThreshold, 50)
+	defaultTo(&cfg.TerminatedPodGCThreshold, 12500)
+}
+
+func defaultTo[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// nodes is what the node lifecycle controller needs to know.
+func (cfg *Config) nodes() nodelifecycle.Config {
+	return nodelifecycle.Config{
+		Period: cfg.NodeMonitorPeriod, Grace: cfg.NodeMonitorGracePeriod, Startup: cfg.NodeStartupGracePeriod,
+		Rates: nodelifecycle.Rates{
+			Normal: cfg.NodeEvictionRate, Secondary: cfg.SecondaryNodeEvictionRate,
+			Unhealthy: cfg.UnhealthyZoneThreshold, Large: cfg.LargeClusterSizeThreshold,
+		},
+	}
+}
+
+// ranges parses the cluster's ranges and pairs each with its node mask.
+func (cfg *Config) ranges() ([]netip.Prefix, []int, error) {
+	if cfg.ClusterCIDR == "" {
+		return nil, nil, nil
+	}
+	var (
+		cidrs []netip.Prefix
+		masks []int
+	)
+	for _, text := range strings.Split(cfg.ClusterCIDR, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(cidrs) > 0 && (len(cidrs) > 1 || cidrs[0].Addr().Is4() == p.Addr().Is4()) {
+			return nil, nil, fmt.Errorf("%q: at most one range of each IP family", cfg.ClusterCIDR)
+		}
+		mask := cfg.NodeCIDRMaskSize
+		if p.Addr().Is6() {
+			mask = cfg.NodeCIDRMaskSizeIPv6
+		}
+		cidrs, masks = append(cidrs, p.Masked()), append(masks, mask)
+	}
+	return cidrs, masks, nil
+}
+
+// Register adds the controllers' API to a server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	controllersv1.RegisterControllerServiceServer(r, s)
+}
+
+// Ready waits until the caches are filled; false when ctx ends before.
+func (s *Server) Ready(ctx context.Context) bool { return s.life.Load().wait(ctx) }
+
+// Run follows the cluster until ctx ends, and controls it while it leads. A
+// standby keeps its caches and queues filled, so that it takes over at once.
+func (s *Server) Run(ctx context.Context) error {
+	for {
+		if err := s.life.Load().run(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		// Leadership was lost: what the controllers remember of their own writes
+		// may be untrue when it comes back. Begin again from what the API says.
+		next, err := s.newLife()
+		if err != nil {
+			return err
+		}
+		s.life.Store(next)
+	}
+}
+
+// ListQueues tells of every controller's queue.
+func (s *Server) ListQueues(context.Context, *controllersv1.ListQueuesRequest) (*controllersv1.ListQueuesResponse, error) {
+	l := s.life.Load()
+	response := &controllersv1.ListQueuesResponse{Leader: l.leading.Load()}
+	for _, q := range l.queues {
+		queue := &controllersv1.Queue{Controller: q.Name()}
+		if response.Leader {
+			queue.Waiting, queue.Running, queue.Failures = int32(q.Waiting()), int32(q.Running()), q.Failures()
+		}
+		response.Queues = append(response.Queues, queue)
+	}
+	return response, nil
+}

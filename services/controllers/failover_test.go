@@ -1,0 +1,189 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
+	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
+)
+
+// election lets one candidate lead at a time and can depose it.
+type election struct {
+	mu     sync.Mutex
+	epoch  int64
+	turn   chan struct{} // holds a token while nobody leads
+	depose context.CancelFunc
+}
+
+func newElection() *election {
+	e := &election{turn: make(chan struct{}, 1)}
+	e.turn <- struct{}{}
+	return e
+}
+
+// Run implements Leadership as kit/lease does: lead is called again after a loss.
+func (e *election) Run(ctx context.Context, lead func(context.Context, int64) error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.turn:
+		}
+		e.mu.Lock()
+		e.epoch++
+		epoch := e.epoch
+		leading, depose := context.WithCancel(ctx)
+		e.depose = depose
+		e.mu.Unlock()
+		err := lead(leading, epoch)
+		lost := leading.Err() != nil
+		depose()
+		e.turn <- struct{}{}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !lost {
+			return err
+		}
+	}
+}
+
+func (e *election) deposeLeader() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.depose()
+}
+
+// TestFailover: when a leader is deposed, another takes over within two
+// seconds, and the deposed one can lead again later. Each write bears the
+// epoch of its leader.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	var (
+		mu     sync.Mutex
+		fences = map[string]bool{}
+	)
+	api := objecttest.New()
+	api.Intercept = func(w objecttest.Write) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if w.Resource == "replicasets" && w.Verb != "delete" {
+			fences[w.Fence] = true
+		}
+		return nil
+	}
+	client := api.Serve(t)
+	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	leadership := newElection()
+	var servers []*Server
+	for range 2 {
+		s, err := New(Config{Objects: api.Serve(t), Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, s)
+		start(t, s.Run)
+		if !s.Ready(t.Context()) {
+			t.Fatal("the caches do not fill")
+		}
+	}
+	for round := range 4 {
+		d := nginx(3)
+		d.Name = fmt.Sprint("round-", round)
+		d.Spec.Selector.MatchLabels = map[string]string{"app": d.Name}
+		d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+		begin := time.Now()
+		create(t, client, object.Deployment, d)
+		await(t, client, object.ReplicaSet, "3 replicas of "+d.Name, func(sets []*appsv1.ReplicaSet) bool {
+			done := 0
+			for _, rs := range sets {
+				if rs.Status.Replicas == 3 {
+					done++
+				}
+			}
+			return done == round+1
+		})
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("round %d took %v", round, took)
+		}
+		leaders := 0
+		for _, s := range servers {
+			queues, err := s.ListQueues(t.Context(), &controllersv1.ListQueuesRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if queues.GetLeader() {
+				leaders++
+			}
+			if len(queues.GetQueues()) < 8 {
+				t.Errorf("%d queues, want one a controller", len(queues.GetQueues()))
+			}
+		}
+		if leaders != 1 {
+			t.Errorf("%d leaders", leaders)
+		}
+		leadership.deposeLeader()
+	}
+	if n := api.Calls("create pods"); n != 12 {
+		t.Errorf("%d pods were created, want 12", n)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for f := range fences {
+		var epoch int
+		if n, err := fmt.Sscanf(f, "controllers/%d", &epoch); n != 1 || err != nil || epoch < 1 {
+			t.Errorf("a write bears the fence %q", f)
+		}
+	}
+	if len(fences) < 3 {
+		t.Errorf("fences %v, want those of several leaders", fences)
+	}
+}
+
+func TestSelectRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		want func([]string) bool
+		err  bool
+	}{
+		{text: "", want: func(n []string) bool { return len(n) == len(table()) }},
+		{text: "*", want: func(n []string) bool { return len(n) == len(table()) }},
+		{text: "*,-podgc", want: func(n []string) bool { return len(n) == len(table())-1 }},
+		{text: "-podgc,-namespace-controller", want: func(n []string) bool { return len(n) == len(table())-2 }},
+		{text: "deployment,+replicaset", want: func(n []string) bool { return fmt.Sprint(n) == "[deployment replicaset]" }},
+		{text: "identity", want: func(n []string) bool { return fmt.Sprint(n) == "[serviceaccount rootca]" }},
+		{text: "nodes,-nodeipam", want: func(n []string) bool { return fmt.Sprint(n) == "[nodelifecycle tainteviction]" }},
+		{text: "*,-nosuch", err: true},
+	} {
+		rows, err := selectRows(table(), c.text)
+		if (err != nil) != c.err {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		if !c.err && !c.want(names(rows)) {
+			t.Errorf("%q selects %v", c.text, names(rows))
+		}
+	}
+}
+
+func TestBadConfigIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, cidr := range []string{"10.0.0.0", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/28", "fd00::/16"} {
+		_, err := New(Config{Objects: object.NewClient(nil, "x"), Registerer: prometheus.NewRegistry(), ClusterCIDR: cidr})
+		if err == nil {
+			t.Errorf("cluster CIDR %q is accepted", cidr)
+		}
+	}
+}

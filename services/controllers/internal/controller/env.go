@@ -1,0 +1,111 @@
+// Package controller is what every controller is made from and made of: the
+// environment that it is given, and the loops that it returns.
+package controller
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+)
+
+// Unit is a controller, ready to run. Its caches fill from the start; queues
+// and loops run only while the process leads.
+type Unit struct {
+	Queues []*reconcile.Controller
+	// Loops run beside the queues until their context ends.
+	Loops []func(ctx context.Context) error
+	// Always run from the start, on a standby too: caches of the controller's own.
+	Always []func(ctx context.Context) error
+	// Ready, where set, waits for what the shared informers do not cover.
+	Ready func(ctx context.Context) error
+}
+
+// Env is what a controller works with. Informers are made while controllers
+// are built and start after the last one.
+type Env struct {
+	Client    *object.Client
+	Informers *object.Informers
+	Clock     clock.WithTicker
+	Metrics   *reconcile.Metrics
+	// Recorder returns the recorder of events whose source is the component.
+	Recorder func(component string) record.EventRecorder
+
+	handlers []func()
+	pods     *object.Informer[*corev1.Pod]
+	sets     *object.Informer[*appsv1.ReplicaSet]
+}
+
+// Handle calls change for every object that the informer has when the process
+// begins to lead, and for every change from then on. A standby's queues stay
+// empty: they would fill with the keys of what comes and goes.
+func Handle[T object.Object](env *Env, informer *object.Informer[T], change func(old, new T)) {
+	env.handlers = append(env.handlers, func() { informer.AddHandler(change) })
+}
+
+// Lead begins to call the handlers. The informers have synced.
+func (e *Env) Lead() {
+	for _, add := range e.handlers {
+		add()
+	}
+}
+
+// Names of the indexes of Pods and Sets.
+const (
+	// ByController files an object under its controller's uid, or under
+	// OrphansOf its namespace.
+	ByController = "controller"
+	// ByNode files a pod under the name of its node, "" while it has none.
+	ByNode = "node"
+)
+
+// OrphansOf is the ByController value of a namespace's objects that have no controller.
+func OrphansOf(namespace string) string { return "orphans/" + namespace }
+
+// Pods returns the informer of all pods, by namespace, controller and node.
+// Its objects come without managedFields, which no controller reads.
+func (e *Env) Pods() *object.Informer[*corev1.Pod] {
+	if e.pods == nil {
+		e.pods = object.InformerFor(e.Informers, object.Pod, object.Option{
+			Indexers: cache.Indexers{
+				ByController: byController,
+				ByNode: func(o any) ([]string, error) {
+					return []string{o.(*corev1.Pod).Spec.NodeName}, nil
+				},
+			},
+			Transform: func(o any) (any, error) {
+				if p, ok := o.(*corev1.Pod); ok {
+					p.ManagedFields = nil
+				}
+				return o, nil
+			},
+		})
+	}
+	return e.pods
+}
+
+// Sets returns the informer of all ReplicaSets, by namespace and controller.
+func (e *Env) Sets() *object.Informer[*appsv1.ReplicaSet] {
+	if e.sets == nil {
+		e.sets = object.InformerFor(e.Informers, object.ReplicaSet, object.Option{
+			Indexers: cache.Indexers{ByController: byController},
+		})
+	}
+	return e.sets
+}
+
+func byController(o any) ([]string, error) {
+	m := o.(metav1.Object)
+	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
+		return []string{string(ref.UID)}, nil
+	}
+	return []string{OrphansOf(m.GetNamespace())}, nil
+}

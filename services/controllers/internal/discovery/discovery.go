@@ -1,0 +1,121 @@
+// Package discovery asks the API which kinds it serves.
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/object"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// timeout bounds the request for one document.
+const timeout = 10 * time.Second
+
+// Resource is one served resource, in its group's preferred version.
+type Resource struct {
+	GVK        schema.GroupVersionKind
+	Name       string // lower-case plural
+	Namespaced bool
+	Verbs      []string
+}
+
+// Can says whether the resource has all the verbs.
+func (r Resource) Can(verbs ...string) bool {
+	for _, v := range verbs {
+		if !slices.Contains(r.Verbs, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// GroupResource returns the resource with its group.
+func (r Resource) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.GVK.Group, Resource: r.Name}
+}
+
+// Metadata returns the kind that reads the resource's metadata only.
+func (r Resource) Metadata() object.Kind[*metav1.PartialObjectMetadata] {
+	return object.Metadata(r.GVK, r.Name, r.Namespaced)
+}
+
+// Resources returns what the API serves, without subresources. Where some
+// groups cannot be read it returns the others, and an error that names them.
+func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
+	var (
+		resources []Resource
+		problems  []error
+	)
+	add := func(path string, gv schema.GroupVersion) {
+		var list metav1.APIResourceList
+		if err := document(ctx, client, path, &list); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", gv, err))
+			return
+		}
+		for _, r := range list.APIResources {
+			if !isSubresource(r.Name) {
+				resources = append(resources, Resource{gv.WithKind(r.Kind), r.Name, r.Namespaced, r.Verbs})
+			}
+		}
+	}
+	add("/api/v1", schema.GroupVersion{Version: "v1"})
+	var groups metav1.APIGroupList
+	if err := document(ctx, client, "/apis", &groups); err != nil {
+		return resources, errors.Join(append(problems, fmt.Errorf("groups: %w", err))...)
+	}
+	for _, g := range groups.Groups {
+		// Every version is read: one may have kinds that the preferred one lacks.
+		seen := len(resources)
+		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
+		for i, v := range versions {
+			gv, err := schema.ParseGroupVersion(v.GroupVersion)
+			if err != nil || v.GroupVersion == "" || i > 0 && v.GroupVersion == g.PreferredVersion.GroupVersion {
+				continue
+			}
+			before := len(resources)
+			add("/apis/"+v.GroupVersion, gv)
+			resources = keepFirst(resources, seen, before)
+		}
+	}
+	return resources, errors.Join(problems...)
+}
+
+// keepFirst drops, from index from on, resources whose name is there since
+// index group already, and legacy copies of kinds that apps serves.
+func keepFirst(all []Resource, group, from int) []Resource {
+	kept := all[:from]
+	for _, r := range all[from:] {
+		legacy := r.GVK.Group == "extensions"
+		if !legacy && !slices.ContainsFunc(all[group:from], func(o Resource) bool { return o.Name == r.Name }) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
+
+// document reads a discovery document into a typed list.
+func document(ctx context.Context, client *object.Client, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	resp, err := client.Discovery().Document(ctx, &apiv1.DocumentRequest{Path: path, Accept: "application/json"})
+	if err != nil {
+		err = apistatus.FromGRPC(err)
+		if apierrors.IsNotFound(err) && path == "/apis" {
+			return nil
+		}
+		return err
+	}
+	return json.Unmarshal(resp.GetObject(), into)
+}

@@ -1,0 +1,142 @@
+// Package endpoints keeps the Endpoints object of each service with a
+// selector: the older form of EndpointSlices, which many clients still read.
+package endpoints
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/controllers/internal/backend"
+	"howdah.dev/services/controllers/internal/pod"
+)
+
+const (
+	// capacity is the most addresses that an Endpoints object may hold.
+	capacity       = 1000
+	managedLabel   = "endpoints.kubernetes.io/managed-by"
+	manager        = "endpoint-controller"
+	overCapacity   = corev1.EndpointsOverCapacity
+	truncated      = "truncated"
+	lastTriggerKey = corev1.EndpointsLastChangeTriggerTime
+)
+
+// Decide returns the Endpoints that the service should have, or nil where
+// the current ones are right. selected are the pods that its selector selects.
+func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints) *corev1.Endpoints {
+	subsets, cut := truncate(subsets(s, selected))
+	labels := maps.Clone(s.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[managedLabel] = manager
+	delete(labels, corev1.IsHeadlessService)
+	if backend.Headless(s) {
+		labels[corev1.IsHeadlessService] = ""
+	}
+	want := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
+	if current != nil {
+		want = current.DeepCopy()
+		same := apiequality.Semantic.DeepEqual(current.Subsets, subsets) && maps.Equal(current.Labels, labels) &&
+			(current.Annotations[overCapacity] == truncated) == cut
+		if same {
+			return nil
+		}
+	}
+	want.Labels, want.Subsets = labels, subsets
+	if want.Annotations == nil {
+		want.Annotations = map[string]string{}
+	}
+	want.Annotations[lastTriggerKey] = backend.LastTrigger(s, selected).UTC().Format(time.RFC3339Nano)
+	delete(want.Annotations, overCapacity)
+	if cut {
+		want.Annotations[overCapacity] = truncated
+	}
+	return want
+}
+
+// subsets groups the pods' addresses by the ports that they answer on.
+func subsets(s *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
+	family := backend.Families(s)[0]
+	groups := map[string]*corev1.EndpointSubset{}
+	for _, p := range pods {
+		ip := backend.Address(p, family)
+		if ip == "" || !backend.Reachable(p) || p.DeletionTimestamp != nil && !s.Spec.PublishNotReadyAddresses {
+			continue
+		}
+		ports := backend.Ports(s, p)
+		if len(ports) == 0 && (len(s.Spec.Ports) > 0 || !backend.Headless(s)) {
+			continue
+		}
+		address := corev1.EndpointAddress{IP: ip, Hostname: backend.Hostname(s, p), TargetRef: backend.Reference(p)}
+		if p.Spec.NodeName != "" {
+			address.NodeName = &p.Spec.NodeName
+		}
+		key := fmt.Sprint(numbers(ports))
+		g := groups[key]
+		if g == nil {
+			g = &corev1.EndpointSubset{}
+			for _, port := range ports {
+				g.Ports = append(g.Ports, corev1.EndpointPort{Name: port.Name, Port: port.Number, Protocol: port.Protocol, AppProtocol: port.AppProtocol})
+			}
+			groups[key] = g
+		}
+		if s.Spec.PublishNotReadyAddresses || pod.Ready(p) {
+			g.Addresses = append(g.Addresses, address)
+		} else {
+			g.NotReadyAddresses = append(g.NotReadyAddresses, address)
+		}
+	}
+	var all []corev1.EndpointSubset
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[key]
+		slices.SortFunc(g.Addresses, byAddress)
+		slices.SortFunc(g.NotReadyAddresses, byAddress)
+		all = append(all, *g)
+	}
+	return all
+}
+
+// numbers is what tells two pods' ports apart.
+func numbers(ports []backend.Port) [][3]string {
+	var n [][3]string
+	for _, p := range ports {
+		n = append(n, [3]string{p.Name, fmt.Sprint(p.Number), string(p.Protocol)})
+	}
+	return n
+}
+
+func byAddress(a, b corev1.EndpointAddress) int {
+	return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.TargetRef.UID, b.TargetRef.UID))
+}
+
+// truncate drops what is over capacity, addresses that are not ready first.
+func truncate(all []corev1.EndpointSubset) ([]corev1.EndpointSubset, bool) {
+	ready, waiting := 0, 0
+	for _, s := range all {
+		ready += len(s.Addresses)
+		waiting += len(s.NotReadyAddresses)
+	}
+	if ready+waiting <= capacity {
+		return all, false
+	}
+	roomReady := min(ready, capacity)
+	roomWaiting := capacity - roomReady
+	var kept []corev1.EndpointSubset
+	for _, s := range all {
+		s.Addresses = s.Addresses[:min(len(s.Addresses), roomReady)]
+		s.NotReadyAddresses = s.NotReadyAddresses[:min(len(s.NotReadyAddresses), roomWaiting)]
+		roomReady -= len(s.Addresses)
+		roomWaiting -= len(s.NotReadyAddresses)
+		if len(s.Addresses)+len(s.NotReadyAddresses) > 0 {
+			kept = append(kept, s)
+		}
+	}
+	return kept, true
+}

@@ -1,0 +1,98 @@
+package endpoints
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func newService() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"tier": "front"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, ClusterIP: "10.96.0.1",
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("web"), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+}
+
+func newPod(i int, ready bool, port int32) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("uid-", i))},
+		Spec: corev1.PodSpec{
+			NodeName: "node-1", Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: port, Protocol: corev1.ProtocolTCP}}}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.%d.%d.%d", i/62500, i/250%250, i%250+1),
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
+		},
+	}
+}
+
+func TestSubsets(t *testing.T) {
+	t.Parallel()
+	ending := newPod(5, true, 8080)
+	ending.DeletionTimestamp = &metav1.Time{}
+	pods := []*corev1.Pod{newPod(2, true, 8080), newPod(1, true, 8080), newPod(3, false, 8080), newPod(4, true, 9090), ending}
+	e := Decide(newService(), pods, nil)
+	if len(e.Subsets) != 2 {
+		t.Fatalf("%d subsets, want one a port: %+v", len(e.Subsets), e.Subsets)
+	}
+	first := e.Subsets[0]
+	if first.Ports[0].Port != 8080 || len(first.Addresses) != 2 || first.Addresses[0].IP != "10.0.0.2" || len(first.NotReadyAddresses) != 1 {
+		t.Errorf("subset %+v", first)
+	}
+	if second := e.Subsets[1]; second.Ports[0].Port != 9090 || len(second.Addresses) != 1 {
+		t.Errorf("subset %+v", second)
+	}
+	if e.Labels["tier"] != "front" || e.Labels["endpoints.kubernetes.io/managed-by"] != "endpoint-controller" {
+		t.Errorf("labels %v", e.Labels)
+	}
+	if again := Decide(newService(), pods, e); again != nil {
+		t.Errorf("a second plan writes %+v", again)
+	}
+	s := newService()
+	s.Spec.PublishNotReadyAddresses = true
+	if e := Decide(s, pods, nil); len(e.Subsets[0].Addresses) != 4 || len(e.Subsets[0].NotReadyAddresses) != 0 {
+		t.Errorf("published subset %+v, want all four pods of the port, the ending one too", e.Subsets[0])
+	}
+}
+
+func TestHeadlessWithoutPorts(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil
+	e := Decide(s, []*corev1.Pod{newPod(1, true, 1)}, nil)
+	if len(e.Subsets) != 1 || len(e.Subsets[0].Addresses) != 1 || len(e.Subsets[0].Ports) != 0 {
+		t.Errorf("subsets %+v", e.Subsets)
+	}
+	if _, ok := e.Labels[corev1.IsHeadlessService]; !ok {
+		t.Errorf("labels %v", e.Labels)
+	}
+}
+
+func TestTruncation(t *testing.T) {
+	t.Parallel()
+	var pods []*corev1.Pod
+	for i := range 1500 {
+		pods = append(pods, newPod(i, i%3 != 0, 8080))
+	}
+	e := Decide(newService(), pods, nil)
+	if n := len(e.Subsets[0].Addresses); n != 1000 || len(e.Subsets[0].NotReadyAddresses) != 0 {
+		t.Errorf("%d ready and %d other addresses, want 1000 ready ones", n, len(e.Subsets[0].NotReadyAddresses))
+	}
+	if e.Annotations["endpoints.kubernetes.io/over-capacity"] != "truncated" {
+		t.Errorf("annotations %v", e.Annotations)
+	}
+	if e = Decide(newService(), pods[:900], e); e == nil || e.Annotations["endpoints.kubernetes.io/over-capacity"] != "" {
+		t.Error("the annotation stays though all fit")
+	}
+}

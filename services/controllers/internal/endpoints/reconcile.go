@@ -1,0 +1,115 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/backend"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/pace"
+)
+
+// endpoints reconciles the Endpoints of services.
+type endpoints struct {
+	client    *object.Client
+	services  *object.Informer[*corev1.Service]
+	endpoints *object.Informer[*corev1.Endpoints]
+	pods      *object.Informer[*corev1.Pod]
+	events    record.EventRecorder
+	clock     clock.PassiveClock
+	queue     *reconcile.Controller
+	pace      *pace.Pace
+}
+
+// New returns the controller.
+func New(env *controller.Env) controller.Unit {
+	c := &endpoints{
+		client: env.Client, pods: env.Pods(),
+		services:  object.InformerFor(env.Informers, object.Service),
+		endpoints: object.InformerFor(env.Informers, object.Endpoints),
+		events:    env.Recorder("endpoint-controller"), clock: env.Clock, pace: pace.New(),
+	}
+	c.queue = reconcile.New(reconcile.Config{
+		Name: "endpoints", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
+	})
+	controller.Handle(env, c.services, func(old, new *corev1.Service) {
+		s := new
+		if s == nil {
+			s = old
+			c.pace.Forget(s.UID)
+		}
+		c.queue.Enqueue(object.KeyOf(s), c.services.Trace(s))
+	})
+	backend.Follow(env, c.pods, c.services, c.queue)
+	controller.Handle(env, c.endpoints, func(old, new *corev1.Endpoints) {
+		// Someone else's change is undone; what a former leader left is removed.
+		e := new
+		if e == nil {
+			e = old
+		}
+		if e.Labels[managedLabel] == manager {
+			c.queue.Enqueue(object.KeyOf(e), c.endpoints.Trace(e))
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	resource := object.For(c.client, object.Endpoints)
+	current, exists := c.endpoints.GetKey(key)
+	s, ok := c.services.GetKey(key)
+	if !ok {
+		if !exists || current.Labels[managedLabel] != manager {
+			return 0, nil
+		}
+		err := resource.Delete(ctx, current.Namespace, current.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(current.UID))})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return 0, fmt.Errorf("delete endpoints: %w", err)
+		}
+		return 0, nil
+	}
+	if !backend.Managed(s) || s.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	now := c.clock.Now()
+	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
+		return wait, nil
+	}
+	selected := backend.Select(s, c.pods.List(s.Namespace))
+	c.pace.Ran(s.UID, s.Generation, len(selected), now)
+	if !exists {
+		current = nil
+	}
+	want := Decide(s, selected, current)
+	if want == nil {
+		return 0, nil
+	}
+	var err error
+	if exists {
+		_, err = resource.Update(ctx, want)
+	} else {
+		_, err = resource.Create(ctx, want)
+	}
+	switch {
+	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return 0, nil
+	case apierrors.IsConflict(err):
+		return 0, err // the cache is behind
+	case apierrors.IsAlreadyExists(err):
+		return 0, apierrors.NewConflict(object.Endpoints.GroupResource(), s.Name, err)
+	case exists:
+		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %s/%s: %v", s.Namespace, s.Name, err)
+	default:
+		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %s/%s: %v", s.Namespace, s.Name, err)
+	}
+	return 0, fmt.Errorf("write endpoints: %w", err)
+}

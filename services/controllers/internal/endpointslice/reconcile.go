@@ -1,0 +1,127 @@
+package endpointslice
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/backend"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/pace"
+	"howdah.dev/services/controllers/internal/pack"
+)
+
+// byService files a slice under the key of its service.
+const byService = "service"
+
+// endpointSlices reconciles the slices of services.
+type endpointSlices struct {
+	client   *object.Client
+	services *object.Informer[*corev1.Service]
+	slices   *object.Informer[*discoveryv1.EndpointSlice]
+	pods     *object.Informer[*corev1.Pod]
+	nodes    *object.Informer[*corev1.Node]
+	events   record.EventRecorder
+	clock    clock.PassiveClock
+	queue    *reconcile.Controller
+	pace     *pace.Pace
+}
+
+// New returns the controller.
+func New(env *controller.Env) controller.Unit {
+	c := &endpointSlices{
+		client: env.Client, pods: env.Pods(),
+		services: object.InformerFor(env.Informers, object.Service),
+		nodes:    object.InformerFor(env.Informers, object.Node),
+		slices: object.InformerFor(env.Informers, object.EndpointSlice, object.Option{Indexers: cache.Indexers{
+			byService: func(o any) ([]string, error) { return []string{serviceOf(o.(*discoveryv1.EndpointSlice))}, nil },
+		}}),
+		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(),
+	}
+	c.queue = reconcile.New(reconcile.Config{
+		Name: "endpointslice", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
+	})
+	controller.Handle(env, c.services, func(old, new *corev1.Service) {
+		s := new
+		if s == nil {
+			s = old
+			c.pace.Forget(s.UID)
+		}
+		c.queue.Enqueue(object.KeyOf(s), c.services.Trace(s))
+	})
+	backend.Follow(env, c.pods, c.services, c.queue)
+	controller.Handle(env, c.slices, func(old, new *discoveryv1.EndpointSlice) {
+		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
+			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == Manager {
+				c.queue.Enqueue(serviceOf(slice), c.slices.Trace(slice))
+			}
+		}
+	})
+	controller.Handle(env, c.nodes, c.nodeChanged)
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+// nodeChanged wakes the services with pods on a node whose zone has changed.
+func (c *endpointSlices) nodeChanged(old, new *corev1.Node) {
+	if old == nil || new == nil || old.Labels[corev1.LabelTopologyZone] == new.Labels[corev1.LabelTopologyZone] {
+		return
+	}
+	for _, p := range c.pods.ByIndex(controller.ByNode, new.Name) {
+		for _, s := range c.services.List(p.Namespace) {
+			if backend.Selects(s, p.Labels) {
+				c.queue.Enqueue(object.KeyOf(s), c.nodes.Trace(new))
+			}
+		}
+	}
+}
+
+func serviceOf(slice *discoveryv1.EndpointSlice) string {
+	return object.Key(slice.Namespace, slice.Labels[discoveryv1.LabelServiceName])
+}
+
+func (c *endpointSlices) zone(node string) string {
+	if n, ok := c.nodes.Get("", node); ok {
+		return n.Labels[corev1.LabelTopologyZone]
+	}
+	return ""
+}
+
+// reconcile writes the slices of one service. Slices of a deleted service go
+// with it: they bear its owner reference.
+func (c *endpointSlices) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	s, ok := c.services.GetKey(key)
+	if !ok || !backend.Managed(s) || s.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	now := c.clock.Now()
+	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
+		return wait, nil
+	}
+	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone}
+	for _, slice := range c.slices.ByIndex(byService, key) {
+		// A slice of a namesake that is gone is the garbage collector's.
+		if slice.Labels[discoveryv1.LabelManagedBy] == Manager && metav1.IsControlledBy(slice, s) {
+			seen.Slices = append(seen.Slices, slice)
+		}
+	}
+	c.pace.Ran(s.UID, s.Generation, len(seen.Pods), now)
+	plan := Decide(s, seen)
+	if plan.Empty() {
+		return 0, nil
+	}
+	err := pack.Apply(ctx, c.client, plan)
+	if err != nil && !apierrors.IsConflict(err) {
+		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
+			"Error updating Endpoint Slices for Service %s/%s: %v", s.Namespace, s.Name, err)
+	}
+	return 0, err
+}

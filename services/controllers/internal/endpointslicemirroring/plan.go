@@ -1,0 +1,101 @@
+// Package endpointslicemirroring copies Endpoints that users write for
+// services without a selector into EndpointSlices, which load balancers read.
+package endpointslicemirroring
+
+import (
+	"maps"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/controllers/internal/pack"
+)
+
+const (
+	// Manager is the managed-by label of the slices that are this controller's.
+	Manager = "endpointslicemirroring-controller.k8s.io"
+	// maxAddresses is how many addresses of a subset are mirrored, in one slice.
+	maxAddresses = 1000
+	// leaderAnnotation marks Endpoints that elect leaders and serve nothing.
+	leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
+)
+
+var endpointsKind = corev1.SchemeGroupVersion.WithKind("Endpoints")
+
+// Mirrored says whether the Endpoints are to be mirrored. s is nil where
+// there is no service of the name.
+func Mirrored(e *corev1.Endpoints, s *corev1.Service) bool {
+	_, elects := e.Annotations[leaderAnnotation]
+	return s != nil && len(s.Spec.Selector) == 0 && s.Spec.Type != corev1.ServiceTypeExternalName &&
+		e.DeletionTimestamp == nil && !elects && e.Labels[discoveryv1.LabelSkipMirror] != "true"
+}
+
+// Decide plans the slices that mirror the Endpoints. skipped counts the
+// addresses that are no addresses, or too many.
+func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pack.Plan, skipped int) {
+	groups := map[string]*pack.Group{}
+	for i := range e.Subsets {
+		subset := &e.Subsets[i]
+		room := maxAddresses
+		for _, part := range []struct {
+			addresses []corev1.EndpointAddress
+			ready     bool
+		}{{subset.Addresses, true}, {subset.NotReadyAddresses, false}} {
+			for j := range part.addresses {
+				ip, err := netip.ParseAddr(part.addresses[j].IP)
+				if err != nil || room == 0 {
+					skipped++
+					continue
+				}
+				room--
+				add(groups, subset.Ports, &part.addresses[j], ip, part.ready)
+			}
+		}
+	}
+	return pack.Slices(pack.Owner{
+		Namespace: e.Namespace, Prefix: e.Name + "-", Reference: *metav1.NewControllerRef(e, endpointsKind), Limit: maxAddresses,
+		Labels: labels(e), Annotations: annotations(e),
+	}, groups, existing), skipped
+}
+
+func add(groups map[string]*pack.Group, from []corev1.EndpointPort, a *corev1.EndpointAddress, ip netip.Addr, ready bool) {
+	family := discoveryv1.AddressTypeIPv4
+	if ip.Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	var ports []discoveryv1.EndpointPort
+	for _, p := range from {
+		ports = append(ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+	}
+	key := pack.Key(family, ports)
+	g := groups[key]
+	if g == nil {
+		g = &pack.Group{Family: family, Ports: ports}
+		groups[key] = g
+	}
+	e := discoveryv1.Endpoint{
+		Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}, TargetRef: a.TargetRef, NodeName: a.NodeName,
+	}
+	if a.Hostname != "" {
+		e.Hostname = &a.Hostname
+	}
+	g.Endpoints = append(g.Endpoints, e)
+}
+
+func labels(e *corev1.Endpoints) map[string]string {
+	labels := maps.Clone(e.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[discoveryv1.LabelServiceName] = e.Name
+	labels[discoveryv1.LabelManagedBy] = Manager
+	return labels
+}
+
+func annotations(e *corev1.Endpoints) map[string]string {
+	kept := maps.Clone(e.Annotations)
+	delete(kept, corev1.LastAppliedConfigAnnotation)
+	return kept
+}

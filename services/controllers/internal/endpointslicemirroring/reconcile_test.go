@@ -1,0 +1,49 @@
+package endpointslicemirroring
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/controller/controllertest"
+)
+
+func TestMirror(t *testing.T) {
+	t.Parallel()
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	for name, selector := range map[string]map[string]string{"custom": nil, "selecting": {"app": "x"}} {
+		controllertest.Create(c, object.Service, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Selector: selector}})
+	}
+	var e *corev1.Endpoints
+	for _, name := range []string{"selecting", "without-service", "custom"} {
+		e = controllertest.Create(c, object.Endpoints, &corev1.Endpoints{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"a": "b"}},
+			Subsets: []corev1.EndpointSubset{{
+				Addresses:         []corev1.EndpointAddress{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}},
+				NotReadyAddresses: []corev1.EndpointAddress{{IP: "192.0.2.2"}},
+				Ports:             []corev1.EndpointPort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+			}},
+		})
+	}
+	slices := controllertest.Await(c, object.EndpointSlice, "a slice of each family", func(s []*discoveryv1.EndpointSlice) bool { return len(s) == 2 })
+	for _, s := range slices {
+		if s.Labels["kubernetes.io/service-name"] != "custom" || s.Labels["a"] != "b" || !metav1.IsControlledBy(s, e) || *s.Ports[0].Port != 80 {
+			t.Errorf("slice %s: labels %v, owners %v", s.Name, s.Labels, s.OwnerReferences)
+		}
+		for _, endpoint := range s.Endpoints {
+			if ready := endpoint.Addresses[0] != "192.0.2.2"; *endpoint.Conditions.Ready != ready {
+				t.Errorf("%s is ready: %v", endpoint.Addresses[0], *endpoint.Conditions.Ready)
+			}
+		}
+	}
+	e.Labels[discoveryv1.LabelSkipMirror] = "true"
+	if _, err := object.For(c.Client, object.Endpoints).Update(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Gone(c, object.EndpointSlice)
+}

@@ -1,0 +1,152 @@
+package garbage
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/discovery"
+)
+
+// discoverEvery is how often new kinds are looked for.
+const discoverEvery = 30 * time.Second
+
+// ignored resources are neither owners nor worth collecting: events are many
+// and end by themselves.
+var ignored = map[schema.GroupResource]bool{
+	{Resource: "events"}:                         true,
+	{Group: "events.k8s.io", Resource: "events"}: true,
+}
+
+// follow keeps an informer of metadata for every kind that the API serves,
+// until ctx ends.
+func (c *collector) follow(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[schema.GroupResource]context.CancelFunc{}
+	first := true
+	ticker := c.clock.NewTicker(discoverEvery)
+	defer ticker.Stop()
+	for {
+		resources, err := discovery.Resources(ctx, c.client)
+		if err != nil {
+			slog.WarnContext(ctx, "some kinds are not discovered: what they own is not collected", "err", err)
+		}
+		served := map[schema.GroupResource]bool{}
+		for _, res := range resources {
+			if !res.Can("list", "watch", "delete") || ignored[res.GroupResource()] {
+				continue
+			}
+			served[res.GroupResource()] = true
+			if running[res.GroupResource()] != nil {
+				continue
+			}
+			informers := c.informer(res)
+			ctx, stop := context.WithCancel(ctx)
+			running[res.GroupResource()] = stop
+			wg.Go(func() { _ = informers.Run(ctx) })
+			c.addSynced(informers.Wait)
+		}
+		for gr, stop := range running {
+			if !served[gr] && err == nil {
+				stop()
+				delete(running, gr)
+			}
+		}
+		c.setResources(resources)
+		// Owners of kinds that are not discovered keep their dependents, so it is
+		// safe to begin with what there is.
+		if first && len(resources) > 0 {
+			first = false
+			close(c.discovered)
+		}
+		wait := ticker.C()
+		if first {
+			wait = c.clock.After(time.Second)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wait:
+		}
+	}
+}
+
+// informer returns the set with the resource's informer, which feeds the graph.
+func (c *collector) informer(res discovery.Resource) *object.Informers {
+	informers := object.NewInformers(c.client)
+	inf := object.InformerFor(informers, res.Metadata(), object.Option{Transform: slim})
+	inf.AddHandler(func(old, new *metav1.PartialObjectMetadata) {
+		c.changed(res, old, new, func(m *metav1.PartialObjectMetadata) trace.SpanContext { return inf.Trace(m) })
+	})
+	return informers
+}
+
+// slim drops what ownership does not need.
+func slim(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		m.ManagedFields, m.Labels, m.Annotations = nil, nil, nil
+	}
+	return o, nil
+}
+
+// changed puts a change into the graph and asks for what follows from it.
+func (c *collector) changed(res discovery.Resource, old, new *metav1.PartialObjectMetadata, by func(*metav1.PartialObjectMetadata) trace.SpanContext) {
+	if new == nil {
+		c.graph.remove(old.UID)
+		c.ask(absentKey(old.UID), by(old))
+		for _, ref := range old.OwnerReferences {
+			c.ownerChanged(ref, by(old))
+		}
+		return
+	}
+	if old != nil && old.UID != new.UID {
+		c.changed(res, old, nil, by)
+		old = nil
+	}
+	c.graph.put(res, new)
+	n := c.graph.get(new.UID)
+	if old == nil || len(old.OwnerReferences) != len(new.OwnerReferences) || !sameRefs(old, new) {
+		for _, ref := range new.OwnerReferences {
+			if owner := c.graph.get(ref.UID); owner == nil || !owner.is(ref, new.Namespace) || owner.foreground() {
+				c.ask(itemKey(new.UID), by(new))
+				break
+			}
+		}
+		if old != nil { // owners that were let go may have waited for this one
+			for _, ref := range old.OwnerReferences {
+				c.ownerChanged(ref, by(new))
+			}
+		}
+	}
+	if (n.foreground() || n.orphaning()) && (old == nil || old.DeletionTimestamp == nil || len(old.Finalizers) != len(new.Finalizers)) {
+		c.ask(itemKey(new.UID), by(new))
+	}
+}
+
+// ownerChanged wakes an owner that waits for its dependents.
+func (c *collector) ownerChanged(ref metav1.OwnerReference, by trace.SpanContext) {
+	if owner := c.graph.get(ref.UID); owner != nil && (owner.foreground() || owner.orphaning()) {
+		c.ask(itemKey(ref.UID), by)
+	}
+}
+
+func sameRefs(a, b *metav1.PartialObjectMetadata) bool {
+	return fmt.Sprint(refKeys(a.OwnerReferences)) == fmt.Sprint(refKeys(b.OwnerReferences))
+}
+
+// refKeys are the parts of references that matter here.
+func refKeys(refs []metav1.OwnerReference) []string {
+	keys := make([]string, 0, len(refs))
+	for _, r := range refs {
+		keys = append(keys, fmt.Sprintf("%s/%v", r.UID, r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion))
+	}
+	return keys
+}

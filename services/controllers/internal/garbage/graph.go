@@ -1,0 +1,150 @@
+// Package garbage deletes objects whose owners are gone, and carries out
+// foreground and orphaning deletions.
+package garbage
+
+import (
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/controllers/internal/discovery"
+)
+
+// maxGone bounds how many ended objects are remembered; what is forgotten is
+// asked of the API instead.
+const maxGone = 20000
+
+// node is one object of the cluster, reduced to its metadata.
+type node struct {
+	resource discovery.Resource
+	meta     *metav1.PartialObjectMetadata
+}
+
+// foreground says whether the object waits for its dependents to go first.
+func (n *node) foreground() bool {
+	return n.meta.DeletionTimestamp != nil && slices.Contains(n.meta.Finalizers, metav1.FinalizerDeleteDependents)
+}
+
+// orphaning says whether the object waits for its dependents to be let go.
+func (n *node) orphaning() bool {
+	return n.meta.DeletionTimestamp != nil && slices.Contains(n.meta.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// is says whether the object is the one that a dependent in the namespace
+// refers to: the uid alone could be claimed across namespaces.
+func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && n.resource.GVK.Kind == ref.Kind && sameGroup(n.resource.GVK.Group, gv.Group) && n.meta.Name == ref.Name &&
+		(n.meta.Namespace == "" || n.meta.Namespace == namespace)
+}
+
+// sameGroup knows that workloads have moved from extensions to apps.
+func sameGroup(a, b string) bool {
+	return a == b || a == "apps" && b == "extensions" || a == "extensions" && b == "apps"
+}
+
+// graph knows who owns whom. It is safe for concurrent use.
+type graph struct {
+	mu         sync.Mutex
+	nodes      map[types.UID]*node
+	dependents map[types.UID]map[types.UID]struct{} // by owner, present or not
+	gone       map[types.UID]struct{}               // ended objects, seen to end
+	goneOrder  []types.UID
+}
+
+func newGraph() *graph {
+	return &graph{
+		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]struct{}{}, gone: map[types.UID]struct{}{},
+	}
+}
+
+// put notes an object as it is now.
+func (g *graph) put(res discovery.Resource, meta *metav1.PartialObjectMetadata) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if old, ok := g.nodes[meta.UID]; ok {
+		g.unlink(old)
+	}
+	n := &node{res, meta}
+	g.nodes[meta.UID] = n
+	for _, ref := range meta.OwnerReferences {
+		set := g.dependents[ref.UID]
+		if set == nil {
+			set = map[types.UID]struct{}{}
+			g.dependents[ref.UID] = set
+		}
+		set[meta.UID] = struct{}{}
+	}
+}
+
+// remove notes that an object has ended; its uid never comes back.
+func (g *graph) remove(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n, ok := g.nodes[uid]; ok {
+		g.unlink(n)
+		delete(g.nodes, uid)
+	}
+	if _, ok := g.gone[uid]; ok {
+		return
+	}
+	g.gone[uid] = struct{}{}
+	g.goneOrder = append(g.goneOrder, uid)
+	if len(g.goneOrder) > maxGone {
+		delete(g.gone, g.goneOrder[0])
+		g.goneOrder = g.goneOrder[1:]
+	}
+}
+
+func (g *graph) unlink(n *node) {
+	for _, ref := range n.meta.OwnerReferences {
+		if set := g.dependents[ref.UID]; set != nil {
+			delete(set, n.meta.UID)
+			if len(set) == 0 {
+				delete(g.dependents, ref.UID)
+			}
+		}
+	}
+}
+
+// get returns an object, or nil.
+func (g *graph) get(uid types.UID) *node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.nodes[uid]
+}
+
+// ended says whether the object was seen to end.
+func (g *graph) ended(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.gone[uid]
+	return ok
+}
+
+// dependentsOf returns the objects that refer to the owner, present or not.
+func (g *graph) dependentsOf(owner types.UID) []*node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	nodes := make([]*node, 0, len(g.dependents[owner]))
+	for uid := range g.dependents[owner] {
+		nodes = append(nodes, g.nodes[uid])
+	}
+	return nodes
+}
+
+// all returns every object that has something to do with ownership.
+func (g *graph) all() []*node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var nodes []*node
+	for _, n := range g.nodes {
+		if len(n.meta.OwnerReferences) > 0 || n.foreground() || n.orphaning() {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}

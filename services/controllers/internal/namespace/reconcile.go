@@ -1,0 +1,201 @@
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/discovery"
+)
+
+const (
+	// lookAgain is how long content that others must let go of (finalizers,
+	// grace periods) is left alone; the end of a pod is seen at once.
+	lookAgain = time.Second
+	// pageSize bounds how much of one resource is handled at once.
+	pageSize = 500
+)
+
+// namespaces reconciles namespaces that are being deleted.
+type namespaces struct {
+	client     *object.Client
+	namespaces *object.Informer[*corev1.Namespace]
+	pods       *object.Informer[*corev1.Pod]
+	clock      clock.PassiveClock
+	queue      *reconcile.Controller
+}
+
+// New returns the controller.
+func New(env *controller.Env) controller.Unit {
+	c := &namespaces{
+		client: env.Client, pods: env.Pods(), clock: env.Clock,
+		namespaces: object.InformerFor(env.Informers, object.Namespace),
+	}
+	c.queue = reconcile.New(reconcile.Config{
+		Name: "namespace", Kind: "Namespace", Workers: 4, Reconcile: c.reconcile, Timeout: 5 * time.Minute, Metrics: env.Metrics,
+	})
+	controller.Handle(env, c.namespaces, func(_, new *corev1.Namespace) {
+		if new != nil && new.DeletionTimestamp != nil {
+			c.queue.Enqueue(new.Name, c.namespaces.Trace(new))
+		}
+	})
+	// Counted here, because to list what is left at each pod's end would cost the square of their number. All
+	// calls of the handler come from one goroutine.
+	count := map[string]int{}
+	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
+		switch {
+		case old == nil:
+			count[new.Namespace]++
+		case new == nil:
+			if count[old.Namespace]--; count[old.Namespace] > 0 {
+				return
+			}
+			delete(count, old.Namespace)
+			if ns, ok := c.namespaces.Get("", old.Namespace); ok && ns.DeletionTimestamp != nil {
+				c.queue.Enqueue(ns.Name, c.pods.Trace(old))
+			}
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+// reconcile takes the deletion of one namespace as far as it goes:
+//  1. mark it Terminating, so that nothing new is admitted;
+//  2. delete its pods, and wait until they have ended: what they use goes last;
+//  3. delete everything else;
+//  4. when nothing is left, remove our finalizer.
+func (c *namespaces) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	ns, ok := c.namespaces.Get("", name)
+	if !ok || ns.DeletionTimestamp == nil || finalized(ns) == nil {
+		return 0, nil
+	}
+	resource := object.For(c.client, object.Namespace)
+	if ns.Status.Phase != corev1.NamespaceTerminating {
+		marked := ns.DeepCopy()
+		marked.Status.Phase = corev1.NamespaceTerminating
+		// The event of this write calls again.
+		_, err := resource.UpdateStatus(ctx, marked)
+		return 0, ignoreNotFound(err)
+	}
+	r := c.empty(ctx, name)
+	conditions := Conditions(ns.Status.Conditions, r, metav1.NewTime(c.clock.Now()))
+	if !apiequality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
+		updated := ns.DeepCopy()
+		updated.Status.Conditions = conditions
+		stored, err := resource.UpdateStatus(ctx, updated)
+		if err != nil {
+			return 0, ignoreNotFound(err)
+		}
+		ns = stored
+	}
+	if !r.Empty() {
+		if r.Discovery != nil {
+			return 0, fmt.Errorf("discover the content of %s: %w", name, r.Discovery)
+		}
+		if len(r.Failures) > 0 {
+			return 0, fmt.Errorf("delete the content of %s: %w", name, r.Failures[0])
+		}
+		return lookAgain, nil
+	}
+	if final := finalized(ns); final != nil {
+		if _, err := resource.UpdateSubresource(ctx, "finalize", final); err != nil {
+			return 0, ignoreNotFound(err)
+		}
+	}
+	return 0, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// empty deletes what the namespace holds, pods first, and tells what is left.
+func (c *namespaces) empty(ctx context.Context, namespace string) Remains {
+	r := Remains{}
+	resources, err := discovery.Resources(ctx, c.client)
+	r.Discovery = err
+	var pods, others []discovery.Resource
+	for _, res := range resources {
+		switch {
+		case !res.Namespaced || !res.Can("list", "delete"):
+		case res.GroupResource() == corev1.Resource("pods"):
+			pods = append(pods, res)
+		default:
+			others = append(others, res)
+		}
+	}
+	for _, part := range [][]discovery.Resource{pods, others} {
+		for _, res := range part {
+			if err := c.clear(ctx, namespace, res, &r); err != nil {
+				r.Failures = append(r.Failures, fmt.Errorf("%s: %w", res.GroupResource(), err))
+			}
+		}
+		if len(r.Counts) > 0 || len(r.Failures) > 0 {
+			return r
+		}
+	}
+	return r
+}
+
+// clear deletes the objects of one resource and counts those that stay.
+func (c *namespaces) clear(ctx context.Context, namespace string, res discovery.Resource, r *Remains) error {
+	resource := object.For(c.client, res.Metadata())
+	objects, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	var items []object.Item
+	for _, o := range objects {
+		if o.DeletionTimestamp == nil {
+			items = append(items, resource.DeleteItem(namespace, o.Name,
+				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID)), PropagationPolicy: &background}))
+		}
+	}
+	for len(items) > 0 {
+		part := items[:min(pageSize, len(items))]
+		items = items[len(part):]
+		results, err := c.client.Batch(ctx, part, false)
+		if err != nil {
+			return err
+		}
+		for _, result := range results {
+			if result.Err != nil && !apierrors.IsNotFound(result.Err) && !apierrors.IsConflict(result.Err) {
+				return result.Err
+			}
+		}
+	}
+	left, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range left {
+		if r.Counts == nil {
+			r.Counts, r.Finalizers = map[schema.GroupResource]int{}, map[string]int{}
+		}
+		r.Counts[res.GroupResource()]++
+		for _, f := range o.Finalizers {
+			r.Finalizers[f]++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package nodelifecycle
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/controller/controllertest"
+)
+
+// TestSilentNode: a node that stops renewing its lease becomes Unknown after
+// the grace, is tainted, and its pods are not ready; when it speaks again
+// the taints go. The other node, which renews, is left alone.
+func TestSilentNode(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakeClock(now)
+	lease := func(name string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(clock.Now()))},
+		}
+	}
+	c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
+		for _, name := range []string{"dies", "lives"} {
+			n := newNode(name, "")
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+			n.Status = corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready(corev1.ConditionTrue)}}
+			controllertest.Create(c, object.Node, n)
+			controllertest.Create(c, object.Lease, lease(name))
+			controllertest.Create(c, object.Pod, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + name}, Spec: corev1.PodSpec{NodeName: name},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+			})
+		}
+	}, func(env *controller.Env) (controller.Unit, error) {
+		return New(env, Config{
+			Period: 5 * time.Second, Grace: 40 * time.Second, Startup: time.Minute,
+			Rates: Rates{Normal: 0.1, Secondary: 0.01, Unhealthy: 0.55, Large: 50},
+		}), nil
+	})
+	byName := func(nodes []*corev1.Node, name string) *corev1.Node {
+		for _, n := range nodes {
+			if n.Name == name {
+				return n
+			}
+		}
+		t.Fatalf("no node %s", name)
+		return nil
+	}
+	controllertest.Await(c, object.Node, "ready nodes without their first taint", func(nodes []*corev1.Node) bool {
+		return len(byName(nodes, "dies").Spec.Taints) == 0 && len(byName(nodes, "lives").Spec.Taints) == 0
+	})
+
+	// Time passes; one node renews, and later the other one again, too.
+	var revived atomic.Bool
+	renew := func(name string) {
+		live, err := object.For(c.Client, object.Lease).Get(t.Context(), corev1.NamespaceNodeLease, name)
+		if err == nil {
+			live.Spec.RenewTime = ptr.To(metav1.NewMicroTime(clock.Now()))
+			_, _ = object.For(c.Client, object.Lease).Update(t.Context(), live)
+		}
+	}
+	c.Go(tick(clock, func() {
+		renew("lives")
+		if revived.Load() {
+			renew("dies")
+		}
+	}))
+	nodes := controllertest.Await(c, object.Node, "an unreachable node", func(nodes []*corev1.Node) bool {
+		return len(byName(nodes, "dies").Spec.Taints) == 2
+	})
+	dead := byName(nodes, "dies")
+	if r := condition(dead, corev1.NodeReady); r.Status != corev1.ConditionUnknown || r.Reason != "NodeStatusUnknown" {
+		t.Errorf("Ready: %+v", r)
+	}
+	effects := map[corev1.TaintEffect]string{}
+	for _, taint := range dead.Spec.Taints {
+		effects[taint.Effect] = taint.Key
+	}
+	if effects[corev1.TaintEffectNoExecute] != corev1.TaintNodeUnreachable || effects[corev1.TaintEffectNoSchedule] != corev1.TaintNodeUnreachable {
+		t.Errorf("taints %v", dead.Spec.Taints)
+	}
+	if other := byName(nodes, "lives"); readiness(other) != corev1.ConditionTrue || len(other.Spec.Taints) > 0 {
+		t.Errorf("the living node is %s, tainted %v", readiness(other), other.Spec.Taints)
+	}
+	controllertest.Await(c, object.Pod, "a pod that is not ready", func(pods []*corev1.Pod) bool {
+		for _, p := range pods {
+			want := corev1.ConditionTrue
+			if p.Name == "on-dies" {
+				want = corev1.ConditionFalse
+			}
+			if p.Status.Conditions[0].Status != want {
+				return false
+			}
+		}
+		return true
+	})
+
+	revived.Store(true)
+	back, err := object.For(c.Client, object.Node).Get(t.Context(), "", "dies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range back.Status.Conditions {
+		back.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(clock.Now())
+		back.Status.Conditions[i].Status = corev1.ConditionFalse
+	}
+	condition(back, corev1.NodeReady).Status = corev1.ConditionTrue
+	controllertest.UpdateStatus(c, object.Node, back)
+	controllertest.Await(c, object.Node, "no taints", func(nodes []*corev1.Node) bool { return len(byName(nodes, "dies").Spec.Taints) == 0 })
+}

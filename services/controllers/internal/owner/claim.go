@@ -1,0 +1,77 @@
+// Package owner decides which objects belong to a controller: what its
+// selector and the objects' controller references say together.
+package owner
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Claims sorts objects by what the owner must do with them. No slice shares
+// an object with another.
+type Claims[T metav1.Object] struct {
+	Own     []T // controlled by the owner and selected
+	Adopt   []T // selected orphans: take them
+	Release []T // controlled by the owner but no longer selected: let go
+}
+
+// Claim sorts the objects. An owner that is being deleted neither adopts nor
+// releases; an object that is being deleted is not adopted.
+func Claim[T metav1.Object](owner metav1.Object, selector labels.Selector, objects []T) Claims[T] {
+	var c Claims[T]
+	leaving := owner.GetDeletionTimestamp() != nil
+	for _, o := range objects {
+		ref := metav1.GetControllerOfNoCopy(o)
+		selected := selector.Matches(labels.Set(o.GetLabels()))
+		switch {
+		case ref != nil && ref.UID == owner.GetUID():
+			if selected || leaving {
+				c.Own = append(c.Own, o)
+			} else {
+				c.Release = append(c.Release, o)
+			}
+		case ref == nil && selected && !leaving && o.GetDeletionTimestamp() == nil:
+			c.Adopt = append(c.Adopt, o)
+		}
+	}
+	return c
+}
+
+// AdoptPatch returns the merge patch that makes owner the object's
+// controller. It holds only for the object as it was seen.
+func AdoptPatch(owner metav1.Object, kind schema.GroupVersionKind, o metav1.Object) ([]byte, error) {
+	refs := append([]metav1.OwnerReference(nil), o.GetOwnerReferences()...)
+	refs = append(refs, *metav1.NewControllerRef(owner, kind))
+	return refsPatch(o, refs)
+}
+
+// ReleasePatch returns the merge patch that removes the owner's reference.
+// It holds only for the object as it was seen.
+func ReleasePatch(owner types.UID, o metav1.Object) ([]byte, error) {
+	refs := []metav1.OwnerReference{}
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.UID != owner {
+			refs = append(refs, ref)
+		}
+	}
+	return refsPatch(o, refs)
+}
+
+// refsPatch pins uid and resourceVersion, so that a patch computed from a
+// stale copy fails instead of undoing someone else's change.
+func refsPatch(o metav1.Object, refs []metav1.OwnerReference) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             o.GetUID(),
+		"resourceVersion": o.GetResourceVersion(),
+		"ownerReferences": refs,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode owner references of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return patch, nil
+}

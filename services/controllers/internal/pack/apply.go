@@ -1,0 +1,55 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/object"
+)
+
+// Apply writes the plan in one call. Its error is a conflict where the plan
+// came from a cache that was behind.
+func Apply(ctx context.Context, client *object.Client, p Plan) error {
+	if p.Empty() {
+		return nil
+	}
+	resource := object.For(client, object.EndpointSlice)
+	var items []object.Item
+	for _, slice := range p.Create {
+		items = append(items, resource.CreateItem(slice))
+	}
+	for _, slice := range p.Update {
+		items = append(items, resource.UpdateItem(slice, ""))
+	}
+	for _, slice := range p.Delete {
+		items = append(items, resource.DeleteItem(slice.Namespace, slice.Name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}}))
+	}
+	results, err := client.Batch(ctx, items, false)
+	if err != nil {
+		return fmt.Errorf("write endpoint slices: %w", err)
+	}
+	var behind error
+	var problems []error
+	for i, r := range results {
+		deleting := i >= len(items)-len(p.Delete)
+		switch {
+		case r.Err == nil, apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause), deleting && apierrors.IsNotFound(r.Err):
+		case apierrors.IsConflict(r.Err):
+			behind = r.Err
+		case apierrors.IsAlreadyExists(r.Err):
+			behind = apierrors.NewConflict(object.EndpointSlice.GroupResource(), "", r.Err)
+		default:
+			problems = append(problems, r.Err)
+		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	return behind
+}

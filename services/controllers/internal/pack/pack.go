@@ -1,0 +1,240 @@
+// Package pack fits endpoints into EndpointSlices with as few writes as it can.
+package pack
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Group is the endpoints that share a family and ports.
+type Group struct {
+	Family    discoveryv1.AddressType
+	Ports     []discoveryv1.EndpointPort
+	Endpoints []discoveryv1.Endpoint
+}
+
+// Owner is whom the slices belong to, and what each of them bears.
+type Owner struct {
+	Namespace   string
+	Prefix      string // of the slices' names
+	Reference   metav1.OwnerReference
+	Labels      map[string]string
+	Annotations map[string]string // set on slices that are written anyway
+	Limit       int               // most endpoints a slice
+}
+
+// Plan is what to write. Names of created slices follow from what is in the
+// cache, so that a create from a stale cache fails instead of doubling.
+type Plan struct {
+	Create, Update, Delete []*discoveryv1.EndpointSlice
+}
+
+// Empty says whether there is nothing to write.
+func (p Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// Slices plans the slices of groups, keyed by Key, from those that exist.
+func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointSlice) Plan {
+	w := writer{owner: o, names: map[string]bool{}}
+	left := map[string][]*discoveryv1.EndpointSlice{}
+	for _, slice := range existing {
+		w.names[slice.Name] = true
+		if slice.DeletionTimestamp != nil {
+			continue
+		}
+		key := Key(slice.AddressType, slice.Ports)
+		if _, ok := groups[key]; !ok {
+			w.plan.Delete = append(w.plan.Delete, slice)
+			continue
+		}
+		left[key] = append(left[key], slice)
+	}
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		slices.SortFunc(groups[key].Endpoints, func(a, b discoveryv1.Endpoint) int { return cmp.Compare(endpointKey(&a), endpointKey(&b)) })
+		slices.SortFunc(left[key], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+		w.pack(key, groups[key], left[key])
+	}
+	return w.plan
+}
+
+// Key tells groups apart.
+func Key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
+	key := string(family)
+	for _, p := range ports {
+		key += fmt.Sprintf("|%s/%d/%s/%s", value(p.Name), value(p.Port), value(p.Protocol), value(p.AppProtocol))
+	}
+	return key
+}
+
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// endpointKey tells endpoints apart: the same pod at the same address is the same endpoint.
+func endpointKey(e *discoveryv1.Endpoint) string {
+	uid := ""
+	if e.TargetRef != nil {
+		uid = string(e.TargetRef.UID)
+	}
+	return fmt.Sprint(e.Addresses, uid)
+}
+
+// writer is a plan in the making.
+type writer struct {
+	owner Owner
+	names map[string]bool // taken
+	plan  Plan
+}
+
+// draft is a slice that exists, and what it will hold.
+type draft struct {
+	was     *discoveryv1.EndpointSlice
+	now     []discoveryv1.Endpoint
+	changed bool
+}
+
+// pack fits a group's endpoints into the slices that exist: endpoints stay
+// where they are, new ones fill slices that change anyway, then the fullest
+// slice that has room for all of the rest, then new slices.
+func (w *writer) pack(key string, g *Group, existing []*discoveryv1.EndpointSlice) {
+	drafts, rest := keep(g, existing)
+	fill := func(d *draft) {
+		if n := min(len(rest), w.owner.Limit-len(d.now)); n > 0 {
+			d.now, rest, d.changed = append(d.now, rest[:n]...), rest[n:], true
+		}
+	}
+	for _, d := range drafts {
+		if d.changed {
+			fill(d)
+		}
+	}
+	for len(rest) >= w.owner.Limit {
+		w.create(key, g, rest[:w.owner.Limit])
+		rest = rest[w.owner.Limit:]
+	}
+	if len(rest) > 0 {
+		var best *draft
+		for _, d := range drafts {
+			if w.owner.Limit-len(d.now) >= len(rest) && (best == nil || len(d.now) > len(best.now)) {
+				best = d
+			}
+		}
+		if best != nil {
+			fill(best)
+		}
+	}
+	if len(rest) > 0 || len(g.Endpoints) == 0 && len(drafts) == 0 {
+		w.create(key, g, rest)
+	}
+	w.finish(drafts, len(g.Endpoints) > 0)
+}
+
+// keep sorts a group's endpoints into those that are in a slice already,
+// brought up to date there, and the rest.
+func keep(g *Group, existing []*discoveryv1.EndpointSlice) (drafts []*draft, rest []discoveryv1.Endpoint) {
+	wanted := make(map[string]discoveryv1.Endpoint, len(g.Endpoints))
+	for _, e := range g.Endpoints {
+		wanted[endpointKey(&e)] = e
+	}
+	for _, slice := range existing {
+		d := &draft{was: slice}
+		for i := range slice.Endpoints {
+			k := endpointKey(&slice.Endpoints[i])
+			e, ok := wanted[k]
+			if !ok {
+				d.changed = true
+				continue
+			}
+			delete(wanted, k)
+			d.changed = d.changed || !same(&slice.Endpoints[i], &e)
+			d.now = append(d.now, e)
+		}
+		drafts = append(drafts, d)
+	}
+	for _, e := range g.Endpoints {
+		if _, ok := wanted[endpointKey(&e)]; ok {
+			rest = append(rest, e)
+		}
+	}
+	return drafts, rest
+}
+
+// finish plans the writes of drafts. Empty slices go, but for one where the
+// group has no endpoints at all.
+func (w *writer) finish(drafts []*draft, some bool) {
+	kept := 0
+	for _, d := range drafts {
+		if len(d.now) == 0 && (some || kept > 0) {
+			w.plan.Delete = append(w.plan.Delete, d.was)
+			continue
+		}
+		kept++
+		if !d.changed && maps.Equal(d.was.Labels, w.owner.Labels) {
+			continue
+		}
+		updated := d.was.DeepCopy()
+		updated.Labels, updated.Endpoints = w.owner.Labels, d.now
+		w.annotate(updated)
+		w.plan.Update = append(w.plan.Update, updated)
+	}
+}
+
+// same compares what clients see of an endpoint; hints are others' business.
+func same(a, b *discoveryv1.Endpoint) bool {
+	x := *a
+	x.Hints = b.Hints
+	return apiequality.Semantic.DeepEqual(&x, b)
+}
+
+func (w *writer) create(key string, g *Group, endpoints []discoveryv1.Endpoint) {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.owner.Namespace, Name: w.name(key), GenerateName: w.owner.Prefix, Labels: w.owner.Labels,
+			OwnerReferences: []metav1.OwnerReference{w.owner.Reference},
+		},
+		AddressType: g.Family,
+		Ports:       append([]discoveryv1.EndpointPort{}, g.Ports...),
+		Endpoints:   append([]discoveryv1.Endpoint{}, endpoints...),
+	}
+	w.annotate(slice)
+	w.plan.Create = append(w.plan.Create, slice)
+}
+
+func (w *writer) annotate(slice *discoveryv1.EndpointSlice) {
+	if slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	maps.Copy(slice.Annotations, w.owner.Annotations)
+}
+
+// name returns the first free name for a slice of the group.
+func (w *writer) name(key string) string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	for i := uint32(0); ; i++ {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(string(w.owner.Reference.UID) + key))
+		_, _ = h.Write(binary.LittleEndian.AppendUint32(nil, i))
+		sum := h.Sum64()
+		suffix := make([]byte, 5)
+		for j := range suffix {
+			suffix[j] = letters[sum%uint64(len(letters))]
+			sum /= uint64(len(letters))
+		}
+		name := w.owner.Prefix + string(suffix)
+		if !w.names[name] {
+			w.names[name] = true
+			return name
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// Package pod answers the questions that several controllers ask of a pod.
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Condition returns the condition of a type, or nil.
+func Condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == kind {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Ready says whether the pod's Ready condition is true.
+func Ready(p *corev1.Pod) bool {
+	c := Condition(p, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// Available says whether the pod has been ready for minReady at now. Where
+// it is ready but not yet for so long, after is the rest of the wait.
+func Available(p *corev1.Pod, minReady time.Duration, now time.Time) (available bool, after time.Duration) {
+	c := Condition(p, corev1.PodReady)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return false, 0
+	}
+	if minReady == 0 {
+		return true, 0
+	}
+	if c.LastTransitionTime.IsZero() {
+		return false, 0
+	}
+	rest := c.LastTransitionTime.Add(minReady).Sub(now)
+	if rest <= 0 {
+		return true, 0
+	}
+	return false, rest
+}
+
+// Terminal says whether the pod has ended for good.
+func Terminal(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// Terminating says whether the pod is on its way out, but not yet ended.
+func Terminating(p *corev1.Pod) bool {
+	return p.DeletionTimestamp != nil && !Terminal(p)
+}
+
+// Active says whether the pod counts as a replica: neither ended nor ending.
+func Active(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && !Terminal(p)
+}

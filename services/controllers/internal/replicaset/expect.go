@@ -1,0 +1,136 @@
+package replicaset
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// patience bounds the wait for an event that may never come, as when a
+// relist jumped over a pod's whole life.
+const patience = 5 * time.Minute
+
+// expectations remember, a set, the writes that the pod cache has yet to
+// show. Pods are named before they are created, so each is awaited by name,
+// and a create of unknown outcome is repeated under the same name.
+type expectations struct {
+	mu   sync.Mutex
+	sets map[types.UID]*expected
+}
+
+// expected is what one set waits for.
+type expected struct {
+	created map[string]struct{}    // names of pods that should appear
+	deleted map[types.UID]struct{} // pods that should go, or be marked as going
+	unsure  []string               // names whose create may or may not have landed
+	since   time.Time
+}
+
+func newExpectations() *expectations {
+	return &expectations{sets: map[types.UID]*expected{}}
+}
+
+// creating awaits pods of the names. It must be called before the write.
+func (e *expectations) creating(set types.UID, names []string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.of(set)
+	x.since = now
+	for _, n := range names {
+		x.created[n] = struct{}{}
+	}
+}
+
+// deleting awaits the end of the pods. It must be called before the write.
+func (e *expectations) deleting(set types.UID, pods []*corev1.Pod, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.of(set)
+	x.since = now
+	for _, p := range pods {
+		x.deleted[p.UID] = struct{}{}
+	}
+}
+
+// notCreated gives up on names; where unsure, they are kept to be tried again.
+func (e *expectations) notCreated(set types.UID, names []string, unsure bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.of(set)
+	for _, n := range names {
+		delete(x.created, n)
+	}
+	if unsure {
+		x.unsure = append(x.unsure, names...)
+	}
+}
+
+// takeUnsure returns, and forgets, at most n names whose create may have landed.
+func (e *expectations) takeUnsure(set types.UID, n int) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.sets[set]
+	if x == nil {
+		return nil
+	}
+	taken := x.unsure[:min(n, len(x.unsure))]
+	x.unsure = x.unsure[len(taken):]
+	return taken
+}
+
+// notDeleted gives up on a pod's deletion.
+func (e *expectations) notDeleted(set, pod types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.of(set).deleted, pod)
+}
+
+// observed takes note of a pod as the cache now shows it; gone says that it
+// is there no more.
+func (e *expectations) observed(set types.UID, p *corev1.Pod, gone bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.sets[set]
+	if x == nil {
+		return
+	}
+	delete(x.created, p.Name)
+	if gone || p.DeletionTimestamp != nil {
+		delete(x.deleted, p.UID)
+	}
+}
+
+// settled says whether the cache shows all that was written, or the wait has
+// lasted too long.
+func (e *expectations) settled(set types.UID, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.sets[set]
+	if x == nil || len(x.created)+len(x.deleted) == 0 {
+		return true
+	}
+	if now.Sub(x.since) < patience {
+		return false
+	}
+	clear(x.created)
+	clear(x.deleted)
+	return true
+}
+
+// forget drops what is known of a set that is gone.
+func (e *expectations) forget(set types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sets, set)
+}
+
+func (e *expectations) of(set types.UID) *expected {
+	x := e.sets[set]
+	if x == nil {
+		x = &expected{created: map[string]struct{}{}, deleted: map[types.UID]struct{}{}}
+		e.sets[set] = x
+	}
+	return x
+}

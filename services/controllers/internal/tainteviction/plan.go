@@ -1,0 +1,66 @@
+// Package tainteviction ends pods on nodes whose NoExecute taints they do not
+// tolerate, or no longer.
+package tainteviction
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Plan is what to do with one pod.
+type Plan struct {
+	Evict bool
+	// After is when its tolerance ends; 0 is never.
+	After time.Duration
+}
+
+// Decide plans one pod on a node with the taints. A taint that is tolerated
+// for some seconds counts from when it was added, or from the pod's creation
+// where that is later; so a new leader does not begin to count anew.
+func Decide(p *corev1.Pod, taints []corev1.Taint, now time.Time) Plan {
+	var plan Plan
+	for i := range taints {
+		t := &taints[i]
+		if t.Effect != corev1.TaintEffectNoExecute {
+			continue
+		}
+		toleration := match(p, t)
+		if toleration == nil {
+			return Plan{Evict: true}
+		}
+		if toleration.TolerationSeconds == nil {
+			continue
+		}
+		rest := since(p, t, now).Add(time.Duration(max(0, *toleration.TolerationSeconds)) * time.Second).Sub(now)
+		if rest <= 0 {
+			return Plan{Evict: true}
+		}
+		if plan.After == 0 || rest < plan.After {
+			plan.After = rest
+		}
+	}
+	return plan
+}
+
+// match returns the first toleration of the taint, or nil.
+func match(p *corev1.Pod, t *corev1.Taint) *corev1.Toleration {
+	for i := range p.Spec.Tolerations {
+		if p.Spec.Tolerations[i].ToleratesTaint(logr.Discard(), t, true) {
+			return &p.Spec.Tolerations[i]
+		}
+	}
+	return nil
+}
+
+func since(p *corev1.Pod, t *corev1.Taint, now time.Time) time.Time {
+	start := p.CreationTimestamp.Time
+	if t.TimeAdded != nil && t.TimeAdded.After(start) {
+		start = t.TimeAdded.Time
+	}
+	if start.IsZero() || start.After(now) {
+		return now
+	}
+	return start
+}

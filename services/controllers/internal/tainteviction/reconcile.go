@@ -1,0 +1,121 @@
+package tainteviction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/pod"
+)
+
+// taintEviction reconciles pods on tainted nodes.
+type taintEviction struct {
+	client *object.Client
+	nodes  *object.Informer[*corev1.Node]
+	pods   *object.Informer[*corev1.Pod]
+	events record.EventRecorder
+	clock  clock.PassiveClock
+	queue  *reconcile.Controller
+}
+
+// New returns the controller.
+func New(env *controller.Env) controller.Unit {
+	c := &taintEviction{
+		client: env.Client, pods: env.Pods(), nodes: object.InformerFor(env.Informers, object.Node),
+		events: env.Recorder("taint-eviction-controller"), clock: env.Clock,
+	}
+	c.queue = reconcile.New(reconcile.Config{
+		Name: "tainteviction", Kind: "Pod", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
+	})
+	controller.Handle(env, c.nodes, func(old, new *corev1.Node) {
+		if new == nil || len(executes(new)) == 0 && (old == nil || len(executes(old)) == 0) {
+			return
+		}
+		if old != nil && apiequality.Semantic.DeepEqual(executes(old), executes(new)) {
+			return
+		}
+		for _, p := range c.pods.ByIndex(controller.ByNode, new.Name) {
+			c.queue.Enqueue(object.KeyOf(p), c.nodes.Trace(new))
+		}
+	})
+	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
+		if new == nil || new.Spec.NodeName == "" {
+			return
+		}
+		same := old != nil && old.Spec.NodeName == new.Spec.NodeName && len(old.Spec.Tolerations) == len(new.Spec.Tolerations)
+		if n, ok := c.nodes.Get("", new.Spec.NodeName); ok && !same && len(executes(n)) > 0 {
+			c.queue.Enqueue(object.KeyOf(new), c.pods.Trace(new))
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+// executes are the taints that end pods.
+func executes(n *corev1.Node) []corev1.Taint {
+	var taints []corev1.Taint
+	for _, t := range n.Spec.Taints {
+		if t.Effect == corev1.TaintEffectNoExecute {
+			taints = append(taints, t)
+		}
+	}
+	return taints
+}
+
+func (c *taintEviction) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	p, ok := c.pods.GetKey(key)
+	if !ok || p.DeletionTimestamp != nil || pod.Terminal(p) {
+		return 0, nil
+	}
+	n, ok := c.nodes.Get("", p.Spec.NodeName)
+	if !ok {
+		return 0, nil // the pod garbage collector ends pods of nodes that are gone
+	}
+	plan := Decide(p, n.Spec.Taints, c.clock.Now())
+	if !plan.Evict {
+		return plan.After, nil
+	}
+	return 0, c.evict(ctx, p)
+}
+
+// evict says why in the pod's conditions, and deletes it.
+func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod) error {
+	pods := object.For(c.client, object.Pod)
+	disrupted := p.DeepCopy()
+	setDisrupted(disrupted, c.clock.Now())
+	if !apiequality.Semantic.DeepEqual(p.Status, disrupted.Status) {
+		if _, err := pods.UpdateStatus(ctx, disrupted); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("mark pod as disrupted: %w", err)
+		}
+	}
+	c.events.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", p.Namespace, p.Name)
+	err := pods.Delete(ctx, p.Namespace, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("evict pod: %w", err)
+	}
+	return nil
+}
+
+func setDisrupted(p *corev1.Pod, now time.Time) {
+	if c := pod.Condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		return
+	}
+	p.Status.Conditions = append(slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }),
+		corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
+			Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
+		})
+}

@@ -1,0 +1,109 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/deployment"
+	"howdah.dev/services/controllers/internal/endpoints"
+	"howdah.dev/services/controllers/internal/endpointslice"
+	"howdah.dev/services/controllers/internal/endpointslicemirroring"
+	"howdah.dev/services/controllers/internal/garbage"
+	"howdah.dev/services/controllers/internal/namespace"
+	"howdah.dev/services/controllers/internal/nodeipam"
+	"howdah.dev/services/controllers/internal/nodelifecycle"
+	"howdah.dev/services/controllers/internal/podgc"
+	"howdah.dev/services/controllers/internal/replicaset"
+	"howdah.dev/services/controllers/internal/rootca"
+	"howdah.dev/services/controllers/internal/serviceaccount"
+	"howdah.dev/services/controllers/internal/tainteviction"
+)
+
+// row is one controller.
+type row struct {
+	group string // workloads, network, nodes, storage, identity or lifecycle
+	name  string
+	alias string // Kubernetes' name for --controllers
+	build func(env *controller.Env, s *Server) (controller.Unit, error)
+}
+
+// table lists every controller. A new one is a folder and a row.
+func table() []row {
+	return []row{
+		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
+		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
+		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
+		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
+		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},
+		{"nodes", "nodeipam", "node-ipam-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cidrs) == 0 {
+				return controller.Unit{}, nil
+			}
+			return nodeipam.New(env, s.cidrs, s.masks)
+		}},
+		{"nodes", "nodelifecycle", "node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return nodelifecycle.New(env, s.cfg.nodes()), nil
+		}},
+		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
+		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
+		}},
+		{"lifecycle", "namespace", "namespace-controller", simple(namespace.New)},
+		{"lifecycle", "garbagecollector", "garbage-collector-controller", simple(garbage.New)},
+		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
+		{"identity", "rootca", "root-ca-certificate-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.RootCA) == 0 {
+				return controller.Unit{}, nil
+			}
+			return rootca.New(env, s.cfg.RootCA), nil
+		}},
+	}
+}
+
+// simple is the build of a controller that needs only its environment.
+func simple(new func(*controller.Env) controller.Unit) func(*controller.Env, *Server) (controller.Unit, error) {
+	return func(env *controller.Env, _ *Server) (controller.Unit, error) { return new(env), nil }
+}
+
+// selectRows returns the rows that the text enables. Items apply in order:
+// "*" is every row, a name or group adds, with a leading "-" it removes. A
+// text that begins by removing starts from every row.
+func selectRows(all []row, text string) ([]row, error) {
+	items := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	on := map[string]bool{}
+	set := func(selects func(row) bool, value bool) bool {
+		found := false
+		for _, r := range all {
+			if selects(r) {
+				on[r.name], found = value, true
+			}
+		}
+		return found
+	}
+	everything := func(row) bool { return true }
+	if len(items) == 0 || strings.HasPrefix(items[0], "-") {
+		set(everything, true)
+	}
+	var unknown []string
+	for _, item := range items {
+		name := strings.TrimLeft(item, "+-")
+		selects := func(r row) bool { return name == "*" || r.name == name || r.alias == name || r.group == name }
+		if !set(selects, !strings.HasPrefix(item, "-")) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("no such controllers: %s (there are %s)", strings.Join(unknown, ", "), strings.Join(names(all), ", "))
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r row) bool { return !on[r.name] }), nil
+}
+
+func names(rows []row) []string {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
+	return names
+}

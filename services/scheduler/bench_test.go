@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/queue"
+)
+
+var seed = maphash.MakeSeed()
+
+const (
+	burstPods  = 5000
+	burstNodes = 1000
+)
+
+// burst returns the pods of so many Deployments.
+func burst(groups int) []*corev1.Pod {
+	pods := make([]*corev1.Pod, burstPods)
+	for i := range pods {
+		p := pod(numbered("web", i), "100m")
+		p.UID, p.Labels["app"] = types.UID(p.Name), fmt.Sprint("app-", i%groups)
+		pods[i] = p
+	}
+	return pods
+}
+
+// BenchmarkDecide is the queue and the cycle: from 5,000 pods that come to
+// 5,000 assumed placements on 1,000 nodes.
+func BenchmarkDecide(b *testing.B) {
+	for _, groups := range []int{1, 100, burstPods} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			pods := burst(groups)
+			for b.Loop() {
+				s := &Server{cfg: Config{Clock: clock.RealClock{}, Name: "default-scheduler"}, profile: cycle.Default(), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}), seed: seed}
+				for i := range burstNodes {
+					s.nodeChanged(nil, node(numbered("node", i), "16"))
+				}
+				for _, p := range pods {
+					s.podChanged(nil, p)
+				}
+				for placed := 0; placed < burstPods; {
+					items := s.queue.Pop(context.Background(), groupLimit)
+					group := make([]*corev1.Pod, len(items))
+					for i, item := range items {
+						group[i] = item.Pod
+					}
+					placements, _ := s.profile.Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
+					demand := cluster.DemandOf(group[0])
+					for i, p := range placements {
+						bound := *p.Pod
+						bound.Spec.NodeName = p.Node
+						s.cache.Assume(&bound, demand)
+						s.podChanged(p.Pod, &bound)
+						s.queue.Delete(items[i].Pod.UID)
+					}
+					placed += len(items)
+				}
+			}
+			b.ReportMetric(float64(burstPods*b.N)/b.Elapsed().Seconds(), "pods/s")
+		})
+	}
+}
+
+// BenchmarkGroup is what each event of a waiting pod costs.
+func BenchmarkGroup(b *testing.B) {
+	s, p := &Server{seed: seed}, burst(1)[0]
+	for b.Loop() {
+		s.group(p)
+	}
+}
+
+// BenchmarkBurst is the whole service against an API in memory: from the
+// creation of 5,000 pods until the last is bound.
+func BenchmarkBurst(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w := start(b, newElection(true), func(w *world) {
+			addMany(w, object.Node, burstNodes, func(i int) *corev1.Node { return node(numbered("node", i), "16") })
+		})
+		b.StartTimer()
+		begin := time.Now()
+		addMany(w, object.Pod, burstPods, func(i int) *corev1.Pod { return pod(numbered("web", i), "100m") })
+		w.awaitPods("the burst to be bound", bound(burstPods))
+		b.ReportMetric(burstPods/time.Since(begin).Seconds(), "pods/s")
+	}
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Snapshot is the nodes at one moment, by name. It never changes.
+type Snapshot struct {
+	Nodes []*Node
+}
+
+// Node returns a node by name, nil where there is none.
+func (s Snapshot) Node(name string) *Node {
+	i, ok := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
+	if !ok {
+		return nil
+	}
+	return s.Nodes[i]
+}
+
+// Cache follows nodes and bound pods. Pods that the scheduler has placed but
+// that the API does not show bound yet are assumed: they count already.
+type Cache struct {
+	mu      sync.Mutex
+	nodes   map[string]*Node
+	sorted  []*Node // those that have an object, by name
+	where   map[types.UID]placed
+	assumed map[types.UID]bool
+}
+
+// placed is where a pod counts, and for how much.
+type placed struct {
+	node   string
+	demand Demand
+}
+
+// NewCache returns an empty cache.
+func NewCache() *Cache {
+	return &Cache{nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}}
+}
+
+// SetNode adds or replaces a node.
+func (c *Cache) SetNode(object *corev1.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(c.node(object.Name).withObject(object))
+}
+
+// DeleteNode removes a node; pods that still name it are kept in mind, in
+// case it comes back.
+func (c *Cache) DeleteNode(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(c.node(name).withObject(nil))
+}
+
+// SetPod adds or replaces a bound pod, and confirms an assumed one. A pod
+// that has ended takes nothing.
+func (c *Cache) SetPod(pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.assumed, pod.UID)
+	c.remove(pod.UID)
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	c.add(pod, DemandOf(pod))
+}
+
+// DeletePod removes a pod.
+func (c *Cache) DeletePod(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.assumed, uid)
+	c.remove(uid)
+}
+
+// Assume counts a pod, which demands demand, on the node that spec.nodeName
+// names, before the API shows it there. It does nothing where the API already
+// does.
+func (c *Cache) Assume(pod *corev1.Pod, demand Demand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.where[pod.UID]; known {
+		return
+	}
+	c.assumed[pod.UID] = true
+	c.add(pod, demand)
+}
+
+// Forget takes back an assumption that did not come true.
+func (c *Cache) Forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.assumed[uid] {
+		delete(c.assumed, uid)
+		c.remove(uid)
+	}
+}
+
+// Placed reports whether the pod is bound or assumed.
+func (c *Cache) Placed(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.where[uid]
+	return ok
+}
+
+// Snapshot returns the nodes of now, sorted by name.
+func (c *Cache) Snapshot() Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Snapshot{slices.Clone(c.sorted)}
+}
+
+// Counts returns the nodes, the pods on them, and how many of those are assumed.
+func (c *Cache) Counts() (nodes, pods, assumed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.nodes), len(c.where), len(c.assumed)
+}
+
+func (c *Cache) node(name string) *Node {
+	if n, ok := c.nodes[name]; ok {
+		return n
+	}
+	return newNode(name)
+}
+
+func (c *Cache) put(n *Node) {
+	i, there := slices.BinarySearchFunc(c.sorted, n.Name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
+	switch {
+	case n.Object != nil && there:
+		c.sorted[i] = n
+	case n.Object != nil:
+		c.sorted = slices.Insert(c.sorted, i, n)
+	case there:
+		c.sorted = slices.Delete(c.sorted, i, i+1)
+	}
+	if n.Object == nil && len(n.Pods) == 0 {
+		delete(c.nodes, n.Name)
+		return
+	}
+	c.nodes[n.Name] = n
+}
+
+func (c *Cache) add(pod *corev1.Pod, demand Demand) {
+	c.where[pod.UID] = placed{pod.Spec.NodeName, demand}
+	c.put(c.node(pod.Spec.NodeName).With(pod, demand))
+}
+
+func (c *Cache) remove(uid types.UID) {
+	p, ok := c.where[uid]
+	if !ok {
+		return
+	}
+	delete(c.where, uid)
+	c.put(c.node(p.node).Without(uid, p.demand))
+}

@@ -1,0 +1,96 @@
+// Package cluster is the scheduler's picture of the nodes: immutable nodes
+// with the sums of what their pods ask for, kept up to date change by change.
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+)
+
+// Resources are amounts: millicores, bytes, pods, and units of extended
+// resources.
+type Resources struct {
+	MilliCPU, Memory, EphemeralStorage int64
+	Pods                               int64
+	Extended                           map[corev1.ResourceName]int64
+}
+
+// Defaults that the scores (not the filters) assume for containers without
+// requests, as Kubernetes does: 100 millicores and 200 MiB.
+const (
+	defaultMilliCPU = 100
+	defaultMemory   = 200 << 20
+)
+
+// resourcesOf turns a list as in a node's allocatable into amounts.
+func resourcesOf(list corev1.ResourceList) Resources {
+	var r Resources
+	for name, quantity := range list {
+		switch name {
+		case corev1.ResourceCPU:
+			r.MilliCPU = quantity.MilliValue()
+		case corev1.ResourceMemory:
+			r.Memory = quantity.Value()
+		case corev1.ResourceEphemeralStorage:
+			r.EphemeralStorage = quantity.Value()
+		case corev1.ResourcePods:
+			r.Pods = quantity.Value()
+		default:
+			if r.Extended == nil {
+				r.Extended = map[corev1.ResourceName]int64{}
+			}
+			r.Extended[name] = quantity.Value()
+		}
+	}
+	return r
+}
+
+// Requests returns what a pod takes of its node: init containers, sidecars
+// and overhead included, as in Kubernetes' resource accounting.
+func Requests(pod *corev1.Pod) Resources {
+	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
+	r.Pods = 1
+	return r
+}
+
+// ScoredRequests returns the requests with defaults for what is unset.
+func ScoredRequests(pod *corev1.Pod) Resources {
+	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		NonMissingContainerRequests: corev1.ResourceList{
+			corev1.ResourceCPU:    *milliQuantity(defaultMilliCPU),
+			corev1.ResourceMemory: *quantity(defaultMemory),
+		},
+	}))
+	r.Pods = 1
+	return r
+}
+
+// Demand is what a pod asks for, worked out once: it is costly, and asked
+// for whenever the pod moves.
+type Demand struct{ Requests, Scored Resources }
+
+// DemandOf returns what a pod asks for.
+func DemandOf(pod *corev1.Pod) Demand { return Demand{Requests(pod), ScoredRequests(pod)} }
+
+// plus returns r + sign*o as a value of its own.
+func (r Resources) plus(o Resources, sign int64) Resources {
+	sum := Resources{
+		MilliCPU:         r.MilliCPU + sign*o.MilliCPU,
+		Memory:           r.Memory + sign*o.Memory,
+		EphemeralStorage: r.EphemeralStorage + sign*o.EphemeralStorage,
+		Pods:             r.Pods + sign*o.Pods,
+		Extended:         r.Extended,
+	}
+	if len(o.Extended) == 0 {
+		return sum
+	}
+	sum.Extended = make(map[corev1.ResourceName]int64, len(r.Extended)+len(o.Extended))
+	for name, amount := range r.Extended {
+		sum.Extended[name] = amount
+	}
+	for name, amount := range o.Extended {
+		sum.Extended[name] += sign * amount
+	}
+	return sum
+}

@@ -1,0 +1,219 @@
+// Package cycle is the scheduling decision: pure functions from pods and a
+// snapshot to placements and verdicts.
+package cycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/filter"
+	"howdah.dev/services/scheduler/internal/score"
+)
+
+// Profile is the filters and scores that decide.
+type Profile struct {
+	Filters []filter.Filter
+	Scores  []score.Score
+}
+
+// Default is Kubernetes' default profile as far as howdah has it.
+func Default() Profile { return Profile{filter.All(), score.All()} }
+
+// Placement is the decision for one pod.
+type Placement struct {
+	Pod *corev1.Pod
+	// Node is where the pod goes; empty where no node is feasible.
+	Node string
+	// Message says why no node is feasible, as in the FailedScheduling event.
+	Message string
+}
+
+// Timing says when the parts of a cycle ended, for its spans.
+type Timing struct {
+	Start, Filtered, Scored, End time.Time
+	Feasible                     int
+}
+
+// Place decides for a group of identical pods. The nodes are filtered and
+// rated once; after each placement only the chosen node is asked again,
+// unless a filter looks across nodes. tie returns a number below n to choose
+// among equally good nodes.
+func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n int) int, now func() time.Time) ([]Placement, Timing) {
+	timing := Timing{Start: now()}
+	placements := make([]Placement, 0, len(pods))
+	for len(pods) > 0 {
+		round := newRound(p, pods[0], snapshot)
+		if timing.Filtered.IsZero() {
+			timing.Filtered, timing.Feasible = now(), len(round.candidates)
+		}
+		round.rate()
+		if timing.Scored.IsZero() {
+			timing.Scored = now()
+		}
+		placed := round.place(pods, tie)
+		placements = append(placements, placed...)
+		pods = pods[len(placed):]
+		snapshot = round.snapshot
+	}
+	timing.End = now()
+	return placements, timing
+}
+
+// round is one filtering and rating of all nodes, and the placements that
+// it is good for.
+type round struct {
+	profile    Profile
+	pod        *corev1.Pod
+	snapshot   cluster.Snapshot
+	checks     []filter.Check
+	across     bool // a filter looks across nodes: one placement a round
+	raters     []rater
+	candidates []candidate
+}
+
+type rater struct {
+	score score.Score
+	rate  func(*cluster.Node) int64
+}
+
+type candidate struct {
+	index int   // in the snapshot
+	fixed int64 // weighted sum of the ratings that do not follow pods
+	total int64
+}
+
+func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
+	r := &round{
+		profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes)},
+		candidates: make([]candidate, 0, len(snapshot.Nodes)),
+	}
+	for _, f := range p.Filters {
+		if c := f.Prepare(pod, snapshot); c != nil {
+			r.checks = append(r.checks, c)
+			r.across = r.across || f.AcrossNodes
+		}
+	}
+	for i, n := range snapshot.Nodes {
+		if r.feasible(n) {
+			r.candidates = append(r.candidates, candidate{index: i})
+		}
+	}
+	return r
+}
+
+func (r *round) feasible(n *cluster.Node) bool {
+	for _, c := range r.checks {
+		if !c.Check(n) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *round) rate() {
+	if len(r.candidates) == 0 {
+		return
+	}
+	ratings := make([]int64, len(r.candidates))
+	for _, s := range r.profile.Scores {
+		rate := s.Prepare(r.pod, r.snapshot)
+		if rate == nil {
+			continue
+		}
+		if s.FollowsPods {
+			r.raters = append(r.raters, rater{s, rate})
+			continue
+		}
+		for i, c := range r.candidates {
+			ratings[i] = rate(r.snapshot.Nodes[c.index])
+		}
+		if s.Normalise != nil {
+			s.Normalise(ratings)
+		}
+		for i := range r.candidates {
+			r.candidates[i].fixed += s.Weight * ratings[i]
+		}
+	}
+	for i := range r.candidates {
+		r.total(&r.candidates[i])
+	}
+}
+
+func (r *round) total(c *candidate) {
+	c.total = c.fixed
+	for _, s := range r.raters {
+		c.total += s.score.Weight * s.rate(r.snapshot.Nodes[c.index])
+	}
+}
+
+// place takes the best candidate for each pod until the pods or the
+// candidates are used up.
+func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
+	if len(r.candidates) == 0 {
+		message := r.message()
+		placements := make([]Placement, 0, len(pods))
+		for _, pod := range pods {
+			placements = append(placements, Placement{Pod: pod, Message: message})
+		}
+		return placements
+	}
+	upTo := len(pods)
+	if r.across {
+		upTo = 1
+	}
+	best := newHeap(r.candidates, upTo, tie)
+	demand := cluster.DemandOf(r.pod)
+	placements := make([]Placement, 0, upTo)
+	for _, pod := range pods {
+		if best.empty() {
+			break
+		}
+		c := best.top()
+		node := r.snapshot.Nodes[c.index]
+		bound := *pod
+		bound.Spec.NodeName = node.Name
+		node = node.With(&bound, demand)
+		r.snapshot.Nodes[c.index] = node
+		placements = append(placements, Placement{Pod: pod, Node: node.Name})
+		if len(placements) == upTo {
+			break
+		}
+		if !r.feasible(node) {
+			best.removeTop()
+			continue
+		}
+		r.total(c)
+		best.fixTop()
+	}
+	return placements
+}
+
+// message counts the nodes by reason: "0/2 nodes are available: 1
+// Insufficient cpu, 1 node(s) were unschedulable."
+func (r *round) message() string {
+	if len(r.snapshot.Nodes) == 0 {
+		return "no nodes available to schedule pods"
+	}
+	counts := map[string]int{}
+	for _, n := range r.snapshot.Nodes {
+		for _, c := range r.checks {
+			if !c.Check(n) {
+				for _, reason := range c.Explain(n) {
+					counts[reason]++
+				}
+				break // the first filter that refuses is the one that counts
+			}
+		}
+	}
+	reasons := make([]string, 0, len(counts))
+	for reason, count := range counts {
+		reasons = append(reasons, fmt.Sprintf("%d %s", count, reason))
+	}
+	slices.Sort(reasons)
+	return fmt.Sprintf("0/%d nodes are available: %s.", len(r.snapshot.Nodes), strings.Join(reasons, ", "))
+}

@@ -1,0 +1,310 @@
+package cycle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+func node(name, cpu, memory string, change ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory), "pods": resource.MustParse("110"),
+		}},
+	}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func tainted(effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "dedicated", Value: "db", Effect: effect})
+	}
+}
+
+func pod(name, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+	}
+	if cpu != "" {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu)}
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func onNode(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = name }
+}
+
+func hostPort(port int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: port, Protocol: corev1.ProtocolTCP}}
+	}
+}
+
+func apart(p *corev1.Pod) {
+	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		}},
+	}}
+}
+
+func spreadOver(p *corev1.Pod) {
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		TopologyKey: "kubernetes.io/hostname", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+	}}
+}
+
+func selecting(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{key: value} }
+}
+
+func snapshot(nodes []*corev1.Node, pods ...*corev1.Pod) cluster.Snapshot {
+	cache := cluster.NewCache()
+	for _, n := range nodes {
+		cache.SetNode(n)
+	}
+	for _, p := range pods {
+		cache.SetPod(p)
+	}
+	return cache.Snapshot()
+}
+
+func first(int) int { return 0 }
+
+func place(pods []*corev1.Pod, s cluster.Snapshot) []Placement {
+	placements, _ := Default().Place(pods, s, first, time.Now)
+	return placements
+}
+
+func TestPlaceSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	claim := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	tests := []struct {
+		name  string
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+		want  string
+	}{
+		{"no nodes", pod("a", "1"), nil, nil, "no nodes available to schedule pods"},
+		{"too big", pod("a", "3"), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "1", "4Gi")}, nil,
+			"0/2 nodes are available: 2 Insufficient cpu."},
+		{"taken by others", pod("a", "2"), []*corev1.Node{node("n1", "2", "4Gi")}, []*corev1.Pod{pod("b", "100m", onNode("n1"))},
+			"0/1 nodes are available: 1 Insufficient cpu."},
+		{"each node by its first reason", pod("a", "2"),
+			[]*corev1.Node{node("n1", "1", "4Gi", cordoned), node("n2", "1", "4Gi", tainted(corev1.TaintEffectNoSchedule)), node("n3", "1", "4Gi")}, nil,
+			"0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."},
+		{"selector", pod("a", "", selecting("disk", "ssd")), []*corev1.Node{node("n1", "1", "4Gi")}, nil,
+			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
+		{"host port", pod("a", "", hostPort(80)), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"), hostPort(80))},
+			"0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."},
+		{"anti-affinity", pod("a", "", apart), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"))},
+			"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."},
+		{"others' anti-affinity", pod("a", ""), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"), apart)},
+			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."},
+		{"claims are not served", pod("a", "", claim), []*corev1.Node{node("n1", "1", "4Gi")}, nil,
+			`0/1 nodes are available: 1 persistentvolumeclaim "data" not found.`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := place([]*corev1.Pod{tt.pod}, snapshot(tt.nodes, tt.pods...))
+			if got[0].Node != "" || got[0].Message != tt.want {
+				t.Errorf("got node %q, message %q, want %q", got[0].Node, got[0].Message, tt.want)
+			}
+			explained := Default().Explain(tt.pod, snapshot(tt.nodes, tt.pods...))
+			if explained.Message != tt.want {
+				t.Errorf("Explain says %q, want %q", explained.Message, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlacePrefers(t *testing.T) {
+	t.Parallel()
+	withImage := func(n *corev1.Node) {
+		n.Status.Images = []corev1.ContainerImage{{Names: []string{"docker.io/library/nginx:latest"}, SizeBytes: 900 << 20}}
+	}
+	labelled := func(n *corev1.Node) { n.Labels["disk"] = "ssd" }
+	wish := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 10, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: "In", Values: []string{"ssd"}}}},
+		}}}}
+	}
+	tests := []struct {
+		name  string
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+		want  string
+	}{
+		{"the emptier node", pod("a", "100m"), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "2", "4Gi")}, []*corev1.Pod{pod("b", "1", onNode("n1"))}, "n2"},
+		{"the emptier node by defaults", pod("a", ""), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "2", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"))}, "n2"},
+		{"the node with the image", pod("a", "100m"), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "2", "4Gi", withImage)}, nil, "n2"},
+		{"the untainted node", pod("a", "100m"), []*corev1.Node{node("n1", "2", "4Gi", tainted(corev1.TaintEffectPreferNoSchedule)), node("n2", "2", "4Gi")}, nil, "n2"},
+		{"the wished node", pod("a", "100m", wish), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "2", "4Gi", labelled)}, nil, "n2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := snapshot(tt.nodes, tt.pods...)
+			if got := place([]*corev1.Pod{tt.pod}, s); got[0].Node != tt.want {
+				t.Errorf("placed on %q, want %q", got[0].Node, tt.want)
+			}
+			if best := Default().Explain(tt.pod, s).Nodes[0]; best.Node != tt.want {
+				t.Errorf("Explain puts %q first, want %q", best.Node, tt.want)
+			}
+		})
+	}
+}
+
+func TestAGroupSpreadsOverEqualNodes(t *testing.T) {
+	t.Parallel()
+	nodes := []*corev1.Node{node("n1", "4", "8Gi"), node("n2", "4", "8Gi"), node("n3", "4", "8Gi")}
+	var pods []*corev1.Pod
+	for i := range 9 {
+		pods = append(pods, pod(fmt.Sprint("p", i), "100m"))
+	}
+	counts := map[string]int{}
+	for _, p := range place(pods, snapshot(nodes)) {
+		counts[p.Node]++
+	}
+	if diff := cmp.Diff(map[string]int{"n1": 3, "n2": 3, "n3": 3}, counts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSiblingsSpread: the pods of one controller go to both nodes, though one
+// of them is much fuller with others' pods.
+func TestSiblingsSpread(t *testing.T) {
+	t.Parallel()
+	nodes := []*corev1.Node{node("n1", "4", "8Gi"), node("n2", "4", "8Gi")}
+	owned := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: ptr.To(true)}}
+	}
+	s := snapshot(nodes, pod("others", "2", onNode("n2")))
+	counts := map[string]int{}
+	for _, p := range place([]*corev1.Pod{pod("a", "", owned), pod("b", "", owned), pod("c", "", owned)}, s) {
+		counts[p.Node]++
+	}
+	if diff := cmp.Diff(map[string]int{"n1": 2, "n2": 1}, counts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConstraintsAcrossNodesHoldWithinAGroup(t *testing.T) {
+	t.Parallel()
+	nodes := []*corev1.Node{node("n1", "4", "8Gi"), node("n2", "4", "8Gi"), node("n3", "4", "8Gi")}
+	for name, constraint := range map[string]func(*corev1.Pod){"anti-affinity": apart, "spread": spreadOver, "host port": hostPort(80)} {
+		var pods []*corev1.Pod
+		for i := range 4 {
+			pods = append(pods, pod(fmt.Sprint("p", i), "100m", constraint))
+		}
+		var placed []string
+		for _, p := range place(pods[:3], snapshot(nodes)) {
+			placed = append(placed, p.Node)
+		}
+		slices.Sort(placed)
+		if !slices.Equal(placed, []string{"n1", "n2", "n3"}) {
+			t.Errorf("%s: placed on %v, want one on each node", name, placed)
+		}
+		if name == "spread" {
+			continue // a fourth is allowed: the skew is 1 then
+		}
+		if last := place(pods, snapshot(nodes))[3]; last.Node != "" || !strings.HasPrefix(last.Message, "0/3 nodes are available: 3 ") {
+			t.Errorf("%s: the fourth was placed on %q (%q)", name, last.Node, last.Message)
+		}
+	}
+}
+
+// TestNothingIsOvercommitted places random pods on random nodes, and checks
+// that no node ever has more than it can, and that a pod was refused only
+// where no node had room.
+func TestNothingIsOvercommitted(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var nodes []*corev1.Node
+		for i := range 1 + random.IntN(6) {
+			nodes = append(nodes, node(fmt.Sprint("n", i), fmt.Sprint(1+random.IntN(8)), "16Gi"))
+		}
+		cache := cluster.NewCache()
+		for _, n := range nodes {
+			cache.SetNode(n)
+		}
+		for g := range 6 {
+			cpu := fmt.Sprint(100*(1+random.IntN(15)), "m")
+			var pods []*corev1.Pod
+			for i := range 1 + random.IntN(12) {
+				pods = append(pods, pod(fmt.Sprint("p", g, "-", i), cpu))
+			}
+			placements, _ := Default().Place(pods, cache.Snapshot(), random.IntN, time.Now)
+			if len(placements) != len(pods) {
+				t.Fatalf("seed %d: %d placements of %d pods", seed, len(placements), len(pods))
+			}
+			for _, p := range placements {
+				if p.Node == "" {
+					continue
+				}
+				bound := *p.Pod
+				bound.Spec.NodeName = p.Node
+				cache.Assume(&bound, cluster.DemandOf(&bound))
+			}
+			wanted := cluster.Requests(pods[0]).MilliCPU
+			for _, n := range cache.Snapshot().Nodes {
+				left := n.Allocatable.MilliCPU - n.Requested.MilliCPU
+				if left < 0 {
+					t.Fatalf("seed %d: node %s is overcommitted by %dm", seed, n.Name, -left)
+				}
+				if refused := slices.ContainsFunc(placements, func(p Placement) bool { return p.Node == "" }); refused && left >= wanted {
+					t.Fatalf("seed %d: a pod of %dm was refused though %s has %dm left", seed, wanted, n.Name, left)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkPlace(b *testing.B) {
+	var nodes []*corev1.Node
+	for i := range 1000 {
+		nodes = append(nodes, node(fmt.Sprint("n", i), "32", "64Gi"))
+	}
+	s := snapshot(nodes)
+	for _, size := range []int{1, 1000} {
+		var pods []*corev1.Pod
+		for i := range size {
+			pods = append(pods, pod(fmt.Sprint("p", i), "100m"))
+		}
+		b.Run(fmt.Sprintf("group of %d on 1000 nodes", size), func(b *testing.B) {
+			for range b.N {
+				place(pods, s)
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "pods/s")
+		})
+	}
+}

@@ -1,0 +1,104 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+// Explanation is every node's verdict on a pod, best first, and the message
+// where no node is feasible.
+type Explanation struct {
+	Nodes   []NodeVerdict
+	Message string
+}
+
+// NodeVerdict is what the profile says of one node.
+type NodeVerdict struct {
+	Node     string
+	Feasible bool
+	Score    int64
+	Filters  []FilterVerdict
+	Scores   []ScoreVerdict
+}
+
+// FilterVerdict is what one filter says; no reasons where the node passes.
+type FilterVerdict struct {
+	Filter  string
+	Reasons []string
+}
+
+// ScoreVerdict is one normalised rating.
+type ScoreVerdict struct {
+	Name          string
+	Score, Weight int64
+}
+
+// Explain runs every filter on every node, and every score on the feasible
+// ones: the same code that places pods.
+func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation {
+	verdicts := make([]NodeVerdict, len(snapshot.Nodes))
+	var feasible []int
+	for i, n := range snapshot.Nodes {
+		verdicts[i] = NodeVerdict{Node: n.Name, Feasible: true}
+	}
+	for _, f := range p.Filters {
+		check := f.Prepare(pod, snapshot)
+		for i, n := range snapshot.Nodes {
+			verdict := FilterVerdict{Filter: f.Name}
+			if check != nil && !check.Check(n) {
+				verdict.Reasons = check.Explain(n)
+				verdicts[i].Feasible = false
+			}
+			verdicts[i].Filters = append(verdicts[i].Filters, verdict)
+		}
+	}
+	for i := range verdicts {
+		if verdicts[i].Feasible {
+			feasible = append(feasible, i)
+		}
+	}
+	p.explainScores(pod, snapshot, verdicts, feasible)
+
+	explanation := Explanation{Nodes: verdicts}
+	if len(feasible) == 0 {
+		explanation.Message = newRound(p, pod, snapshot).message()
+	}
+	slices.SortStableFunc(explanation.Nodes, func(a, b NodeVerdict) int {
+		if a.Feasible != b.Feasible {
+			if a.Feasible {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Node, b.Node))
+	})
+	return explanation
+}
+
+func (p Profile) explainScores(pod *corev1.Pod, snapshot cluster.Snapshot, verdicts []NodeVerdict, feasible []int) {
+	if len(feasible) == 0 {
+		return
+	}
+	ratings := make([]int64, len(feasible))
+	for _, s := range p.Scores {
+		rate := s.Prepare(pod, snapshot)
+		for i, v := range feasible {
+			ratings[i] = 0
+			if rate != nil {
+				ratings[i] = rate(snapshot.Nodes[v])
+			}
+		}
+		if rate != nil && s.Normalise != nil {
+			s.Normalise(ratings)
+		}
+		for i, v := range feasible {
+			verdicts[v].Scores = append(verdicts[v].Scores, ScoreVerdict{s.Name, ratings[i], s.Weight})
+			verdicts[v].Score += s.Weight * ratings[i]
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Package filter decides which nodes a pod may run on. Adding a filter is
+// adding a file with its Filter and a row in All.
+package filter
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+// Filter prepares the check of one pod.
+type Filter struct {
+	// Name is Kubernetes' name of the plugin, as in "NodeResourcesFit".
+	Name string
+	// Prepare returns the pod's check against the nodes of a snapshot, or nil
+	// where every node passes.
+	Prepare func(pod *corev1.Pod, snapshot cluster.Snapshot) Check
+	// AcrossNodes says that a node's verdict depends on pods of other nodes,
+	// so that it must be prepared anew after each placement.
+	AcrossNodes bool
+}
+
+// Check is one pod's question to a node.
+type Check interface {
+	// Check reports whether the node passes. It is the hot path.
+	Check(n *cluster.Node) bool
+	// Explain returns why the node does not pass, as in "Insufficient cpu";
+	// it is called for nodes that Check refused.
+	Explain(n *cluster.Node) []string
+}
+
+// check is a Check with one constant reason.
+type check struct {
+	passes func(n *cluster.Node) bool
+	reason string
+}
+
+func (c check) Check(n *cluster.Node) bool       { return c.passes(n) }
+func (c check) Explain(_ *cluster.Node) []string { return []string{c.reason} }
+
+// All returns the filters in the order in which they run: cheap and
+// decisive ones first.
+func All() []Filter {
+	return []Filter{
+		NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
+		VolumeBinding, PodTopologySpread, InterPodAffinity,
+	}
+}

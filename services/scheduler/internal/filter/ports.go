@@ -1,0 +1,35 @@
+package filter
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+// NodePorts refuses nodes on which a host port of the pod is taken.
+var NodePorts = Filter{
+	Name: "NodePorts",
+	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
+		wanted := cluster.HostPorts(pod)
+		if len(wanted) == 0 {
+			return nil
+		}
+		return check{
+			passes: func(n *cluster.Node) bool { return portsFree(wanted, n) },
+			reason: "node(s) didn't have free ports for the requested pod ports",
+		}
+	},
+}
+
+func portsFree(wanted []cluster.HostPort, n *cluster.Node) bool {
+	for _, pod := range n.Pods {
+		for _, taken := range cluster.HostPorts(pod) {
+			for _, w := range wanted {
+				if w.Conflicts(taken) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,63 @@
+package filter
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+// NodeResourcesFit refuses nodes that have not enough left of what the pod
+// requests.
+var NodeResourcesFit = Filter{
+	Name: "NodeResourcesFit",
+	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
+		return fits{cluster.Requests(pod)}
+	},
+}
+
+type fits struct{ wanted cluster.Resources }
+
+func (f fits) Check(n *cluster.Node) bool {
+	w, a, r := &f.wanted, &n.Allocatable, &n.Requested
+	if r.Pods+1 > a.Pods || short(w.MilliCPU, r.MilliCPU, a.MilliCPU) ||
+		short(w.Memory, r.Memory, a.Memory) || short(w.EphemeralStorage, r.EphemeralStorage, a.EphemeralStorage) {
+		return false
+	}
+	for name, amount := range w.Extended {
+		if short(amount, r.Extended[name], a.Extended[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f fits) Explain(n *cluster.Node) []string {
+	w, a, r := &f.wanted, &n.Allocatable, &n.Requested
+	var reasons []string
+	if r.Pods+1 > a.Pods {
+		reasons = append(reasons, "Too many pods")
+	}
+	if short(w.MilliCPU, r.MilliCPU, a.MilliCPU) {
+		reasons = append(reasons, "Insufficient cpu")
+	}
+	if short(w.Memory, r.Memory, a.Memory) {
+		reasons = append(reasons, "Insufficient memory")
+	}
+	if short(w.EphemeralStorage, r.EphemeralStorage, a.EphemeralStorage) {
+		reasons = append(reasons, "Insufficient ephemeral-storage")
+	}
+	var extended []string
+	for name, amount := range w.Extended {
+		if short(amount, r.Extended[name], a.Extended[name]) {
+			extended = append(extended, "Insufficient "+string(name))
+		}
+	}
+	slices.Sort(extended)
+	return append(reasons, extended...)
+}
+
+// short reports whether what is wanted exceeds what is left. A pod that wants
+// nothing fits even where more is taken than there is.
+func short(wanted, taken, there int64) bool { return wanted > 0 && wanted > there-taken }

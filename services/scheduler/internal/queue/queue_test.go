@@ -1,0 +1,243 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+func pod(name string, priority int32) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{Priority: ptr.To(priority)}}
+}
+
+func names(items []*Item) string {
+	s := ""
+	for _, i := range items {
+		s += i.Pod.Name
+	}
+	return s
+}
+
+func setup() (*Queue, *testingclock.FakeClock) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	return New(clock), clock
+}
+
+// next pops without waiting.
+func next(t *testing.T, q *Queue) []*Item {
+	t.Helper()
+	items, _ := q.take(100)
+	return items
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	clock.Step(time.Second)
+	q.Add(pod("b", 0), 2)
+	q.Add(pod("c", 10), 3)
+	q.Add(pod("d", 0), 1)
+	for _, want := range []string{"c", "ad", "b", ""} {
+		if got := names(next(t, q)); got != want {
+			t.Fatalf("popped %q, want %q", got, want)
+		}
+	}
+}
+
+func TestUnschedulableWaitsForAChange(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	q.Fail(next(t, q)[0], false)
+	clock.Step(30 * time.Second)
+	if got := next(t, q); got != nil {
+		t.Fatalf("popped %s though nothing changed", names(got))
+	}
+	q.Wake()
+	item := next(t, q)
+	if names(item) != "a" {
+		t.Fatal("a change must wake the pod at once when its back-off is over")
+	}
+	q.Fail(item[0], false)
+	q.Wake()
+	if state, attempts := q.Lookup("a"); state != Backoff || attempts != 2 {
+		t.Fatalf("state %s after %d attempts, want back-off after 2", state, attempts)
+	}
+	clock.Step(2 * time.Second)
+	if names(next(t, q)) != "a" {
+		t.Fatal("the second back-off is 2 s")
+	}
+}
+
+func TestAChangeDuringTheAttemptIsNotLost(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	item := next(t, q)[0]
+	q.Wake()
+	q.Fail(item, false)
+	clock.Step(time.Second)
+	if names(next(t, q)) != "a" {
+		t.Fatal("the pod must be tried again after its back-off")
+	}
+}
+
+func TestAPodThatChangesDuringTheAttemptIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	item := next(t, q)[0]
+	newer := pod("a", 0)
+	q.Add(newer, 2)
+	if item.Pod == newer {
+		t.Error("an item that was popped must not change")
+	}
+	q.Fail(item, false)
+	clock.Step(time.Second)
+	if again := next(t, q); len(again) != 1 || again[0].Pod != newer {
+		t.Fatal("the newer pod must be tried after the back-off")
+	}
+}
+
+func TestRetriableNeedsNoChange(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	q.Fail(next(t, q)[0], true)
+	if got := next(t, q); got != nil {
+		t.Fatal("popped within the back-off")
+	}
+	clock.Step(time.Second)
+	if names(next(t, q)) != "a" {
+		t.Fatal("not tried again after the back-off")
+	}
+}
+
+func TestDeletedPodsAreForgotten(t *testing.T) {
+	t.Parallel()
+	q, _ := setup()
+	q.Add(pod("a", 0), 1)
+	q.Add(pod("b", 0), 1)
+	q.Delete("a")
+	items := next(t, q)
+	if names(items) != "b" {
+		t.Fatalf("popped %s", names(items))
+	}
+	q.Delete("b")
+	q.Fail(items[0], true)
+	if state, _ := q.Lookup("b"); state != "" {
+		t.Fatalf("a deleted pod came back as %s", state)
+	}
+}
+
+func TestPopWaitsForAPodAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	q, _ := setup()
+	got := make(chan []*Item)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { got <- q.Pop(ctx, 10) }()
+	q.Add(pod("a", 0), 1)
+	if names(<-got) != "a" {
+		t.Fatal("not woken by a new pod")
+	}
+	go func() { got <- q.Pop(ctx, 10) }()
+	cancel()
+	if items := <-got; items != nil {
+		t.Fatalf("popped %s after the end", names(items))
+	}
+}
+
+func TestBackoffDoublesToTenSeconds(t *testing.T) {
+	t.Parallel()
+	for attempts, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 5: 10 * time.Second, 90: 10 * time.Second} {
+		if got := backoff(attempts); got != want {
+			t.Errorf("after %d attempts %s, want %s", attempts, got, want)
+		}
+	}
+}
+
+func TestAChangedPodMovesToItsNewGroup(t *testing.T) {
+	t.Parallel()
+	q, clock := setup()
+	q.Add(pod("a", 0), 1)
+	clock.Step(time.Second)
+	q.Add(pod("b", 0), 1)
+	q.Add(pod("a", 5), 2) // e.g. its gate went, and its labels
+	q.Add(pod("c", 0), 2)
+	for _, want := range []string{"ac", "b", ""} {
+		if got := names(next(t, q)); got != want {
+			t.Fatalf("popped %q, want %q", got, want)
+		}
+	}
+}
+
+// TestEveryPodIsServedOnce drives the queue at random and checks that it
+// never loses a pod, never hands one out twice, and keeps the order.
+func TestEveryPodIsServedOnce(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	q, clock := setup()
+	out, known := map[types.UID]*Item{}, map[types.UID]bool{}
+	for step := range 20_000 {
+		name := types.UID(fmt.Sprint("p", random.IntN(50)))
+		switch random.IntN(7) {
+		case 0, 1:
+			group := uint64(random.IntN(5))
+			q.Add(pod(string(name), int32(group)), group)
+			known[name] = true
+		case 2:
+			q.Delete(name)
+			delete(known, name)
+			delete(out, name)
+		case 3:
+			q.Wake()
+		case 4:
+			clock.Step(time.Duration(random.IntN(3000)) * time.Millisecond)
+		case 5:
+			for uid, item := range out { // one at random
+				delete(out, uid)
+				q.Fail(item, random.IntN(2) == 0)
+				break
+			}
+		case 6:
+			items, wait := q.take(1 + random.IntN(3))
+			if len(items) == 0 && wait <= 0 {
+				t.Fatalf("step %d: nothing to pop and nothing to wait for", step)
+			}
+			for i, item := range items {
+				if uid := item.Pod.UID; out[uid] != nil || !known[uid] {
+					t.Fatalf("step %d: %s was handed out wrongly", step, uid)
+				}
+				if i > 0 && sooner(item, items[i-1]) {
+					t.Fatalf("step %d: out of order", step)
+				}
+				out[item.Pod.UID] = item
+			}
+		}
+		counts := q.Counts()
+		if sum := counts[Active] + counts[Backoff] + counts[Unschedulable]; sum != len(known) {
+			t.Fatalf("step %d: %d pods wait, want %d", step, sum, len(known))
+		}
+	}
+	for uid, item := range out {
+		delete(out, uid)
+		q.Fail(item, false)
+	}
+	clock.Step(idle + time.Second)
+	served := 0
+	for items := next(t, q); len(items) > 0; items = next(t, q) {
+		served += len(items)
+	}
+	if served != len(known) {
+		t.Fatalf("%d pods were served at the end, want %d", served, len(known))
+	}
+}

@@ -1,0 +1,56 @@
+// Package score rates the nodes that a pod may run on. Adding a score is
+// adding a file with its Score and a row in All.
+package score
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+)
+
+// Max is the best rating after normalisation.
+const Max = 100
+
+// Score rates nodes for one pod.
+type Score struct {
+	// Name is Kubernetes' name of the plugin, as in "ImageLocality".
+	Name string
+	// Weight multiplies the normalised rating.
+	Weight int64
+	// Prepare returns the pod's rating of a node, or nil where all nodes are
+	// alike to it.
+	Prepare func(pod *corev1.Pod, snapshot cluster.Snapshot) func(n *cluster.Node) int64
+	// Normalise maps the raw ratings of all feasible nodes to 0..Max; nil
+	// where Prepare's already are.
+	Normalise func(ratings []int64)
+	// FollowsPods says that a rating changes with the pods on the node
+	// itself, so that it must be taken anew after each placement there.
+	FollowsPods bool
+}
+
+// All returns the scores with Kubernetes' default weights.
+func All() []Score {
+	return []Score{LeastAllocated, BalancedAllocation, PodTopologySpread, TaintToleration, NodeAffinity, ImageLocality}
+}
+
+// highestIsBest scales ratings so that the highest becomes Max.
+func highestIsBest(ratings []int64) {
+	var highest int64
+	for _, r := range ratings {
+		highest = max(highest, r)
+	}
+	if highest == 0 {
+		return
+	}
+	for i := range ratings {
+		ratings[i] = ratings[i] * Max / highest
+	}
+}
+
+// lowestIsBest scales ratings so that 0 becomes Max and the highest 0.
+func lowestIsBest(ratings []int64) {
+	highestIsBest(ratings)
+	for i := range ratings {
+		ratings[i] = Max - ratings[i]
+	}
+}

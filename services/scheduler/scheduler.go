@@ -1,0 +1,158 @@
+// Package scheduler assigns pods to nodes: it follows pods and nodes, places
+// groups of identical pods over a snapshot, and binds in batches.
+package scheduler
+
+import (
+	"context"
+	"hash/maphash"
+	"math/rand/v2"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/task"
+	schedulerv1 "howdah.dev/proto/gen/howdah/scheduler/v1"
+	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/queue"
+)
+
+// Role is the name under which schedulers elect their leader.
+const Role = "scheduler"
+
+// Leadership runs lead while this process is the leader; lead's context ends
+// with the leadership.
+type Leadership interface {
+	Run(ctx context.Context, lead func(ctx context.Context, epoch int64) error) error
+}
+
+// Config is what a scheduler needs.
+type Config struct {
+	Objects    *object.Client
+	Leadership Leadership
+	// Name is the schedulerName of the pods that this scheduler places.
+	Name       string
+	Clock      clock.WithTicker
+	Registerer prometheus.Registerer
+}
+
+// Server is a scheduler and its API.
+type Server struct {
+	schedulerv1.UnimplementedSchedulerServiceServer
+
+	cfg       Config
+	profile   cycle.Profile
+	informers *object.Informers
+	pods      *object.Informer[*corev1.Pod]
+	nodes     *object.Informer[*corev1.Node]
+	cache     *cluster.Cache
+	queue     *queue.Queue
+	events    record.EventRecorder
+	sendEvent func(ctx context.Context) error
+	metrics   *metrics
+	seed      maphash.Seed // of the groups
+}
+
+// New returns a scheduler; nothing runs until Run.
+func New(cfg Config) *Server {
+	s := &Server{
+		cfg: cfg, profile: cycle.Default(), informers: object.NewInformers(cfg.Objects),
+		cache: cluster.NewCache(), queue: queue.New(cfg.Clock),
+		seed: maphash.MakeSeed(),
+	}
+	s.metrics = newMetrics(cfg.Registerer, s.queue.Counts)
+	s.events, s.sendEvent = object.Recorder(cfg.Objects, cfg.Name, "")
+	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Transform: dropManagedFields})
+	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Transform: dropManagedFields})
+	s.pods.AddHandler(s.podChanged)
+	s.nodes.AddHandler(s.nodeChanged)
+	return s
+}
+
+// Register adds the scheduler's API to a server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	schedulerv1.RegisterSchedulerServiceServer(r, s)
+}
+
+// Ready reports whether the caches are filled.
+func (s *Server) Ready(ctx context.Context) bool { return s.informers.Wait(ctx) }
+
+// Run follows the cluster until ctx ends, and schedules while it leads. A
+// standby keeps its caches warm, so that it can take over at once.
+func (s *Server) Run(ctx context.Context) error {
+	return task.Run(ctx, s.informers.Run, s.sendEvent, func(ctx context.Context) error {
+		if !s.informers.Wait(ctx) {
+			return ctx.Err()
+		}
+		return s.cfg.Leadership.Run(ctx, s.lead)
+	})
+}
+
+func (s *Server) lead(ctx context.Context, epoch int64) error {
+	s.cfg.Objects.SetFence(Role, epoch)
+	binder := newBinder(s)
+	defer binder.drain()
+	return task.Run(ctx, binder.Run, func(ctx context.Context) error { return s.schedule(ctx, binder) })
+}
+
+// groupLimit bounds how many identical pods one cycle places, so that a pod
+// of a higher priority waits for one cycle at most.
+const groupLimit = 1000
+
+// schedule places group after group until ctx ends.
+func (s *Server) schedule(ctx context.Context, binder *binder) error {
+	for {
+		items := s.queue.Pop(ctx, groupLimit)
+		if items == nil {
+			return ctx.Err()
+		}
+		group := make([]*queue.Item, 0, len(items))
+		pods := make([]*corev1.Pod, 0, len(items))
+		for _, item := range items {
+			if s.cache.Placed(item.Pod.UID) {
+				s.queue.Delete(item.Pod.UID)
+				continue
+			}
+			group, pods = append(group, item), append(pods, item.Pod)
+		}
+		if len(pods) == 0 {
+			continue
+		}
+		placements, timing := s.profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
+		s.metrics.cycle(placements, timing)
+		if err := binder.take(ctx, s.decide(group, placements, timing)); err != nil {
+			return err
+		}
+	}
+}
+
+// decide assumes the placed pods and begins their spans.
+func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timing cycle.Timing) []decision {
+	decisions := make([]decision, 0, len(items))
+	var demand cluster.Demand // the same for all of a group
+	if len(items) > 0 {
+		demand = cluster.DemandOf(items[0].Pod)
+	}
+	for i, item := range items {
+		d := decision{item: item, node: placements[i].Node, message: placements[i].Message}
+		if d.node != "" {
+			bound := *item.Pod
+			bound.Spec.NodeName = d.node
+			s.cache.Assume(&bound, demand)
+		}
+		d.trace(s.pods.Trace(item.Pod), timing)
+		decisions = append(decisions, d)
+	}
+	return decisions
+}
+
+func dropManagedFields(obj any) (any, error) {
+	if o, ok := obj.(object.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
