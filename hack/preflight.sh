@@ -57,8 +57,8 @@ network() {
 kernel() {
     local release major minor
     release=$(uname -r) major=${release%%.*} minor=${release#*.} minor=${minor%%[!0-9]*}
-    if [ "$major" -lt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -lt 15 ]; }; then
-        problem "Linux 5.15 or newer is needed for the eBPF load balancer; this is $release"
+    if [ "$major" -lt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -lt 18 ]; }; then
+        problem "Linux 5.18 or newer is needed for the eBPF load balancer; this is $release"
     elif [ "$major" -lt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -lt 6 ]; }; then
         note "Linux $release: programs on pod interfaces use tc, because tcx came with 6.6"
     fi

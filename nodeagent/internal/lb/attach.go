@@ -45,6 +45,20 @@ func (d *datapath) attach() error {
 }
 
 func (d *datapath) attachUplinks() error {
+	tcx := !d.at.WithoutTCX
+	if tcx {
+		var err error
+		if tcx, err = supportsTCX(d.objects.LbEgress); err != nil {
+			return err
+		}
+	}
+	if tcx {
+		return d.attachTCX()
+	}
+	return d.attachTC()
+}
+
+func (d *datapath) attachTCX() error {
 	keep := map[string]bool{}
 	for _, name := range d.at.Uplinks {
 		uplink, err := net.InterfaceByName(name)
@@ -67,7 +81,7 @@ func (d *datapath) attachUplinks() error {
 					return link.AttachTCX(link.TCXOptions{Interface: uplink.Index, Program: h.program, Attach: h.kind})
 				})
 			if err != nil {
-				return fmt.Errorf("attach %s at %s (the kernel needs tcx: Linux 6.6, CONFIG_NET_XGRESS): %w", h.kind, name, err)
+				return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_XGRESS): %w", h.kind, name, err)
 			}
 		}
 	}
@@ -119,6 +133,9 @@ func (d *datapath) link(name string, program *ebpf.Program, fits func(*link.Info
 
 // Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.
 func Detach(pins string) error {
+	if err := detachTC(nil); err != nil {
+		return fmt.Errorf("take filters from the interfaces: %w", err)
+	}
 	entries, err := os.ReadDir(pins)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

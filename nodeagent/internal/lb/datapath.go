@@ -21,6 +21,8 @@ type Attachment struct {
 	// Uplinks are the names of the interfaces by which traffic from outside comes in. Empty: NodePorts answer
 	// only to processes of the cluster.
 	Uplinks []string
+	// WithoutTCX attaches at the uplinks by filters of tc even where the kernel has tcx.
+	WithoutTCX bool
 	// Pins is a folder on a bpffs, e.g. /sys/fs/bpf/howdah/lb. Maps and links are kept there over restarts.
 	Pins string
 	// NodeIPv4 is the source towards other nodes for clients that did not dial a node's address.
@@ -125,7 +127,7 @@ func explainLoad(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.As(err, &verifier):
-		return fmt.Errorf("the kernel refuses the load balancer's programs (they need Linux 6.6): %+v", verifier)
+		return fmt.Errorf("the kernel refuses the load balancer's programs (they need Linux 5.18): %+v", verifier)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("not allowed to load eBPF programs (CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN, is needed): %w", err)
 	}

@@ -25,6 +25,22 @@ import (
 // and knows nothing of services.
 type cluster struct {
 	node1, node2, pod1, outside *netnstest.Namespace
+	withoutTCX                  bool
+}
+
+// onEachHook runs a test with both ways to meet packets at the uplink.
+func onEachHook(t *testing.T, test func(*testing.T, *cluster)) {
+	for _, withoutTCX := range []bool{false, true} {
+		name := "tcx"
+		if withoutTCX {
+			name = "tc"
+		}
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.withoutTCX = withoutTCX
+			test(t, c)
+		})
+	}
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -74,14 +90,16 @@ func nodePort(name, clusterIP string, tcpPort, udpPort int32) *corev1.Service {
 func startCluster(t *testing.T, c *cluster, objects ...any) *node {
 	n := newNode(t, c.node1, "eth0")
 	n.at.NodeIPv4 = netip.MustParseAddr("192.0.2.11")
+	n.at.WithoutTCX = c.withoutTCX
 	n.start(append(objects, nodeObject(testNode, "192.0.2.11"), nodeObject("node2", "192.0.2.12"))...)
 	// The outside is not this node: it must not be balanced at its sockets.
 	moveTo(t, cgroup2(t))
 	return n
 }
 
-func TestNodePortFromOutside(t *testing.T) {
-	c := newCluster(t)
+func TestNodePortFromOutside(t *testing.T) { onEachHook(t, testNodePortFromOutside) }
+
+func testNodePortFromOutside(t *testing.T, c *cluster) {
 	web := nodePort("web", "10.96.0.10", 30080, 30053)
 	web.Spec.ExternalIPs = []string{"198.51.100.7"}
 	n := startCluster(t, c, web, spread("web"),
@@ -177,8 +195,9 @@ func serveBulk(t *testing.T, ns *netnstest.Namespace, address string) {
 }
 
 // A connection from outside outlives its backend's place in the rotation and the agent; new ones go elsewhere.
-func TestOutsideConnectionsStay(t *testing.T) {
-	c := newCluster(t)
+func TestOutsideConnectionsStay(t *testing.T) { onEachHook(t, testOutsideConnectionsStay) }
+
+func testOutsideConnectionsStay(t *testing.T, c *cluster) {
 	n := startCluster(t, c, nodePort("web", "10.96.0.10", 30080, 30053), spread("web"))
 	conns := map[string]net.Conn{}
 	for len(conns) < 2 {
