@@ -22,7 +22,7 @@ ports() {
         [ "$service" = grafana ] && [ ! -f "$STATE/grafana" ] && continue
         running "$service" && continue
         listening "$port" || continue
-        problem "port $port on this machine is taken$(ss -Hltnp "sport = :$port" 2>/dev/null | sed -n 's/.*users:((\("[^"]*"\),pid=\([0-9]*\).*/ (by \1, pid \2)/p' | head -n1): end that program, or choose another with $variable=PORT"
+        problem "port $port on this machine is taken$(ss -Hltnp "sport = :$port" 2>/dev/null | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/ (by \1, pid \2)/p' | head -n1): end that program, or choose another with $variable=PORT"
     done
 }
 
