@@ -88,6 +88,9 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[nodev1.ConnectRequest, 
 	s.cfg.Opened(open.GetSubresource(), 1)
 	defer s.cfg.Opened(open.GetSubresource(), -1)
 	ctx := stream.Context()
+	if open.GetResource() == "nodes" && open.GetSubresource() == "tunnel" {
+		return s.tunnel(ctx, c, query)
+	}
 	if open.GetResource() != "pods" {
 		return apierrors.NewBadRequest(fmt.Sprintf("a node has no streams of %s", open.GetResource()))
 	}

@@ -1,0 +1,133 @@
+package webhook
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds on what is kept: transports (one a webhook's address and CA bundle), and idle connections of each.
+const (
+	maxTransports = 128
+	maxIdle       = 16
+	idleTimeout   = 30 * time.Second
+	dialTimeout   = 10 * time.Second
+)
+
+// Dialer connects to a port of a Service.
+type Dialer interface {
+	Service(ctx context.Context, namespace, name string, port int32) (net.Conn, error)
+}
+
+// transports keeps clients by target; the one that was used least recently goes when there are too many.
+type transports struct {
+	dialer Dialer
+
+	mu     sync.Mutex
+	byKey  map[key]*list.Element
+	recent list.List // of *kept, the most recent first
+}
+
+type key struct {
+	url     string
+	service Service
+	bundle  [sha256.Size]byte
+}
+
+type kept struct {
+	key    key
+	client *http.Client
+}
+
+func (t *transports) client(target *Target) (*http.Client, error) {
+	k := key{bundle: sha256.Sum256(target.CABundle)}
+	if target.Service != nil {
+		k.service = *target.Service
+		k.service.Path = ""
+	} else {
+		to, err := target.url()
+		if err != nil {
+			return nil, err
+		}
+		k.url = to.Host
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byKey[k]; e != nil {
+		t.recent.MoveToFront(e)
+		return e.Value.(*kept).client, nil
+	}
+	client, err := t.make(target)
+	if err != nil {
+		return nil, err
+	}
+	if t.byKey == nil {
+		t.byKey = map[key]*list.Element{}
+	}
+	t.byKey[k] = t.recent.PushFront(&kept{k, client})
+	if t.recent.Len() > maxTransports {
+		oldest := t.recent.Back()
+		t.recent.Remove(oldest)
+		old := oldest.Value.(*kept)
+		delete(t.byKey, old.key)
+		old.client.CloseIdleConnections()
+	}
+	return client, nil
+}
+
+func (t *transports) make(target *Target) (*http.Client, error) {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(target.CABundle) > 0 {
+		settings.RootCAs = x509.NewCertPool()
+		if !settings.RootCAs.AppendCertsFromPEM(target.CABundle) {
+			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+	}
+	transport := &http.Transport{
+		TLSClientConfig: settings, TLSHandshakeTimeout: dialTimeout,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
+		// HTTP/1.1: over HTTP/2 one connection, and so one endpoint, would take all calls.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	if s := target.Service; s != nil {
+		settings.ServerName = s.host()
+		service := *s
+		if service.Port == 0 {
+			service.Port = 443
+		}
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if t.dialer == nil {
+				return nil, fmt.Errorf("service %q cannot be reached from here", service.Name)
+			}
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			defer cancel()
+			return t.dialer.Service(ctx, service.Namespace, service.Name, service.Port)
+		}
+	} else {
+		transport.Proxy = http.ProxyFromEnvironment
+		transport.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
+	return &http.Client{
+		Transport: transport,
+		// A redirect would send what an apiserver knows to where nobody configured it.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+func (t *transports) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := t.recent.Front(); e != nil; e = e.Next() {
+		e.Value.(*kept).client.CloseIdleConnections()
+	}
+	t.byKey = nil
+	t.recent.Init()
+}

@@ -1,0 +1,193 @@
+// Package webhook calls HTTPS webhooks: admission, conversion, and whoever else posts JSON and expects JSON.
+//
+// A webhook is a URL or a Service of this cluster. Connections are kept and used again; every call has a deadline, a bound on
+// its answer, a span, and passes the trace on.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/obs"
+)
+
+// DefaultTimeout bounds a call that names no timeout; MaxAnswer an answer, in bytes, where the call names no bound.
+const (
+	DefaultTimeout = 10 * time.Second
+	MaxAnswer      = 8 << 20
+)
+
+var tracer = otel.Tracer("howdah.dev/services/apiserver/webhook")
+
+// Target is where a webhook listens: either URL or Service is set.
+type Target struct {
+	// URL is https://host[:port]/path.
+	URL     string
+	Service *Service
+	// CABundle is PEM; the roots of the system where it is empty.
+	CABundle []byte
+}
+
+// Service is a webhook behind a Service. Its certificate must be for <name>.<namespace>.svc.
+type Service struct {
+	Namespace, Name string
+	// Path of the request; empty is "/".
+	Path string
+	// Port of the Service; 0 is 443.
+	Port int32
+}
+
+// Call is one request.
+type Call struct {
+	// Purpose is a label of the metrics and of the span, as "admission" or "conversion".
+	Purpose string
+	Target  Target
+	Body    []byte
+	// Timeout of the whole call, which the webhook is told as ?timeout=10s; 0 is DefaultTimeout.
+	Timeout time.Duration
+	// MaxAnswer bounds the answer, in bytes; 0 is the constant.
+	MaxAnswer int64
+}
+
+// Config is what a Caller needs.
+type Config struct {
+	// Dialer reaches Services.
+	Dialer Dialer
+	// Registerer takes the metrics; nil registers them nowhere.
+	Registerer prometheus.Registerer
+}
+
+// Caller calls webhooks.
+type Caller struct {
+	transports transports
+	durations  *prometheus.HistogramVec
+}
+
+// New returns a Caller; it starts nothing.
+func New(cfg Config) *Caller {
+	c := &Caller{
+		transports: transports{dialer: cfg.Dialer},
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "howdah_webhook_call_seconds", Help: "Time of calls to webhooks, by purpose and HTTP code; 0 is no answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
+		}, []string{"purpose", "code"}),
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(c.durations)
+	}
+	return c
+}
+
+// Close lets go of the connections that are kept.
+func (c *Caller) Close() { c.transports.close() }
+
+// Post sends a body of JSON and returns that of the answer, which has the code 200 or 201. Errors are those of net/http, as in
+// `Post "https://…": context deadline exceeded`, or say what the webhook answered.
+func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error) {
+	if call.Timeout <= 0 {
+		call.Timeout = DefaultTimeout
+	}
+	if call.MaxAnswer <= 0 {
+		call.MaxAnswer = MaxAnswer
+	}
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	ctx, span := tracer.Start(ctx, "webhook."+call.Purpose, trace.WithSpanKind(trace.SpanKindClient))
+	start, code := time.Now(), 0
+	defer func() {
+		c.durations.WithLabelValues(call.Purpose, strconv.Itoa(code)).Observe(time.Since(start).Seconds())
+		obs.End(span, err)
+	}()
+	to, err := call.Target.url()
+	if err != nil {
+		return nil, err
+	}
+	to.RawQuery = url.Values{"timeout": {call.Timeout.String()}}.Encode()
+	span.SetAttributes(attribute.String("url.full", to.String()))
+	client, err := c.transports.client(&call.Target)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(call.Body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	// Webhooks may be called again: a request that fell over a connection that had gone stale is sent once more. The header, whose
+	// value is empty, tells net/http so and is not sent.
+	request.Header["Idempotency-Key"] = []string{}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	code = response.StatusCode
+	answer, err = io.ReadAll(io.LimitReader(response.Body, call.MaxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(answer)) > call.MaxAnswer {
+		return nil, fmt.Errorf("the answer of the webhook is larger than %d bytes", call.MaxAnswer)
+	}
+	if code != http.StatusOK && code != http.StatusCreated {
+		return nil, refused(code, answer)
+	}
+	return answer, nil
+}
+
+// refused is the error of an answer that is no success, in the words of Kubernetes' clients.
+func refused(code int, body []byte) error {
+	if len(body) > maxQuoted {
+		body = body[:maxQuoted]
+	}
+	return apierrors.NewGenericServerResponse(code, "post", schema.GroupResource{}, "", string(body), 0, true)
+}
+
+// maxQuoted bounds what an error quotes of an answer, in bytes.
+const maxQuoted = 2048
+
+// url returns where the target is called.
+func (t *Target) url() (*url.URL, error) {
+	switch {
+	case t.Service != nil:
+		port := t.Service.Port
+		if port == 0 {
+			port = 443
+		}
+		to := &url.URL{Scheme: "https", Host: t.Service.host() + ":" + strconv.Itoa(int(port)), Path: t.Service.Path}
+		if to.Path == "" {
+			to.Path = "/"
+		}
+		return to, nil
+	case t.URL != "":
+		to, err := url.Parse(t.URL)
+		if err != nil {
+			return nil, err
+		}
+		if to.Scheme != "https" || to.Host == "" {
+			return nil, fmt.Errorf("the URL %q of a webhook must be https://host/path", t.URL)
+		}
+		return to, nil
+	}
+	return nil, errors.New("webhook configuration must have either service or URL")
+}
+
+func (s *Service) host() string { return s.Name + "." + s.Namespace + ".svc" }
