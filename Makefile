@@ -1,6 +1,6 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down test e2e build images lint generate bench clean
+.PHONY: help up down simulate test e2e build images lint generate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,6 +10,9 @@ up: ## install what is missing, build, start a cluster with two nodes, and say h
 
 down: ## remove the cluster with its volumes and keys
 	@hack/down.sh
+
+simulate: ## add NODES=100 simulated nodes to the cluster that is up, or with NODES=0 take them away
+	@hack/simulate.sh $(NODES)
 
 test: ## run every test, unit to end to end, on a cluster of its own; leaves nothing running
 	@hack/test.sh

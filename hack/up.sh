@@ -21,16 +21,15 @@ explain_failure() {
     die "$1"
 }
 
-profiles=()
-if [ -f "$STATE/grafana" ]; then profiles=(--profile grafana); fi
+scale=(--scale grafana=0)
+if [ -f "$STATE/grafana" ]; then scale=(); fi
 
 say "starting the mesh"
-if ! compose "${profiles[@]}" up -d --no-build --remove-orphans --quiet-pull --wait --wait-timeout "$patience" >"$BUILD/log/up.log" 2>&1; then
+if ! compose up -d --no-build "${scale[@]}" --remove-orphans --quiet-pull --wait --wait-timeout "$patience" >"$BUILD/log/up.log" 2>&1; then
     grep -v -E '(Waiting|Healthy|Started|Created|Creating|Starting|Running|Exited) *$' "$BUILD/log/up.log" >&2 || true
     explain_failure "not every service of the mesh came up within $patience s"
 fi
 
-(umask 077; cat "$STATE/pki/admin/kubeconfig" >"$STATE/kubeconfig")
 export KUBECONFIG=$STATE/kubeconfig
 port=${HOWDAH_REST_PORT:-6443}
 if [ "$port" != 6443 ]; then

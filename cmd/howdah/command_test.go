@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -131,6 +133,28 @@ func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
 	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
+
+func TestPKIWritesTheAdministratorsKubeconfig(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kubeconfig")
+	for range 2 { // the second run keeps the keys
+		if _, err := execute(t, "pki", "--out", filepath.Join(dir, "pki"), "--kubeconfig", file); err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(dir, "pki", "admin", "kubeconfig"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("the copy differs (%v)", err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v: others can read it", info, err)
 		}
 	}
 }

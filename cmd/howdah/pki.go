@@ -16,6 +16,7 @@ import (
 func pkiCommand() *cobra.Command {
 	var (
 		out, adminServer, meshServer string
+		kubeconfig                   string
 		nodes, gatewayNames, owners  []string
 	)
 	cmd := &cobra.Command{
@@ -33,7 +34,10 @@ func pkiCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the certificates are in", out)
-			return nil
+			if kubeconfig == "" {
+				return nil
+			}
+			return copyKey(filepath.Join(out, "admin", "kubeconfig"), kubeconfig, options.Owner)
 		},
 	}
 	f := cmd.Flags()
@@ -42,8 +46,27 @@ func pkiCommand() *cobra.Command {
 	f.StringSliceVar(&gatewayNames, "gateway-names", nil, "further names and addresses of the gateway")
 	f.StringSliceVar(&owners, "owner", nil, "ROLE=UID:GID of a role that must own its key itself")
 	f.StringVar(&adminServer, "admin-server", "", "gateway's URL in the administrator's kubeconfig")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "where to put the administrator's kubeconfig as well")
 	f.StringVar(&meshServer, "mesh-server", "", "gateway's URL in the kubeconfigs of services in the mesh")
 	return cmd
+}
+
+// copyKey writes a copy that only its owner may read, in one step.
+func copyKey(from, to string, owner *pki.Owner) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	temporary := to + ".new"
+	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+		return err
+	}
+	if owner != nil {
+		if err := os.Chown(temporary, owner.UID, owner.GID); err != nil {
+			return err
+		}
+	}
+	return os.Rename(temporary, to)
 }
 
 // parseOwners reads ROLE=UID:GID.
