@@ -62,6 +62,9 @@ var bodies = map[string]string{
 	"horizontalpodautoscalers": `{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"x"}}}`,
 	"poddisruptionbudgets":     `{"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}`,
 
+	"flowschemas":                 `{"spec":{"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"subjects":[{"kind":"Group","group":{"name":"g"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/version"]}]}]}}`,
+	"prioritylevelconfigurations": `{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}}`,
+
 	"roles":               `{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`,
 	"clusterroles":        `{"rules":[{"nonResourceURLs":["/healthz"],"verbs":["get"]}]}`,
 	"rolebindings":        `{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u","apiGroup":"rbac.authorization.k8s.io"}]}`,

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/deployment"
 	"howdah.dev/services/apiserver/internal/kind/endpointslice"
 	"howdah.dev/services/apiserver/internal/kind/event"
+	"howdah.dev/services/apiserver/internal/kind/flowcontrol"
 	"howdah.dev/services/apiserver/internal/kind/job"
 	"howdah.dev/services/apiserver/internal/kind/networking"
 	"howdah.dev/services/apiserver/internal/kind/node"
@@ -75,5 +76,6 @@ func All(cfg Config) []*registry.Kind {
 		rbac.Kinds(now),
 		networking.Kinds(now),
 		storage.Kinds(now),
+		flowcontrol.Kinds(now),
 	)
 }

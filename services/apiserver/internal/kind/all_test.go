@@ -157,6 +157,9 @@ func TestServed(t *testing.T) {
 		"rbac.authorization.k8s.io/v1/RoleBinding":         {"rolebindings", "", true},
 		"rbac.authorization.k8s.io/v1/ClusterRole":         {"clusterroles", "", false},
 		"rbac.authorization.k8s.io/v1/ClusterRoleBinding":  {"clusterrolebindings", "", false},
+
+		"flowcontrol.apiserver.k8s.io/v1/FlowSchema":                 {"flowschemas", "", false},
+		"flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration": {"prioritylevelconfigurations", "", false},
 	}
 	got := table(t).Resources()
 	if len(got) != len(want) {
