@@ -17,6 +17,7 @@ type Store struct {
 	mu        sync.Mutex
 	entries   map[string]store.Entry
 	log       []store.Event // log[i] has revision i+1
+	origins   []string      // of each event of the log
 	compacted int64
 	changed   chan struct{}
 }
@@ -95,7 +96,7 @@ func (s *Store) put(w store.Write, last bool) store.Result {
 	} else {
 		s.entries[w.Key] = store.Entry{Key: w.Key, Value: w.Value, Revision: revision, CreateRevision: event.CreateRevision}
 	}
-	s.log = append(s.log, event)
+	s.log, s.origins = append(s.log, event), append(s.origins, w.Origin)
 	return result
 }
 

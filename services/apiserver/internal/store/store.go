@@ -59,9 +59,10 @@ type Write struct {
 	Revision int64
 	// Trace is a W3C traceparent, carried to the event. When empty, the span of the call's context is taken.
 	Trace string
-	// Actor is who did it, for the history.
-	Actor string
-	Fence Fence
+	// Actor is who did it, for the history, and Origin how: the verb ("patch", "update/status"), the field manager and the
+	// program, separated by tabs.
+	Actor, Origin string
+	Fence         Fence
 }
 
 // Result is the outcome of one write: either Revision or Err is set.

@@ -14,7 +14,7 @@ import (
 
 const (
 	commitStatement = "howdah_commit"
-	commitSQL       = `SELECT * FROM howdah.commit($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	commitSQL       = `SELECT * FROM howdah.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	// commitAttempts bounds how often a batch that the server refused for a passing reason is tried.
 	commitAttempts = 6
 )

@@ -28,7 +28,10 @@ type Store struct {
 	running atomic.Bool
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Historian = (*Store)(nil)
+)
 
 func newStore(cfg Config, pool *pgxpool.Config, m *metrics) *Store {
 	s := &Store{

@@ -19,20 +19,21 @@ var (
 	errShort     = errors.New("array is cut short")
 )
 
-// encode answers the nine arguments of howdah.commit.
+// encode answers the ten arguments of howdah.commit.
 func encode(batch []*request) [][]byte {
-	n, bytes, groups, fences := 0, 0, false, false
+	n, bytes, groups, fences, origins := 0, 0, false, false, false
 	for _, r := range batch {
 		n += len(r.writes)
 		bytes += int(r.bytes)
 		groups = groups || r.atomic
 		for i := range r.writes {
 			fences = fences || r.writes[i].Fence != store.Fence{}
+			origins = origins || r.writes[i].Origin != ""
 		}
 	}
 	// One buffer for all: they only live as long as the call.
-	buffer := make([]byte, 0, bytes+n*96+9*20)
-	args := make([][]byte, 9)
+	buffer := make([]byte, 0, bytes+n*96+10*20)
+	args := make([][]byte, 10)
 	array := func(arg int, oid uint32, element func(b []byte, group int, atomic bool, w *store.Write) []byte) {
 		start := len(buffer)
 		for _, v := range []uint32{1, 0, oid, uint32(n), 1} {
@@ -68,6 +69,9 @@ func encode(batch []*request) [][]byte {
 		array(8, pgtype.Int8OID, func(b []byte, _ int, _ bool, w *store.Write) []byte {
 			return binary.BigEndian.AppendUint64(b, uint64(w.Fence.Epoch))
 		})
+	}
+	if origins {
+		array(9, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Origin...) })
 	}
 	return args
 }
