@@ -20,7 +20,9 @@ import (
 // apiserverFlags are the settings that an apiserver has in the standalone too.
 type apiserverFlags struct {
 	databaseURL, serviceCIDR, nodePorts, clusterDomain string
-	gatewayEndpoints, disabledAdmission                []string
+	gatewayEndpoints                                   []string
+	enabledAdmission, disabledAdmission                []string
+	admissionConfig                                    string
 	authorizationModes                                 []string
 }
 
@@ -31,6 +33,8 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
 	f.StringSliceVar(&a.gatewayEndpoints, "gateway-endpoints", nil, "ip:port of each gateway, for the Service kubernetes")
+	f.StringVar(&a.admissionConfig, "admission-control-config-file", "", "AdmissionConfiguration with the settings of admission plugins")
+	f.StringSliceVar(&a.enabledAdmission, "enable-admission-plugins", nil, "admission plugins to switch on beside those that are on by default; their order does not matter")
 	f.StringSliceVar(&a.disabledAdmission, "disable-admission-plugins", nil, "admission plugins to switch off")
 	f.StringSliceVar(&a.authorizationModes, "authorization-mode", nil,
 		"authorizers in order: Node, RBAC, AlwaysAllow, AlwaysDeny; empty lets everybody who is known do everything")
@@ -56,6 +60,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	}
 	return apiserver.Config{
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
+		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
 		AuthorizationModes: a.authorizationModes, Registerer: registerer,
 	}, errors.Join(problems...)

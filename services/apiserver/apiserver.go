@@ -15,8 +15,6 @@ import (
 
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
-	"howdah.dev/services/apiserver/internal/admission"
-	"howdah.dev/services/apiserver/internal/admission/plugin"
 	"howdah.dev/services/apiserver/internal/allocator"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
@@ -59,8 +57,11 @@ type Config struct {
 	GatewayEndpoints []netip.AddrPort
 	// DisabledAdmission names admission plugins that are switched off.
 	DisabledAdmission []string
-	// AuthorizationModes are asked in order: Node, RBAC, AlwaysAllow, AlwaysDeny. Empty lets everybody who is known do everything,
-	// nodes excepted.
+	// EnabledAdmission names admission plugins that are switched on beside those that are by default.
+	EnabledAdmission []string
+	// AdmissionConfig is the path of an AdmissionConfiguration, with the settings of plugins that have any; empty is none.
+	AdmissionConfig string
+	// AuthorizationModes are asked in order: Node, RBAC, AlwaysAllow, AlwaysDeny; default Node, RBAC.
 	AuthorizationModes []string
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 1000. More are refused with 429.
 	MaxReads, MaxWrites int
@@ -148,12 +149,12 @@ func build(cfg Config, st backend) (*Server, error) {
 		cfg.Registerer.MustRegister(s.cache)
 	}
 	known := objects.Objects{Table: table, Cache: s.cache}
-	chain, err := admission.Table(plugin.All(known, cfg.Clock), cfg.DisabledAdmission)
+	s.known = known
+	authorizer, guard, err := s.authorizer(rbac.Follow(table, s.cache))
 	if err != nil {
 		return nil, err
 	}
-	s.known = known
-	authorizer, err := s.authorizer(&chain, rbac.Follow(table, s.cache))
+	chain, err := s.admission(authorizer, guard)
 	if err != nil {
 		return nil, err
 	}
@@ -180,24 +181,18 @@ func build(cfg Config, st backend) (*Server, error) {
 	return s, nil
 }
 
-// authorizer returns the chain of the configured modes, and adds to the admission chain what keeps users from granting more than
+// authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
 // they hold.
-func (s *Server) authorizer(admit *admission.Chain, roles rbac.Source) (authz.Chain, error) {
+func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
 	modes := authz.Modes{
-		"Node": authz.Node{Pods: nodepods.Pods{Objects: s.known}, Yields: true}, "RBAC": rbac.Authorizer{Source: roles, Ready: s.ready},
-		"AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
+		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
+		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
 	}
-	names := s.cfg.AuthorizationModes
-	if len(names) == 0 {
-		modes["Node"] = authz.Node{}
-		names = []string{"Node", "AlwaysAllow"}
-	}
-	chain, err := modes.Chain(names, authz.Groups{authn.MastersGroup})
+	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	*admit = append(*admit, &rbac.Guard{Source: roles, Authorizer: chain})
-	return chain, nil
+	return chain, &rbac.Guard{Source: roles, Authorizer: chain}, nil
 }
 
 // Register adds the services to a gRPC server.

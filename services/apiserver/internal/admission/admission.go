@@ -4,16 +4,12 @@ package admission
 
 import (
 	"context"
-	"fmt"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"howdah.dev/kit/obs"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -43,8 +39,45 @@ type Attributes struct {
 	Body runtime.Object
 	// Options are the delete options, for Delete.
 	Options *metav1.DeleteOptions
-	User    *authn.User
-	DryRun  bool
+	// Query is that of a Connect's URL.
+	Query  string
+	User   *authn.User
+	DryRun bool
+	// Notes takes what the client and the audit log are to be told; nil drops it.
+	Notes Notes
+	// Usage is what ResourceQuota found the write to consume; it is committed with the write.
+	Usage *Usage
+}
+
+// Usage is what a write consumes of its namespace's quotas. Its commit checks it again, against the newest quotas.
+type Usage struct {
+	Namespace string
+	// Charges are by quota's name what the write adds to, or with a negative quantity takes from, its status.used.
+	Charges map[string]corev1.ResourceList
+	// Refuse makes the refusal of the write out of a reason.
+	Refuse func(reason error) error
+}
+
+// Notes takes what plugins tell besides their verdict. The same text may come more than once, as a write is planned again.
+type Notes interface {
+	// Warn adds a Warning header to the answer.
+	Warn(text string)
+	// Annotate adds an annotation to the audit event.
+	Annotate(key, value string)
+}
+
+// Warn tells the client something.
+func (a *Attributes) Warn(text string) {
+	if a.Notes != nil {
+		a.Notes.Warn(text)
+	}
+}
+
+// Annotate tells the audit log something.
+func (a *Attributes) Annotate(key, value string) {
+	if a.Notes != nil {
+		a.Notes.Annotate(key, value)
+	}
 }
 
 // Is reports whether the write is to the named resource's storage kind.
@@ -87,64 +120,4 @@ type Objects interface {
 	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
 	// List returns the objects of a namespace, or of all of them, that are known, read-only.
 	List(group, resource, namespace string) []registry.Object
-}
-
-// Chain runs plugins in order.
-type Chain []Plugin
-
-var tracer = otel.Tracer("howdah.dev/services/apiserver/admission")
-
-// Admit runs the mutators.
-func (c Chain) Admit(ctx context.Context, a *Attributes) error {
-	for _, p := range c {
-		if m, ok := p.(Mutator); ok && p.Handles(a) {
-			if err := run(ctx, p.Name(), "mutate", a, m.Admit); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Validate runs the validators.
-func (c Chain) Validate(ctx context.Context, a *Attributes) error {
-	for _, p := range c {
-		if v, ok := p.(Validator); ok && p.Handles(a) {
-			if err := run(ctx, p.Name(), "validate", a, v.Validate); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func run(ctx context.Context, name, step string, a *Attributes, f func(context.Context, *Attributes) error) error {
-	if !trace.SpanFromContext(ctx).IsRecording() {
-		return f(ctx, a)
-	}
-	ctx, span := tracer.Start(ctx, "admission."+name, trace.WithAttributes(attribute.String("admission.step", step)))
-	err := f(ctx, a)
-	obs.End(span, err)
-	return err
-}
-
-// Table returns the plugins in the order in which they run, without those that are switched off by name. It fails on a name
-// that no plugin bears.
-func Table(plugins []Plugin, disabled []string) (Chain, error) {
-	off := map[string]bool{}
-	for _, name := range disabled {
-		off[name] = true
-	}
-	var chain Chain
-	for _, p := range plugins {
-		if off[p.Name()] {
-			delete(off, p.Name())
-			continue
-		}
-		chain = append(chain, p)
-	}
-	for name := range off {
-		return nil, fmt.Errorf("admission plugin %q is unknown", name)
-	}
-	return chain, nil
 }

@@ -39,7 +39,7 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 		return s.eviction(r, body, form, opts)
 	}
 	if kind.GVK.Group == "" && r.subresource == "token" && kind.Resource == "serviceaccounts" && s.Tokens != nil {
-		return s.token(ctx, r, body, form)
+		return s.token(r, body, form, opts)
 	}
 	if _, err := r.strategy(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts opt
 	if opts.dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun}}, nil
+	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted}}, nil
 }
 
 // evict is a deletion that answers as an eviction.
@@ -117,12 +117,12 @@ func (e *evict) answer(*codec.Item, *plan) (answer, error) {
 }
 
 // token issues a token; nothing is stored.
-func (s *Server) token(ctx context.Context, r *request, body codec.Body, form codec.Form) (operation, error) {
+func (s *Server) token(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &TokenRequest{}
 	if _, err := body.Into(posted, tokenGVK); err != nil {
 		return nil, err
 	}
-	return &issue{s: s, r: r, form: form, request: posted}, nil
+	return &issue{s: s, r: r, form: form, request: posted, dryRun: opts.dryRun}, nil
 }
 
 type issue struct {
@@ -130,6 +130,7 @@ type issue struct {
 	r       *request
 	form    codec.Form
 	request *TokenRequest
+	dryRun  bool
 }
 
 func (i *issue) about() *request { return i.r }
@@ -145,7 +146,10 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 	}
 	attributes := &admission.Attributes{
 		Operation: admission.Create, Resource: i.r.res, Subresource: "token", Namespace: i.r.namespace, Name: i.r.name,
-		Old: account, Body: i.request, User: i.r.user,
+		Old: account, Body: i.request, User: i.r.user, DryRun: i.dryRun, Notes: i.r,
+	}
+	if err := i.s.Admission.Admit(ctx, attributes); err != nil {
+		return nil, err
 	}
 	if err := i.s.Admission.Validate(ctx, attributes); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/store"
@@ -250,6 +251,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		}
 	}()
 	var writes []store.Write
+	var usages []*admission.Usage
 	owner := []int{} // of each write, its item
 	first := make([]int, len(items))
 	keys := map[string]bool{}
@@ -266,6 +268,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		if in.dryRun {
 			continue
 		}
+		usages = append(usages, p.usage)
 		for i, w := range p.writes {
 			if keys[w.Key] {
 				errs[n] = apierrors.NewBadRequest("an atomic batch names an object twice")
@@ -279,7 +282,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			writes, owner = append(writes, w), append(owner, n)
 		}
 	}
-	results, err := b.write(ctx, writes)
+	results, err := b.write(ctx, writes, usages)
 	if err != nil {
 		return b.failure(ctx, items, writes, owner, results, err, errs), false
 	}
@@ -295,11 +298,11 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 	return false, true
 }
 
-func (b *batch) write(ctx context.Context, writes []store.Write) ([]store.Result, error) {
+func (b *batch) write(ctx context.Context, writes []store.Write, usages []*admission.Usage) ([]store.Result, error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	return b.s.Store.WriteAtomic(ctx, writes)
+	return b.s.writeAtomic(ctx, writes, usages...)
 }
 
 // failure names the item that made the commit fail, and reports whether planning again may help.

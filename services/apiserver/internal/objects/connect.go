@@ -79,9 +79,13 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		return "", false, fmt.Errorf("pod %s is a %T", r.name, obj)
 	}
 	attributes := &admission.Attributes{
-		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: pod, User: r.user,
+		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: name, Old: pod, User: r.user,
+		Query: open.GetQuery(), Notes: r,
 	}
-	if err := errors.Join(s.Admission.Admit(ctx, attributes), s.Admission.Validate(ctx, attributes)); err != nil {
+	if err := s.Admission.Admit(ctx, attributes); err != nil {
+		return "", false, err
+	}
+	if err := s.Admission.Validate(ctx, attributes); err != nil {
 		return "", false, err
 	}
 	switch r.subresource {

@@ -129,7 +129,9 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		p.end(false)
 		return nil, invalid(r, obj.GetName(), errs)
 	}
-	err := c.s.Admission.Validate(ctx, c.attributes(obj))
+	attributes := c.attributes(obj)
+	err := c.s.Admission.Validate(ctx, attributes)
+	p.usage = attributes.Usage
 	if err == nil {
 		p.value, err = c.s.encode(kind, obj)
 	}
@@ -158,7 +160,7 @@ func (c *create) collided(err error) bool {
 func (c *create) attributes(obj registry.Object) *admission.Attributes {
 	return &admission.Attributes{
 		Operation: admission.Create, Resource: c.r.res, Namespace: c.r.namespace, Name: obj.GetName(),
-		Object: obj, User: c.r.user, DryRun: c.opts.dryRun,
+		Object: obj, User: c.r.user, DryRun: c.opts.dryRun, Notes: c.r,
 	}
 }
 

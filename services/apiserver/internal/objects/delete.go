@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -98,6 +99,8 @@ type deletion struct {
 	form    codec.Form
 	options *metav1.DeleteOptions
 	dryRun  bool
+	// eviction is what was posted to make the deletion; nil: a DELETE.
+	eviction *policyv1.Eviction
 }
 
 func (d *deletion) about() *request { return d.r }
@@ -118,7 +121,10 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	obj := old.DeepCopyObject().(registry.Object)
 	attributes := &admission.Attributes{
 		Operation: admission.Delete, Resource: r.res, Namespace: r.namespace, Name: r.name, Old: old,
-		Options: d.options, User: r.user, DryRun: d.dryRun,
+		Options: d.options, User: r.user, DryRun: d.dryRun, Notes: r,
+	}
+	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
+		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
 	}
 	if err := d.s.Admission.Admit(ctx, attributes); err != nil {
 		return nil, err

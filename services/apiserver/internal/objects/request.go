@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,8 @@ type request struct {
 	start       time.Time
 	long        bool // a watch or stream
 	warnings    []string
+	// annotations are what admission plugins told for the audit log.
+	annotations map[string]string
 }
 
 // begin authenticates, authorizes and resolves a request. The caller defers s.end, whatever begin returned.
@@ -169,8 +172,20 @@ func (r *request) header(ctx context.Context) {
 	_ = grpc.SetHeader(ctx, md)
 }
 
+// Warn implements admission.Notes.
+func (r *request) Warn(text string) { r.warn(text) }
+
+// Annotate implements admission.Notes.
+func (r *request) Annotate(key, value string) {
+	if r.annotations == nil {
+		r.annotations = map[string]string{}
+	}
+	r.annotations[key] = value
+}
+
+// warn adds a warning, once.
 func (r *request) warn(text string) {
-	if len(r.warnings) < 64 {
+	if len(r.warnings) < 64 && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
 }

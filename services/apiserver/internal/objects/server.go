@@ -40,6 +40,12 @@ type TokenIssuer interface {
 	Issue(ctx context.Context, account registry.Object, request *TokenRequest) error
 }
 
+// Ledger commits writes together with what they consume of quotas.
+type Ledger interface {
+	// Commit is store.Writer's WriteAtomic, and also fails where the newest quotas refuse a usage: with that usage's refusal.
+	Commit(ctx context.Context, usages []*admission.Usage, writes []store.Write) ([]store.Result, error)
+}
+
 // Config is what the service needs.
 type Config struct {
 	Table         *registry.Table
@@ -47,10 +53,12 @@ type Config struct {
 	Store         store.Writer
 	Authenticator Authenticator
 	Authorizer    authz.Authorizer
-	Admission     admission.Chain
-	Fields        *fieldmanager.Managers
-	Allocator     *allocator.Allocator
-	Tokens        TokenIssuer
+	Admission     *admission.Chain
+	// Ledger keeps quotas; nil counts nothing.
+	Ledger    Ledger
+	Fields    *fieldmanager.Managers
+	Allocator *allocator.Allocator
+	Tokens    TokenIssuer
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	Metrics    *Metrics

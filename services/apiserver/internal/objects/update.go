@@ -274,7 +274,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 			return nil, err
 		}
 	}
-	if err := u.check(ctx, strategy, old, obj); err != nil {
+	if p.usage, err = u.check(ctx, strategy, old, obj); err != nil {
 		p.end(false)
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		return &plan{current: item, createRevision: item.CreateRevision}, nil
 	}
 	if goes(kind, obj, old) {
-		p.deleted = true
+		p.deleted, p.usage = true, nil
 		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
 		if kind.Release != nil && u.s.Allocator != nil {
 			p.writes = append(p.writes, u.s.Allocator.Release(kind.Release(obj))...)
@@ -336,8 +336,8 @@ func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*regist
 	return strategy, nil
 }
 
-// check validates the new state.
-func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj registry.Object) error {
+// check validates the new state and returns what it consumes of quotas.
+func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj registry.Object) (*admission.Usage, error) {
 	r := u.r
 	var errs field.ErrorList
 	switch {
@@ -356,15 +356,17 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 		}
 	}
 	if len(errs) > 0 {
-		return invalid(r, r.name, errs)
+		return nil, invalid(r, r.name, errs)
 	}
-	return u.s.Admission.Validate(ctx, u.attributes(old, obj))
+	a := u.attributes(old, obj)
+	err := u.s.Admission.Validate(ctx, a)
+	return a.Usage, err
 }
 
 func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
-		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun,
+		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r,
 	}
 	if u.action {
 		a.Operation, a.Body = admission.Create, u.body

@@ -3,11 +3,13 @@ package objects
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/allocator"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -35,6 +37,8 @@ type plan struct {
 	// writes are committed together, the object's own first. None: the state stands as current says.
 	writes  []store.Write
 	session *allocator.Session
+	// usage is what the writes consume of quotas; nil: nothing.
+	usage *admission.Usage
 	// obj and value are the object's new state; after a deletion, its last.
 	obj            registry.Object
 	value          []byte
@@ -123,11 +127,11 @@ func (s *Server) commit(ctx context.Context, r *request, p *plan) (revision int6
 	for i := range p.writes {
 		p.writes[i].Actor, p.writes[i].Fence = r.user.Name, r.fence
 	}
-	if len(p.writes) == 1 {
+	if p.usage == nil && len(p.writes) == 1 {
 		result := s.Store.Write(ctx, p.writes[0])
 		return result.Revision, retry(p.writes[0].Op, result.Err), result.Err
 	}
-	results, err := s.Store.WriteAtomic(ctx, p.writes)
+	results, err := s.writeAtomic(ctx, p.writes, p.usage)
 	if err != nil {
 		for i := range results {
 			if cause := results[i].Err; cause != nil && !errors.Is(cause, store.ErrAborted) {
@@ -138,6 +142,15 @@ func (s *Server) commit(ctx context.Context, r *request, p *plan) (revision int6
 		return 0, false, err
 	}
 	return results[0].Revision, false, nil
+}
+
+// writeAtomic commits writes together, with what they consume of quotas.
+func (s *Server) writeAtomic(ctx context.Context, writes []store.Write, usages ...*admission.Usage) ([]store.Result, error) {
+	usages = slices.DeleteFunc(usages, func(u *admission.Usage) bool { return u == nil })
+	if len(usages) == 0 || s.Ledger == nil {
+		return s.Store.WriteAtomic(ctx, writes)
+	}
+	return s.Ledger.Commit(ctx, usages, writes)
 }
 
 // retry reports whether planning again may help.

@@ -1,0 +1,53 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/admission/plugin"
+	"howdah.dev/services/apiserver/internal/authz"
+)
+
+// admission returns the chain of the plugins that are switched on, and behind them those that always run.
+func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plugin) (*admission.Chain, error) {
+	config, err := plugin.ReadConfig(s.cfg.AdmissionConfig)
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := plugin.Build(&plugin.Env{
+		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+	}, plugin.Settings{Enabled: s.cfg.EnabledAdmission, Disabled: s.cfg.DisabledAdmission, Config: config})
+	if err != nil {
+		return nil, err
+	}
+	return admission.NewChain(admission.NewMetrics(s.cfg.Registerer), append(plugins, always...)...), nil
+}
+
+// namespaces implements plugin.Namespaces with the server's own API.
+type namespaces struct{ s *Server }
+
+// CreateNamespace implements plugin.Namespaces.
+func (n namespaces) CreateNamespace(ctx context.Context, name string) error {
+	body, err := json.Marshal(&corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+	})
+	if err != nil {
+		return err
+	}
+	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
+	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	_, err = n.s.objects.Create(ctx, &apiv1.CreateRequest{Version: "v1", Resource: "namespaces", Object: body, ContentType: "application/json"})
+	if err = apistatus.FromGRPC(err); apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
