@@ -185,10 +185,15 @@ func build(cfg Config, st backend) (*Server, error) {
 // they hold.
 func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
 	modes := authz.Modes{
-		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
-		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
+		"Node": authz.Node{Pods: nodepods.Pods{Objects: s.known}, Yields: true}, "RBAC": rbac.Authorizer{Source: roles, Ready: s.ready},
+		"AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
 	}
-	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
+	names := s.cfg.AuthorizationModes
+	if len(names) == 0 {
+		modes["Node"] = authz.Node{}
+		names = []string{"Node", "AlwaysAllow"}
+	}
+	chain, err := modes.Chain(names, authz.Groups{authn.MastersGroup})
 	if err != nil {
 		return nil, nil, err
 	}
