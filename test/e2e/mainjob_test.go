@@ -219,9 +219,11 @@ func (c *cluster) pods(selector string) []string {
 	return strings.Fields(c.kubectl("get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}"))
 }
 
+// firstPod returns a pod that is not being deleted.
 func (c *cluster) firstPod(selector string) string {
 	c.t.Helper()
-	pods := c.pods(selector)
+	pods := strings.Fields(c.kubectl("get", "pods", "-l", selector, "-o",
+		"go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}"))
 	if len(pods) == 0 {
 		c.t.Fatalf("no pod has %s", selector)
 	}
