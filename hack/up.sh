@@ -21,11 +21,11 @@ explain_failure() {
     die "$1"
 }
 
-scale=(--scale grafana=0)
-if [ -f "$STATE/grafana" ]; then scale=(); fi
+services=()   # all
+[ -f "$STATE/grafana" ] || mapfile -t services < <(compose config --services | grep -vx grafana)
 
 say "starting the mesh"
-if ! compose up -d --no-build "${scale[@]}" --remove-orphans --quiet-pull --wait --wait-timeout "$patience" >"$BUILD/log/up.log" 2>&1; then
+if ! compose up -d --no-build --remove-orphans --quiet-pull --wait --wait-timeout "$patience" "${services[@]}" >"$BUILD/log/up.log" 2>&1; then
     grep -v -E '(Waiting|Healthy|Started|Created|Creating|Starting|Running|Exited) *$' "$BUILD/log/up.log" >&2 || true
     explain_failure "not every service of the mesh came up within $patience s"
 fi
