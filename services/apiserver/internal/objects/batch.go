@@ -44,7 +44,7 @@ func (s *Server) Batch(ctx context.Context, req *apiv1.BatchRequest) (resp *apiv
 	if len(req.GetItems()) > maxBatch {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a batch has at most %d items, this one has %d", maxBatch, len(req.GetItems())))
 	}
-	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems()))}
+	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems())), revisions: make([]int64, len(req.GetItems()))}
 	if req.GetAtomic() {
 		b.atomic(ctx)
 	} else {
@@ -58,6 +58,8 @@ type batch struct {
 	user    *authn.User
 	items   []*apiv1.BatchItem
 	results []*apiv1.BatchResult
+	// revisions of the writes, where the batch is atomic.
+	revisions []int64
 }
 
 // item is one write of a batch, read and ready to be planned.
@@ -176,7 +178,7 @@ func (b *batch) guard(ctx context.Context, n int, f func(context.Context, item) 
 func (b *batch) finish(n int, in item, a answer, err error) {
 	code := int32(200)
 	if err == nil {
-		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code}
+		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code, Revision: b.revisions[n]}
 		code = a.code
 	} else {
 		status := apistatus.Of(err)
@@ -241,6 +243,8 @@ func (b *batch) atomic(ctx context.Context) {
 
 func (b *batch) attempt(ctx context.Context, items []item, answers []answer, errs []error) (again, ok bool) {
 	clear(errs)
+	before := overlay{}
+	ctx = withOverlay(ctx, before)
 	plans := make([]*plan, len(items))
 	committed := false
 	defer func() {
@@ -254,9 +258,10 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 	var usages []*admission.Usage
 	owner := []int{} // of each write, its item
 	first := make([]int, len(items))
-	keys := map[string]bool{}
+	keys := map[string]int{}
 	for n, in := range items {
-		p, err := b.s.planned(in.ctx, in.op)
+		// The item's own trace, and what the items before it will have done.
+		p, err := b.s.planned(withOverlay(in.ctx, before), in.op)
 		if errors.Is(err, errStale) {
 			return true, false
 		}
@@ -265,17 +270,27 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			return false, false
 		}
 		plans[n], first[n] = p, -1
+		key := in.r.res.Kind.Key(in.r.namespace, in.r.name)
+		if by, taken := keys[key]; taken {
+			errs[n] = twice(in, by)
+			return false, false
+		}
+		keys[key] = n
+		if before[key] = p.item(in.r.res.Kind, key, 0); p.deleted {
+			before[key] = nil
+		}
 		if in.dryRun {
 			continue
 		}
 		usages = append(usages, p.usage)
+		origin := in.r.origin()
 		for i, w := range p.writes {
-			if keys[w.Key] {
-				errs[n] = apierrors.NewBadRequest("an atomic batch names an object twice")
+			if by, taken := keys[w.Key]; taken && by != n {
+				errs[n] = twice(in, by)
 				return false, false
 			}
-			keys[w.Key] = true
-			w.Actor, w.Fence, w.Trace = in.r.user.Name, in.r.fence, obs.Traceparent(in.ctx)
+			keys[w.Key] = n
+			w.Actor, w.Origin, w.Fence, w.Trace = in.r.user.Name, origin, in.r.fence, obs.Traceparent(in.ctx)
 			if i == 0 {
 				first[n] = len(writes)
 			}
@@ -294,8 +309,14 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		}
 		kind := in.r.res.Kind
 		answers[n], errs[n] = in.op.answer(plans[n].item(kind, kind.Key(in.r.namespace, in.r.name), revision), plans[n])
+		b.revisions[n] = revision
 	}
 	return false, true
+}
+
+// twice refuses an item whose object an earlier one has changed already: what would be stored in between could not be told to anyone.
+func twice(in item, by int) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s %q is changed by item %d already: an atomic batch can change an object once", in.r.res.GroupResource(), in.r.name, by))
 }
 
 func (b *batch) write(ctx context.Context, writes []store.Write, usages []*admission.Usage) ([]store.Result, error) {
