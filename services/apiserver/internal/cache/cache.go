@@ -40,6 +40,15 @@ type Observer interface {
 	Apply(key string, removed bool)
 }
 
+// Definitions follows the objects that define kinds, and keeps the table's custom kinds as they say.
+type Definitions interface {
+	// Prefix is that of the keys of definitions.
+	Prefix() string
+	// Reset replaces all definitions; Apply tells of one that came or changed (item), or went (nil).
+	Reset(items []*codec.Item)
+	Apply(key string, item *codec.Item)
+}
+
 // BehindError says that the cache did not reach a revision in time.
 type BehindError struct{ Wanted, Current int64 }
 
@@ -50,11 +59,12 @@ func (e *BehindError) Error() string {
 
 // Cache is the state of all kinds.
 type Cache struct {
-	source    Source
-	table     *registry.Table
-	clock     clock.WithTicker
-	resources map[*registry.Kind]*Resource
-	observers map[string]Observer
+	source      Source
+	table       *registry.Table
+	clock       clock.WithTicker
+	resources   atomic.Pointer[resources]
+	observers   map[string]Observer
+	definitions Definitions
 
 	applied atomic.Int64
 	ready   chan struct{}
@@ -64,6 +74,13 @@ type Cache struct {
 	waiters []waiter
 }
 
+// resources are the caches of all kinds, by kind (of a custom one, by its home) and by the prefix of its keys. They are
+// replaced as a whole when custom kinds come or go.
+type resources struct {
+	byKind   map[*registry.Kind]*Resource
+	byPrefix map[string]*Resource
+}
+
 type waiter struct {
 	revision int64
 	done     chan struct{}
@@ -71,18 +88,36 @@ type waiter struct {
 
 // New returns an empty cache; Run fills it. Observers are by key prefix.
 func New(source Source, table *registry.Table, clock clock.WithTicker, observers map[string]Observer) *Cache {
-	c := &Cache{
-		source: source, table: table, clock: clock, observers: observers,
-		resources: map[*registry.Kind]*Resource{}, ready: make(chan struct{}),
-	}
+	c := &Cache{source: source, table: table, clock: clock, observers: observers, ready: make(chan struct{})}
+	all := &resources{map[*registry.Kind]*Resource{}, map[string]*Resource{}}
 	for _, k := range table.Kinds() {
-		c.resources[k] = newResource(c, k)
+		all.add(newResource(c, k))
 	}
+	c.resources.Store(all)
 	return c
 }
 
-// For returns the cache of one kind.
-func (c *Cache) For(kind *registry.Kind) *Resource { return c.resources[kind] }
+// Define makes the cache tell d of definitions. It must be called before Run.
+func (c *Cache) Define(d Definitions) { c.definitions = d }
+
+func (r *resources) add(resource *Resource) {
+	r.byKind[resource.kind] = resource
+	r.byPrefix[resource.kind.Prefix("")] = resource
+}
+
+// For returns the cache of one kind. That of a custom kind which is not there any more is empty, and its watches end at once.
+func (c *Cache) For(kind *registry.Kind) *Resource {
+	all := c.resources.Load()
+	if r := all.byKind[kind]; r != nil {
+		return r
+	}
+	if r := all.byPrefix[kind.Prefix("")]; r != nil {
+		return r
+	}
+	gone := newResource(c, kind)
+	gone.gone = true
+	return gone
+}
 
 // Ready is closed when the first state stands.
 func (c *Cache) Ready() <-chan struct{} { return c.ready }
@@ -103,7 +138,7 @@ func (c *Cache) Run(ctx context.Context) error {
 		if err == nil {
 			wait = 50 * time.Millisecond
 			c.once.Do(func() { close(c.ready) })
-			err = c.source.Tail(ctx, revision, c.apply)
+			err = c.source.Tail(ctx, revision, func(events []store.Event) error { return c.apply(ctx, events) })
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -126,7 +161,7 @@ func (c *Cache) age(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			for _, r := range c.resources {
+			for _, r := range c.resources.Load().byKind {
 				r.mu.Lock()
 				r.ring.age(c.clock.Now())
 				r.mu.Unlock()
@@ -139,6 +174,8 @@ func (c *Cache) age(ctx context.Context) {
 func (c *Cache) load(ctx context.Context) (int64, error) {
 	items := map[*registry.Kind][]*codec.Item{}
 	keys := map[string][]string{}
+	var definitions []*codec.Item
+	var unknown []store.Entry // objects of custom kinds, perhaps
 	query := store.Query{Limit: loadPage}
 	for {
 		page, err := c.source.List(ctx, query)
@@ -146,10 +183,16 @@ func (c *Cache) load(ctx context.Context) (int64, error) {
 			return 0, fmt.Errorf("load the cache: %w", err)
 		}
 		for _, e := range page.Entries {
-			if kind := c.table.KindOf(e.Key); kind != nil {
-				items[kind] = append(items[kind], codec.NewItem(kind, e.Key, e.Value, e.Revision, e.CreateRevision))
+			if kind := c.table.KindOf(e.Key); kind != nil && kind.Custom == nil {
+				item := codec.NewItem(kind, e.Key, e.Value, e.Revision, e.CreateRevision)
+				items[kind] = append(items[kind], item)
+				if c.defines(e.Key) {
+					definitions = append(definitions, item)
+				}
 			} else if prefix := c.observed(e.Key); prefix != "" {
 				keys[prefix] = append(keys[prefix], e.Key)
+			} else {
+				unknown = append(unknown, e)
 			}
 		}
 		query.Revision, query.After = page.Revision, page.Next
@@ -160,7 +203,19 @@ func (c *Cache) load(ctx context.Context) (int64, error) {
 	for prefix, o := range c.observers {
 		o.Reset(keys[prefix])
 	}
-	for kind, r := range c.resources {
+	if c.definitions != nil {
+		c.definitions.Reset(definitions)
+	}
+	for _, e := range unknown {
+		if kind := c.table.KindOf(e.Key); kind != nil {
+			items[kind] = append(items[kind], codec.NewItem(kind, e.Key, e.Value, e.Revision, e.CreateRevision))
+		}
+	}
+	_, gone := c.adopt()
+	for _, r := range gone {
+		r.leave()
+	}
+	for kind, r := range c.resources.Load().byKind {
 		r.replace(items[kind], query.Revision)
 	}
 	c.advance(query.Revision)
@@ -177,14 +232,37 @@ func (c *Cache) observed(key string) string {
 }
 
 // apply takes a piece of the log, which never ends inside an atomic group.
-func (c *Cache) apply(events []store.Event) error {
+func (c *Cache) apply(ctx context.Context, events []store.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
 	now := c.clock.Now()
+	ends := groupEnds(events)
+	for start := 0; start < len(events); {
+		// What follows a definition may be of the kind that it defines.
+		end := start
+		for end < len(events) && !c.defines(events[end].Key) {
+			end++
+		}
+		last := end
+		if end < len(events) {
+			last = end + 1
+		}
+		c.applyTo(events[start:last], ends[start:last], now)
+		if end < len(events) {
+			if err := c.define(ctx, events[end]); err != nil {
+				return err
+			}
+		}
+		start = last
+	}
+	c.advance(events[len(events)-1].Revision)
+	return nil
+}
+
+func (c *Cache) applyTo(events []store.Event, ends []int64, now time.Time) {
 	groups := map[*registry.Kind][]grouped{}
 	var order []*registry.Kind
-	ends := groupEnds(events)
 	for n, e := range events {
 		kind := c.table.KindOf(e.Key)
 		if kind == nil {
@@ -198,11 +276,12 @@ func (c *Cache) apply(events []store.Event) error {
 		}
 		groups[kind] = append(groups[kind], grouped{e, ends[n]})
 	}
+	all := c.resources.Load()
 	for _, kind := range order {
-		c.resources[kind].apply(groups[kind], now)
+		if r := all.byPrefix[kind.Prefix("")]; r != nil {
+			r.apply(groups[kind], now)
+		}
 	}
-	c.advance(events[len(events)-1].Revision)
-	return nil
 }
 
 // grouped is an event and the revision that ends its atomic group.
@@ -285,7 +364,7 @@ func (c *Cache) Fresh(ctx context.Context) error {
 }
 
 func (c *Cache) endAll(err error) {
-	for _, r := range c.resources {
+	for _, r := range c.resources.Load().byKind {
 		r.end(err)
 	}
 }

@@ -53,7 +53,7 @@ func setup(t *testing.T) *world {
 func (w *world) put(name, node, label string) int64 {
 	w.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", Labels: map[string]string{"l": label}}, Spec: corev1.PodSpec{NodeName: node}}
-	value, err := codec.Encode(w.kind, pod)
+	value, err := codec.Encode(context.Background(), w.kind, pod)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (c *Cache) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Cache) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(appliedDesc, prometheus.GaugeValue, float64(c.Applied()))
-	for kind, r := range c.resources {
+	for kind, r := range c.resources.Load().byKind {
 		name := kind.GroupResource().String()
 		r.mu.RLock()
 		objects, events, slow := len(r.items), len(r.ring.events)-r.ring.head, r.watchers.slow

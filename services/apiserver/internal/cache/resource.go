@@ -36,6 +36,7 @@ type Resource struct {
 	ring      ring
 	watchers  watchers
 	snapshots []snapshot
+	gone      bool // the kind is not served any more
 }
 
 type snapshot struct {

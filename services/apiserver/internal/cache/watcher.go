@@ -12,6 +12,9 @@ const maxBuffer = 16384
 // ErrSlow ends a watcher that does not keep up.
 var ErrSlow = errors.New("the watcher does not keep up")
 
+// ErrGone ends the watchers of a kind that is not served any more, or not as it was.
+var ErrGone = errors.New("the kind is not served any more")
+
 // Scope says which events concern a watcher; the narrowest of its parts indexes it. What a selector says
 // beyond it is for the watcher to evaluate.
 type Scope struct {
@@ -65,6 +68,10 @@ func (r *Resource) WatchList(scope Scope, q Query) (*Watcher, Page) {
 
 func (r *Resource) start(scope Scope) *Watcher {
 	w := &Watcher{resource: r, scope: scope, signal: make(chan struct{}, 1)}
+	if r.gone {
+		w.end(ErrGone)
+		return w
+	}
 	r.watchers.add(w)
 	return w
 }

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func items(tb testing.TB, n int) (*registry.Resource, []*Item) {
 			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", e), Value: strings.Repeat("v", 80)})
 		}
 		pod.Spec.Containers = []corev1.Container{c}
-		value, err := Encode(res.Kind, pod)
+		value, err := Encode(context.Background(), res.Kind, pod)
 		if err != nil {
 			tb.Fatal(err)
 		}

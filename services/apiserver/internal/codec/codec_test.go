@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -37,7 +38,7 @@ func pod(name string) *corev1.Pod {
 }
 
 func item(t testing.TB, res *registry.Resource, name string, revision int64) *Item {
-	value, err := Encode(res.Kind, pod(name))
+	value, err := Encode(context.Background(), res.Kind, pod(name))
 	if err != nil {
 		t.Fatal(err)
 	}

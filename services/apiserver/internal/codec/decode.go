@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // maxDepth bounds the nesting of a JSON or YAML body.
@@ -32,6 +35,8 @@ type Body struct {
 	Data        []byte
 	ContentType string
 	Validation  Validation
+	// Kind is set for an object of a custom kind, which is cut to its schema.
+	Kind *registry.Kind
 }
 
 // MediaOf returns the encoding that a Content-Type names; empty is JSON.
@@ -120,7 +125,11 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	var err error
-	if b.Validation == Ignore {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		var more []error
+		more, err = decodeMap(data, u, b.Validation != Ignore)
+		strict = append(strict, more...)
+	} else if b.Validation == Ignore {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
 	} else {
 		var more []error
@@ -141,7 +150,11 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
-	return Strictness(b.Validation, strict, want)
+	more, err := fit(b.Kind, obj, b.Validation != Ignore)
+	if err != nil {
+		return nil, badBody(want, err)
+	}
+	return Strictness(b.Validation, append(strict, more...), want)
 }
 
 // Strictness turns problems of a decoding into warnings or, where validation is strict, an error.

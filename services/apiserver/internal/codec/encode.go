@@ -94,6 +94,9 @@ func (i *Item) served(res *registry.Resource) (registry.Object, error) {
 
 // protobuf returns the object in its envelope.
 func (i *Item) protobuf(res *registry.Resource) ([]byte, error) {
+	if res.Kind.Custom != nil {
+		return nil, NoProtobuf()
+	}
 	return i.memoize(keyOf(res, memoProtobuf), func() ([]byte, error) {
 		if res.Version != nil {
 			obj, err := i.served(res)
@@ -116,6 +119,9 @@ func (i *Item) protobuf(res *registry.Resource) ([]byte, error) {
 
 // raw returns the protobuf body without envelope; suffix reports that the revision's suffix is not in it yet.
 func (i *Item) raw(res *registry.Resource) (b []byte, suffix bool, err error) {
+	if res.Kind.Custom != nil {
+		return nil, false, NoProtobuf()
+	}
 	if res.Version == nil {
 		b, err := bodyOf(i.value)
 		return b, true, err
@@ -138,6 +144,13 @@ func (i *Item) raw(res *registry.Resource) (b []byte, suffix bool, err error) {
 
 // partialRaw returns the body of a PartialObjectMetadata: the metadata fields of the stored body as they are.
 func (i *Item) partialRaw() ([]byte, error) {
+	if i.Kind.Custom != nil {
+		p, err := i.partial(false)
+		if err != nil {
+			return nil, err
+		}
+		return p.Marshal()
+	}
 	raw, err := bodyOf(i.value)
 	if err != nil {
 		return nil, err
@@ -176,13 +189,9 @@ func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
 
 // Partial returns the metadata of an object. It shares the object's maps and slices.
 func Partial(obj registry.Object, beta bool) (*metav1.PartialObjectMetadata, error) {
-	holder, ok := obj.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", obj)
-	}
-	meta, ok := holder.GetObjectMeta().(*metav1.ObjectMeta)
-	if !ok {
-		return nil, fmt.Errorf("%T has no plain metadata", obj)
+	meta, err := Meta(obj)
+	if err != nil {
+		return nil, err
 	}
 	p := &metav1.PartialObjectMetadata{ObjectMeta: *meta}
 	p.SetGroupVersionKind(partialKind(beta))

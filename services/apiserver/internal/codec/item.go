@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ type Item struct {
 
 	mu    sync.Mutex
 	memos []memo
+	views []*Item // the same object as other versions of a custom kind see it
 }
 
 // decoded is what decoding an item gives.
@@ -71,19 +73,18 @@ func (i *Item) decode() *decoded {
 	if d := i.decoded.Load(); d != nil {
 		return d
 	}
+	if i.Kind.Custom != nil { // outside the lock: it may take a webhook
+		return i.settle(i.decodeCustom())
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if d := i.decoded.Load(); d != nil {
 		return d
 	}
-	obj, err := Decode(i.Kind, i.value)
-	if err == nil {
-		obj.SetResourceVersion(strconv.FormatInt(i.Revision, 10))
-	}
-	d := i.newDecoded(obj, err)
-	i.decoded.Store(d)
-	return d
+	return i.settle(Decode(i.Kind, i.value))
 }
+
+func (i *Item) revisionText() string { return strconv.FormatInt(i.Revision, 10) }
 
 func (i *Item) newDecoded(obj registry.Object, err error) *decoded {
 	return &decoded{object: obj, err: err, fields: sync.OnceValue(func() fields.Set { return i.Kind.SelectableFields(obj) })}
@@ -95,6 +96,7 @@ func (i *Item) Trim() {
 	defer i.mu.Unlock()
 	i.decoded.Store(nil)
 	i.memos = nil
+	i.views = nil
 }
 
 // Copy returns a decoded object that the caller may change.
@@ -181,7 +183,10 @@ func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error)
 }
 
 // Encode returns the stored form of an object of the kind's storage version, without its resourceVersion.
-func Encode(kind *registry.Kind, obj registry.Object) ([]byte, error) {
+func Encode(ctx context.Context, kind *registry.Kind, obj registry.Object) ([]byte, error) {
+	if kind.Custom != nil {
+		return kind.Custom.Encode(ctx, obj)
+	}
 	revision := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	b, err := seal(kind.GVK, obj)

@@ -79,7 +79,7 @@ func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, it
 		if n > 0 {
 			w.b = append(w.b, ',')
 		}
-		if form.As == PartialMetadata {
+		if form.As == PartialMetadata || res.Kind.Custom != nil { // custom objects keep their kind
 			w.b = append(w.b, b[:len(b)-1]...)
 		} else {
 			w.b = append(append(w.b, '{'), b[len(front):len(b)-1]...)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // maxOperations bounds a JSON patch.
@@ -44,13 +46,24 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, strict bo
 	if err != nil {
 		return nil, err
 	}
-	if !strict {
+	if u, ok := out.(*unstructured.Unstructured); ok {
+		_, err = decodeMap(after, u, false) // a custom object's unknown fields are found when it is fitted
+	} else if !strict {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(after, out)
 	} else {
 		var unknown []error
 		unknown, err = kjson.UnmarshalStrict(after, out)
 		problems = append(problems, unknown...)
 	}
+	if err != nil {
+		return nil, unprocessable(err)
+	}
+	return problems, nil
+}
+
+// Fit cuts a patched object to its schema, and returns its unknown fields where strict.
+func Fit(kind *registry.Kind, obj runtime.Object, strict bool) ([]error, error) {
+	problems, err := fit(kind, obj, strict)
 	if err != nil {
 		return nil, unprocessable(err)
 	}

@@ -60,6 +60,7 @@ func newTable(res *registry.Resource, items []*Item, meta metav1.ListMeta, form 
 }
 
 func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, error) {
+	item = item.In(res.Kind)
 	obj, err := item.Object()
 	if err != nil {
 		return metav1.TableRow{}, err

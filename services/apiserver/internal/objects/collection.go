@@ -21,7 +21,7 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, err
 	}

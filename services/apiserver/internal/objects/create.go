@@ -42,7 +42,7 @@ func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (resp *ap
 
 // createOperation reads a create, of an object or of a subresource.
 func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.CreateRequest) (operation, bool, error) {
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
 	if err != nil {
 		return nil, false, err
 	}
@@ -133,7 +133,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	err := c.s.Admission.Validate(ctx, attributes)
 	p.usage = attributes.Usage
 	if err == nil {
-		p.value, err = c.s.encode(kind, obj)
+		p.value, err = c.s.encode(ctx, kind, obj)
 	}
 	if err != nil {
 		p.end(false)

@@ -41,7 +41,7 @@ func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *ap
 }
 
 func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operation, bool, error) {
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, false, err
 	}
@@ -134,7 +134,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	}
 	waits := d.mark(obj, old)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
-	if p.value, err = d.s.encode(kind, obj); err != nil {
+	if p.value, err = d.s.encode(ctx, kind, obj); err != nil {
 		return nil, err
 	}
 	if !waits {

@@ -18,7 +18,7 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 	if err != nil {
 		return nil, err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
+	form, err := r.form(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (
 	if err := s.reach(ctx, resourceVersion); err != nil {
 		return nil, storeError(err, r.res.GroupResource(), r.name, "get")
 	}
-	item := s.Cache.For(kind).Get(kind.Key(r.namespace, r.name))
+	item := codec.LoadOne(ctx, kind, s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)))
 	if item == nil {
 		return nil, apierrors.NewNotFound(r.res.GroupResource(), r.name)
 	}

@@ -29,7 +29,7 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 	if err != nil {
 		return err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
+	form, err := r.form(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		return page, storeError(err, res.GroupResource(), "", "list")
 	}
 	if some {
-		page.items = result.Items
+		page.items = codec.Load(ctx, res.Kind, result.Items)
 	}
 	page.meta.ResourceVersion = revisionText(result.Revision)
 	if some && result.Next != "" {

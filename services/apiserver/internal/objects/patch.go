@@ -25,6 +25,9 @@ import (
 // patchMedia lists the patch types, as the error of an unknown one says it.
 const patchMedia = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
 
+// customPatchMedia lists those of custom objects, which have no strategic merge patch.
+const customPatchMedia = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+
 // Patch implements apiv1.ObjectServiceServer.
 func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv1.PatchResponse, err error) {
 	ctx, r, err := s.begin(ctx, "patch", req, req.GetName(), req.GetSubresource(), "")
@@ -45,7 +48,7 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 }
 
 func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation, bool, error) {
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
 	if err != nil {
 		return nil, false, err
 	}
@@ -55,6 +58,9 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyYAMLPatchType:
 	default:
 		err = UnsupportedPatch()
+	}
+	if r.res.Kind.Custom != nil && (err != nil || patchType == types.StrategicMergePatchType) {
+		return nil, false, codec.UnsupportedMedia(customPatchMedia)
 	}
 	if err != nil {
 		return nil, false, UnsupportedPatch()
@@ -66,7 +72,6 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, false, err
 	}
-	r.managerName, r.applies = opts.manager, patchType == types.ApplyYAMLPatchType
 	u := &update{s: s, r: r, form: form, opts: opts}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
@@ -136,7 +141,7 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 		served = fieldmanager.Untracked(served)
 	}
 	obj := r.res.New()
-	if err := p.apply(served, obj, r.res.GVK); err != nil {
+	if err := p.apply(served, obj, r.res.GVK, r.res.Kind); err != nil {
 		return nil, err
 	}
 	if tracked != nil {
@@ -166,14 +171,14 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	before := scaleOf(p.r.res.Kind, old)
 	before.SetGroupVersionKind(scaleGVK)
 	after := &autoscalingv1.Scale{}
-	if err := p.apply(before, after, scaleGVK); err != nil {
+	if err := p.apply(before, after, scaleGVK, nil); err != nil {
 		return nil, err
 	}
 	return applyScale(p.r, old, after)
 }
 
-// apply makes out of in, which it leaves as it is.
-func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind) error {
+// apply makes out of in, which it leaves as it is. kind is that of an object that may be custom.
+func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind *registry.Kind) error {
 	// Problems that were told by an earlier plan are not told twice.
 	p.r.warnings = nil
 	problems, err := codec.Patch(p.kind, p.body, in, out, p.opts.validation != codec.Ignore)
@@ -181,7 +186,11 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind) error
 		return err
 	}
 	out.GetObjectKind().SetGroupVersionKind(gvk)
-	warnings, err := codec.Strictness(p.opts.validation, problems, gvk)
+	unknown, err := codec.Fit(kind, out, p.opts.validation != codec.Ignore)
+	if err != nil {
+		return err
+	}
+	warnings, err := codec.Strictness(p.opts.validation, append(problems, unknown...), gvk)
 	for _, w := range warnings {
 		p.r.warn(w)
 	}

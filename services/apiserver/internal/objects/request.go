@@ -22,6 +22,7 @@ import (
 	"howdah.dev/kit/obs"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
 )
@@ -36,12 +37,9 @@ type target interface {
 
 // request is what is known of a request before its body is looked at.
 type request struct {
-	verb  string
-	user  *authn.User
-	agent string
-	// managerName is the field manager that the request names; empty: it names none. applies says that it is a server-side apply.
-	managerName string
-	applies     bool
+	verb        string
+	user        *authn.User
+	agent       string
 	res         *registry.Resource
 	subresource string
 	namespace   string
@@ -85,9 +83,13 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	if err != nil {
 		return err
 	}
-	r.res = s.Table.Find(schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()})
-	if r.res == nil {
-		return noSuchResource()
+	if r.res, err = s.find(ctx, schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}); err != nil {
+		return err
+	}
+	if r.verb == "create" && r.subresource == "" && r.res.Kind.Custom != nil && r.res.Kind.Custom.Terminating() {
+		err := apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+		err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
+		return err
 	}
 	if !r.res.Kind.Namespaced && r.namespace != "" {
 		return noSuchResource()
@@ -108,6 +110,39 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 		r.warn(r.res.Version.Deprecated)
 	}
 	return err
+}
+
+// find returns the resource that a URL names. One that seems absent is looked for in the newest state: another apiserver may
+// just have established it.
+func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*registry.Resource, error) {
+	if res := s.Table.Find(gvr); res != nil {
+		return res, nil
+	}
+	if s.Cache.Fresh(ctx) == nil {
+		if res := s.Table.Find(gvr); res != nil {
+			return res, nil
+		}
+	}
+	return nil, noSuchResource()
+}
+
+// form is what the client wants the answer to be.
+func (r *request) form(accept, pretty, include string) (codec.Form, error) {
+	form, err := codec.Negotiate(accept, pretty, include)
+	if err != nil || r.subresource == "scale" {
+		return form, err
+	}
+	return form.For(r.res.Kind, accept)
+}
+
+// formOrJSON is form for answers that are mostly a Status, and JSON where they are an object that has no other form.
+func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
+	form, err := codec.Negotiate(accept, pretty, "")
+	if err != nil || r.res.Kind.Custom == nil || form.Media != codec.Protobuf {
+		return form, err
+	}
+	form.Media = codec.JSON
+	return form, nil
 }
 
 func noSuchResource() error {
@@ -246,7 +281,6 @@ func userAgent(md metadata.MD) string {
 // manager is the field manager of a write: the one it names, or the first part of the user agent.
 func (r *request) manager(named string) string {
 	if named != "" {
-		r.managerName = named
 		return named
 	}
 	name, _, _ := strings.Cut(r.agent, "/")

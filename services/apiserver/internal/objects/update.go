@@ -37,7 +37,7 @@ func (s *Server) Update(ctx context.Context, req *apiv1.UpdateRequest) (resp *ap
 }
 
 func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.UpdateRequest) (operation, bool, error) {
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
 	if err != nil {
 		return nil, false, err
 	}
@@ -278,7 +278,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		p.end(false)
 		return nil, err
 	}
-	if p.value, err = u.s.encode(kind, obj); err != nil {
+	if p.value, err = u.s.encode(ctx, kind, obj); err != nil {
 		p.end(false)
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	if err != nil {
 		return err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), "", req.GetIncludeObject())
+	form, err := r.form(req.GetAccept(), "", req.GetIncludeObject())
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 		page.Items = nil
 	}
 	w.sent = page.Revision
-	if err := w.initial(page.Items); err != nil {
+	if err := w.initial(codec.Load(ctx, w.r.res.Kind, page.Items)); err != nil {
 		w.watcher.Stop()
 		return err
 	}
@@ -187,7 +187,7 @@ func (w *watch) run(ctx context.Context) error {
 			}
 		case <-w.watcher.Signal():
 			events, ended := w.watcher.Take()
-			if err := w.send(events); err != nil {
+			if err := w.send(ctx, events); err != nil {
 				return err
 			}
 			if ended != nil {
@@ -200,7 +200,8 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-func (w *watch) send(events []*cache.Event) error {
+func (w *watch) send(ctx context.Context, events []*cache.Event) error {
+	w.load(ctx, events)
 	response := &apiv1.WatchResponse{}
 	size, group := 0, int64(0)
 	for _, e := range events {
@@ -232,22 +233,42 @@ func (w *watch) send(events []*cache.Event) error {
 // seen returns what the watch's selector makes of a change: an object that leaves the selection is DELETED, one that enters it is
 // ADDED, and one that is outside before and after is nothing.
 func (w *watch) seen(e *cache.Event) (string, *codec.Item) {
+	now, previous := e.Item.In(w.r.res.Kind), e.Previous
 	if w.query.Label == nil && w.query.Field == nil {
-		return e.Type.String(), e.Item
+		return e.Type.String(), now
 	}
-	before := e.Previous != nil && e.Previous.Matches(w.query.Label, w.query.Field)
-	after := e.Type != cache.Deleted && e.Item.Matches(w.query.Label, w.query.Field)
+	if previous != nil {
+		previous = previous.In(w.r.res.Kind)
+	}
+	before := previous != nil && previous.Matches(w.query.Label, w.query.Field)
+	after := e.Type != cache.Deleted && now.Matches(w.query.Label, w.query.Field)
 	switch {
 	case before && after:
-		return "MODIFIED", e.Item
+		return "MODIFIED", now
 	case after:
-		return "ADDED", e.Item
+		return "ADDED", now
 	case !before:
 		return "", nil
 	case e.Type == cache.Deleted:
-		return "DELETED", e.Item
+		return "DELETED", now
 	}
-	return "DELETED", e.Previous.At(e.Revision)
+	return "DELETED", previous.At(e.Revision)
+}
+
+// load has what is needed of custom objects converted in one go.
+func (w *watch) load(ctx context.Context, events []*cache.Event) {
+	kind := w.r.res.Kind
+	if kind.Custom == nil || !kind.Custom.Remote() {
+		return
+	}
+	items := make([]*codec.Item, 0, len(events))
+	for _, e := range events {
+		items = append(items, e.Item)
+		if e.Previous != nil && (w.query.Label != nil || w.query.Field != nil) {
+			items = append(items, e.Previous)
+		}
+	}
+	codec.Load(ctx, kind, items)
 }
 
 func (w *watch) encode(item *codec.Item) ([]byte, error) {

@@ -124,9 +124,8 @@ func dependsOnState(err error) bool {
 
 // commit writes a plan. again says that the failure is the plan's, which was made from a state that has passed.
 func (s *Server) commit(ctx context.Context, r *request, p *plan) (revision int64, again bool, err error) {
-	origin := r.origin()
 	for i := range p.writes {
-		p.writes[i].Actor, p.writes[i].Origin, p.writes[i].Fence = r.user.Name, origin, r.fence
+		p.writes[i].Actor, p.writes[i].Fence = r.user.Name, r.fence
 	}
 	if p.usage == nil && len(p.writes) == 1 {
 		result := s.Store.Write(ctx, p.writes[0])
@@ -170,8 +169,12 @@ func (s *Server) catchUp(ctx context.Context, cause error) error {
 }
 
 // encode returns the stored form of an object's state.
-func (s *Server) encode(kind *registry.Kind, obj registry.Object) ([]byte, error) {
-	value, err := codec.Encode(kind, obj)
+func (s *Server) encode(ctx context.Context, kind *registry.Kind, obj registry.Object) ([]byte, error) {
+	value, err := codec.Encode(ctx, kind, obj)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -28,6 +28,10 @@ type Kind struct {
 	Resource, Singular     string
 	ShortNames, Categories []string
 	Namespaced             bool
+	// ListKind is the kind of a list; empty is that of GVK and "List".
+	ListKind string
+	// Custom stands in for the Go type that a custom kind has not; nil for all others.
+	Custom Custom
 
 	New     func() Object
 	NewList func() runtime.Object

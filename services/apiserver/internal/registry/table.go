@@ -4,18 +4,34 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Table holds every kind that is served. It does not change once made.
+// Table holds every kind that is served: those it was made of, and the custom ones that come and go.
 type Table struct {
-	kinds     []*Kind
-	resources map[schema.GroupVersionResource]*Resource
-	byKind    map[schema.GroupVersionKind]*Resource
-	prefixes  map[string]*Kind
-	ordered   []*Resource
+	fixed   []*Kind
+	current atomic.Pointer[rows]
+}
+
+// rows are what the table holds at a time. They do not change once made.
+type rows struct {
+	kinds      []*Kind
+	resources  map[schema.GroupVersionResource]*Resource
+	byKind     map[schema.GroupVersionKind]*Resource
+	prefixes   map[string]*Kind
+	ordered    []*Resource
+	generation int64
+}
+
+// CustomKind is a custom kind with its versions.
+type CustomKind struct {
+	// Home reads objects in the cache; it names their keys.
+	Home *Kind
+	// Versions are the served ones, each a kind of its own with the keys of Home.
+	Versions []*Kind
 }
 
 // Resource is one served version of a kind.
@@ -33,8 +49,45 @@ type Resource struct {
 
 // NewTable checks the kinds and returns their table. Two kinds may share a resource name only in different groups.
 func NewTable(kinds []*Kind) (*Table, error) {
-	t := &Table{
-		kinds:     kinds,
+	r, err := newRows(kinds)
+	if err != nil {
+		return nil, err
+	}
+	r.sort()
+	t := &Table{fixed: kinds}
+	t.current.Store(r)
+	return t, nil
+}
+
+// SetCustom replaces the custom kinds by those given. One that collides with a kind that is there is left out. Only one
+// goroutine may call it.
+func (t *Table) SetCustom(custom []CustomKind) {
+	r, err := newRows(t.fixed)
+	if err != nil { // NewTable has checked them
+		panic(err)
+	}
+	for _, c := range custom {
+		if _, taken := r.prefixes[c.Home.Prefix("")]; taken {
+			continue
+		}
+		r.prefixes[c.Home.Prefix("")] = c.Home
+		r.kinds = append(r.kinds, c.Home)
+		for _, k := range c.Versions {
+			// A name that is taken is served by whom it belongs to.
+			_ = r.add(&Resource{Kind: k, GVK: k.GVK})
+		}
+	}
+	r.sort()
+	r.generation = t.current.Load().generation + 1
+	t.current.Store(r)
+}
+
+// Generation counts the changes of the table.
+func (t *Table) Generation() int64 { return t.current.Load().generation }
+
+func newRows(kinds []*Kind) (*rows, error) {
+	t := &rows{
+		kinds:     append([]*Kind(nil), kinds...),
 		resources: map[schema.GroupVersionResource]*Resource{},
 		byKind:    map[schema.GroupVersionKind]*Resource{},
 		prefixes:  map[string]*Kind{},
@@ -56,6 +109,10 @@ func NewTable(kinds []*Kind) (*Table, error) {
 			}
 		}
 	}
+	return t, nil
+}
+
+func (t *rows) sort() {
 	sort.SliceStable(t.ordered, func(i, j int) bool {
 		a, b := t.ordered[i].GVR, t.ordered[j].GVR
 		if a.Group != b.Group {
@@ -66,12 +123,13 @@ func NewTable(kinds []*Kind) (*Table, error) {
 		}
 		return a.Resource < b.Resource
 	})
-	return t, nil
 }
 
-func (t *Table) add(r *Resource) error {
+func (t *rows) add(r *Resource) error {
 	r.GVR = r.GVK.GroupVersion().WithResource(r.Kind.Resource)
-	r.ListKind = r.GVK.Kind + "List"
+	if r.ListKind = r.Kind.ListKind; r.ListKind == "" {
+		r.ListKind = r.GVK.Kind + "List"
+	}
 	if _, taken := t.resources[r.GVR]; taken {
 		return fmt.Errorf("resource %s is registered twice", r.GVR)
 	}
@@ -81,17 +139,19 @@ func (t *Table) add(r *Resource) error {
 	return nil
 }
 
-// Kinds returns every kind, in the order of registration.
-func (t *Table) Kinds() []*Kind { return t.kinds }
+// Kinds returns every kind, in the order of registration; of a custom kind, its home.
+func (t *Table) Kinds() []*Kind { return t.current.Load().kinds }
 
 // Resources returns every served resource by group, version and name.
-func (t *Table) Resources() []*Resource { return t.ordered }
+func (t *Table) Resources() []*Resource { return t.current.Load().ordered }
 
 // Find returns the resource that a URL names, or nil.
-func (t *Table) Find(gvr schema.GroupVersionResource) *Resource { return t.resources[gvr] }
+func (t *Table) Find(gvr schema.GroupVersionResource) *Resource {
+	return t.current.Load().resources[gvr]
+}
 
 // FindKind returns the resource of an object's apiVersion and kind, or nil.
-func (t *Table) FindKind(gvk schema.GroupVersionKind) *Resource { return t.byKind[gvk] }
+func (t *Table) FindKind(gvk schema.GroupVersionKind) *Resource { return t.current.Load().byKind[gvk] }
 
 // KindOf returns the kind that a store key belongs to, or nil where the key is not an object's.
 func (t *Table) KindOf(key string) *Kind {
@@ -107,7 +167,7 @@ func (t *Table) KindOf(key string) *Kind {
 	if second < 0 {
 		return nil
 	}
-	return t.prefixes[key[:first+2+second+1]]
+	return t.current.Load().prefixes[key[:first+2+second+1]]
 }
 
 // Prefix returns the store prefix of all objects of the kind, or of those in one namespace.
