@@ -36,8 +36,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.admissionConfig, "admission-control-config-file", "", "AdmissionConfiguration with the settings of admission plugins")
 	f.StringSliceVar(&a.enabledAdmission, "enable-admission-plugins", nil, "admission plugins to switch on beside those that are on by default; their order does not matter")
 	f.StringSliceVar(&a.disabledAdmission, "disable-admission-plugins", nil, "admission plugins to switch off")
-	f.StringSliceVar(&a.authorizationModes, "authorization-mode", nil,
-		"authorizers in order: Node, RBAC, AlwaysAllow, AlwaysDeny; empty lets everybody who is known do everything")
+	f.StringSliceVar(&a.authorizationModes, "authorization-mode", []string{"Node", "RBAC"}, "authorizers in order: Node, RBAC, AlwaysAllow, AlwaysDeny")
 }
 
 // config checks the settings and reports all problems at once.

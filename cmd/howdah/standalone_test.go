@@ -39,7 +39,7 @@ func TestStandalone(t *testing.T) {
 	defer stop()
 	root := command()
 	root.SetArgs([]string{"standalone", "--database-url", databaseURL, "--listen", address, "--dir", dir, "--simulate", "3", "--log-level", "warn",
-		"--authorization-mode", "Node,RBAC", "--metrics-listen", metrics})
+		"--metrics-listen", metrics})
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(ctx) }()
 	ended := false

@@ -23,7 +23,7 @@ import (
 	"howdah.dev/services/apiserver/internal/discovery"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/kind"
-	"howdah.dev/services/apiserver/internal/nodepods"
+	"howdah.dev/services/apiserver/internal/nodeauthz"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/rbac"
@@ -118,6 +118,9 @@ func (cfg *Config) complete() error {
 	if cfg.Issuer == "" {
 		cfg.Issuer = "https://kubernetes.default.svc." + cfg.ClusterDomain
 	}
+	if len(cfg.AuthorizationModes) == 0 {
+		cfg.AuthorizationModes = []string{"Node", "RBAC"}
+	}
 	_, _, err := cfg.ports()
 	return err
 }
@@ -185,15 +188,10 @@ func build(cfg Config, st backend) (*Server, error) {
 // they hold.
 func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
 	modes := authz.Modes{
-		"Node": authz.Node{Pods: nodepods.Pods{Objects: s.known}, Yields: true}, "RBAC": rbac.Authorizer{Source: roles, Ready: s.ready},
-		"AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
+		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
+		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
 	}
-	names := s.cfg.AuthorizationModes
-	if len(names) == 0 {
-		modes["Node"] = authz.Node{}
-		names = []string{"Node", "AlwaysAllow"}
-	}
-	chain, err := modes.Chain(names, authz.Groups{authn.MastersGroup})
+	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
 	if err != nil {
 		return nil, nil, err
 	}

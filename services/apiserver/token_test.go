@@ -21,6 +21,8 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 	f := startMemory(t, func(c *Config) { c.ServiceAccountKey = key })
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"v"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},`+
+		`"subjects":[{"kind":"ServiceAccount","name":"default"}]}`))
 	pod := f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}]}}`))
 	uid := at(pod, "metadata", "uid").(string)
 	request := func(api apiv1.ObjectServiceClient, body string) (string, error) {

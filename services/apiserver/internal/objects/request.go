@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
@@ -78,7 +79,7 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	}
 	err := s.authorize(ctx, &authz.Attributes{
 		User: r.user, Verb: verb, Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource(),
-		Subresource: r.subresource, Namespace: r.namespace, Name: r.name, FieldSelector: fieldSelector,
+		Subresource: r.subresource, Namespace: r.namespace, Name: nameAsked(r.name, fieldSelector), FieldSelector: fieldSelector,
 	})
 	if err != nil {
 		return err
@@ -143,6 +144,17 @@ func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
 	}
 	form.Media = codec.JSON
 	return form, nil
+}
+
+// nameAsked is the name that a request is authorized for: a list or watch that selects one object by its name asks for that one.
+func nameAsked(name, fieldSelector string) string {
+	if name != "" || !strings.Contains(fieldSelector, "metadata.name") {
+		return name
+	}
+	if selector, err := fields.ParseSelector(fieldSelector); err == nil {
+		name, _ = selector.RequiresExactMatch("metadata.name")
+	}
+	return name
 }
 
 func noSuchResource() error {

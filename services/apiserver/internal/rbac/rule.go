@@ -10,6 +10,16 @@ import (
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
+// Allowed reports whether one of the rules allows what is asked for.
+func Allowed(rules []rbacv1.PolicyRule, a *authz.Attributes) bool {
+	for i := range rules {
+		if allows(&rules[i], a) {
+			return true
+		}
+	}
+	return false
+}
+
 // allows reports whether the rule allows what is asked for.
 func allows(rule *rbacv1.PolicyRule, a *authz.Attributes) bool {
 	if !has(rule.Verbs, a.Verb) {

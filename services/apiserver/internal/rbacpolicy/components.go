@@ -25,13 +25,18 @@ func (p *Policy) components() {
 	p.clusterRole("system:kubelet-api-admin",
 		rule(core, list("nodes"), list("proxy")), rule(core, list("nodes"), reading()),
 		rule(core, list("nodes/configz", "nodes/healthz", "nodes/log", "nodes/metrics", "nodes/pods", "nodes/proxy", "nodes/spec", "nodes/stats"), list("*")))
-	p.clusterRole("system:node", nodeRules()...)
+	p.clusterRole("system:node", NodeRules()...)
 	p.bind("system:node") // bound to nobody: the Node authorizer knows the nodes
 	p.clusterRole("system:node-proxier",
 		rule(core, list("endpoints", "services"), list("list", "watch")),
 		rule(core, list("nodes"), reading()), events(), rule(list("discovery.k8s.io"), list("endpointslices"), list("list", "watch")),
 		rule(list("networking.k8s.io"), list("servicecidrs"), list("list", "watch")))
 	p.bind("system:node-proxier", user("system:kube-proxy"))
+	// The node agent is its node's proxy too, by the same certificate.
+	p.ClusterRoleBindings = append(p.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta("", "howdah:node-proxier"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-proxier"},
+		Subjects: []rbacv1.Subject{group("system:nodes")},
+	})
 	p.clusterRole("system:volume-scheduler",
 		rule(core, list("persistentvolumes"), append(list("patch", "update"), reading()...)),
 		rule(storage, list("storageclasses"), reading()),
@@ -64,7 +69,8 @@ func (p *Policy) components() {
 	p.bind("howdah:monitoring", group("howdah:monitors"))
 }
 
-func nodeRules() []rbacv1.PolicyRule {
+// NodeRules are what every node may do, as far as the Node authorizer does not look closer.
+func NodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(list("authentication.k8s.io"), list("tokenreviews"), list("create")),
 		rule(list("authorization.k8s.io"), list("localsubjectaccessreviews", "subjectaccessreviews"), list("create")),

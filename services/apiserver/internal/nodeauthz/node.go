@@ -1,0 +1,237 @@
+// Package nodeauthz decides for node agents, as Kubernetes' Node authorizer does: what depends on a pod is theirs where a pod that
+// is bound to them needs it, and the rest is the rules of the role system:node.
+package nodeauthz
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/rbac"
+)
+
+// Relations knows what the pods of nodes need.
+type Relations interface {
+	// Related reports whether the node has to do with the object: a pod that is bound to it, or what such a pod refers to.
+	Related(ctx context.Context, node, group, resource, namespace, name string) bool
+}
+
+// Authorizer allows or has no opinion. Which objects of a kind a node may write is for the NodeRestriction admission plugin, which
+// sees the objects.
+type Authorizer struct {
+	Relations Relations
+	// Rules are what every node may do with the resources that are not subdivided by node.
+	Rules []rbacv1.PolicyRule
+}
+
+// subdivided are the resources of which a node may do only what concerns itself.
+var subdivided = map[[2]string]func(n Authorizer, ctx context.Context, node string, a *authz.Attributes) (bool, string){
+	{"", "secrets"}:                                   Authorizer.readNamespaced,
+	{"", "configmaps"}:                                Authorizer.readNamespaced,
+	{"", "persistentvolumeclaims"}:                    Authorizer.claim,
+	{"", "persistentvolumes"}:                         Authorizer.read,
+	{"resource.k8s.io", "resourceclaims"}:             Authorizer.read,
+	{"storage.k8s.io", "volumeattachments"}:           Authorizer.read,
+	{"", "serviceaccounts"}:                           Authorizer.account,
+	{"coordination.k8s.io", "leases"}:                 Authorizer.lease,
+	{"storage.k8s.io", "csinodes"}:                    Authorizer.csiNode,
+	{"resource.k8s.io", "resourceslices"}:             Authorizer.slice,
+	{"", "nodes"}:                                     Authorizer.node,
+	{"", "pods"}:                                      Authorizer.pod,
+	{"certificates.k8s.io", "podcertificaterequests"}: Authorizer.podCertificate,
+}
+
+// Authorize implements authz.Authorizer.
+func (n Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
+	if !a.User.In(authn.NodesGroup) {
+		return authz.NoOpinion, "", nil
+	}
+	node := a.User.Node()
+	if node == "" {
+		return authz.NoOpinion, fmt.Sprintf("unknown node for user %q", a.User.Name), nil
+	}
+	if a.Path == "" {
+		if decide := subdivided[[2]string{a.Group, a.Resource}]; decide != nil {
+			allowed, reason := decide(n, ctx, node, a)
+			if allowed {
+				return authz.Allow, "", nil
+			}
+			return authz.NoOpinion, reason, nil
+		}
+	}
+	if rbac.Allowed(n.Rules, a) {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "", nil
+}
+
+// RulesFor implements authz.Lister: what a node may depends on its pods, and is not listed.
+func (Authorizer) RulesFor(_ context.Context, user *authn.User, _ string) ([]rbacv1.PolicyRule, bool, error) {
+	return nil, user.Node() != "", nil
+}
+
+func reading(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
+
+func (n Authorizer) related(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	if a.Name == "" {
+		return false, "No Object name found"
+	}
+	if !n.Relations.Related(ctx, node, a.Group, a.Resource, a.Namespace, a.Name) {
+		return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
+	}
+	return true, ""
+}
+
+func (n Authorizer) readNamespaced(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case !reading(a.Verb):
+		return false, "can only read resources of this type"
+	case a.Subresource != "":
+		return false, "cannot read subresource"
+	case a.Namespace == "":
+		return false, "can only read namespaced object of this type"
+	}
+	return n.related(ctx, node, a)
+}
+
+func (n Authorizer) read(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Verb != "get":
+		return false, "can only get individual resources of this type"
+	case a.Subresource != "":
+		return false, "cannot get subresource"
+	}
+	return n.related(ctx, node, a)
+}
+
+func (n Authorizer) claim(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	if a.Subresource != "status" {
+		return n.read(ctx, node, a)
+	}
+	if a.Verb != "update" && a.Verb != "patch" {
+		return false, "can only get/update/patch this type"
+	}
+	return n.related(ctx, node, a)
+}
+
+// account allows tokens for the accounts of the node's pods.
+func (n Authorizer) account(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Subresource == "token" && a.Verb != "create":
+		return false, "can only create tokens for individual service accounts"
+	case a.Subresource == "token" || a.Subresource == "" && a.Verb == "get":
+		return n.related(ctx, node, a)
+	}
+	return false, "can only create tokens or get individual service accounts"
+}
+
+func (n Authorizer) lease(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb):
+		return false, "can only get, create, update, patch, or delete a node lease"
+	case a.Namespace != corev1.NamespaceNodeLease:
+		return false, fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+	case a.Verb != "create" && a.Name != node: // the name of what is created is for admission
+		return false, "can only access node lease with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func (n Authorizer) csiNode(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb):
+		return false, "can only get, create, update, patch, or delete a CSINode"
+	case a.Subresource != "":
+		return false, "cannot authorize CSINode subresources"
+	case a.Verb != "create" && a.Name != node:
+		return false, "can only access CSINode with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func (n Authorizer) slice(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Subresource != "":
+		return false, "cannot authorize ResourceSlice subresources"
+	case slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb): // admission sees whose it is
+		return true, ""
+	case slices.Contains([]string{"watch", "list", "deletecollection"}, a.Verb):
+		if selects(a, "spec.nodeName", node) {
+			return true, ""
+		}
+		return false, "can only list/watch/deletecollection resourceslices with spec.nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
+func (n Authorizer) node(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch a.Subresource {
+	case "":
+		switch {
+		case a.Verb == "create" || a.Verb == "update" || a.Verb == "patch": // admission sees which node it is
+			return true, ""
+		case !reading(a.Verb):
+			return false, ""
+		case a.Name == node:
+			return true, ""
+		case a.Name == "":
+			return false, fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", node)
+		}
+		return false, fmt.Sprintf("node '%s' cannot read '%s', only its own Node object", node, a.Name)
+	case "status":
+		return a.Verb == "update" || a.Verb == "patch", ""
+	}
+	return false, ""
+}
+
+func (n Authorizer) pod(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch a.Subresource {
+	case "":
+		switch a.Verb {
+		case "get":
+			return n.related(ctx, node, a)
+		case "list", "watch":
+			if selects(a, "spec.nodeName", node) {
+				return true, ""
+			}
+			return false, "can only list/watch pods with spec.nodeName field selector"
+		case "create", "delete": // admission sees where the pod is bound
+			return true, ""
+		}
+	case "status":
+		return a.Verb == "update" || a.Verb == "patch", ""
+	case "eviction":
+		return a.Verb == "create", ""
+	}
+	return false, ""
+}
+
+func (n Authorizer) podCertificate(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Subresource != "":
+		return false, "cannot authorize PodCertificateRequest subresources"
+	case a.Verb == "create" || a.Verb == "get": // admission sees whose it is
+		return true, ""
+	case (a.Verb == "list" || a.Verb == "watch") && selects(a, "spec.nodeName", node):
+		return true, ""
+	}
+	return false, "can only list/watch PodCertificateRequests with spec.nodeName field selector"
+}
+
+// selects reports whether the request's field selector asks for that value of a field.
+func selects(a *authz.Attributes, field, value string) bool {
+	selector, err := fields.ParseSelector(a.FieldSelector)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(selector.Requirements(), func(r fields.Requirement) bool {
+		return r.Field == field && r.Value == value && (r.Operator == selection.Equals || r.Operator == selection.DoubleEquals)
+	})
+}
