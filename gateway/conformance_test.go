@@ -363,6 +363,27 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestBodyThatStalls asserts that a request does not wait longer for its body than for anything else.
+func TestBodyThatStalls(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	body, stalled := io.Pipe()
+	t.Cleanup(func() { _ = stalled.Close() })
+	go func() { _, _ = io.WriteString(stalled, "{") }()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/api/v1/namespaces/a/pods?timeout=50ms", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.client("admin").Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.ProtoMajor != 2 || resp.StatusCode != 504 {
+		t.Errorf("%s %s", resp.Proto, resp.Status)
+	}
+}
+
 // TestStop asserts that streams end at once and cleanly where the gateway stops.
 func TestStop(t *testing.T) {
 	t.Parallel()

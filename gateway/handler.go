@@ -116,11 +116,22 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if r.ContentLength != 0 { // the body must arrive in that time too
-		controller := http.NewResponseController(w)
-		_ = controller.SetReadDeadline(time.Now().Add(timeout)) // not every server supports it
-		defer func() { _ = controller.SetReadDeadline(time.Time{}) }()
+		defer boundBody(ctx, w, r, timeout)()
 	}
 	rt.route(w, r.WithContext(ctx), info)
+}
+
+// boundBody ends the reading of the body when ctx does, until the function that it returns is called.
+func boundBody(ctx context.Context, w http.ResponseWriter, r *http.Request, timeout time.Duration) (stop func()) {
+	if r.ProtoMajor > 1 {
+		// A deadline would cost two rounds through the loop of the connection.
+		body := r.Body
+		stopped := context.AfterFunc(ctx, func() { _ = body.Close() })
+		return func() { stopped() }
+	}
+	controller := http.NewResponseController(w)
+	_ = controller.SetReadDeadline(time.Now().Add(timeout)) // not every server supports it
+	return func() { _ = controller.SetReadDeadline(time.Time{}) }
 }
 
 func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info) {

@@ -27,6 +27,8 @@ type Handler struct {
 	client  apiv1.ObjectServiceClient
 	mux     *runtime.ServeMux
 	maxBody int64
+	// generated sends every verb through the mux: what direct does must not differ from it.
+	generated bool
 }
 
 // New returns a handler that calls the client and takes bodies of at most
@@ -60,21 +62,27 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	x := &exchange{info: info, metadata: md, cancel: cancel}
-	route := info.Route()
-	inner := (&http.Request{
-		Method: r.Method, Host: r.Host, RemoteAddr: r.RemoteAddr, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
-		URL: &url.URL{Path: route, RawPath: route},
-		// The mux reads metadata from headers; those of the client stay out.
-		Header: http.Header{}, Body: &in, Form: form, PostForm: url.Values{},
-	}).WithContext(withExchange(ctx, x))
-
 	out := &writer{ResponseWriter: w, exchange: x, watch: info.Verb == request.Watch, gzip: compress.Accepted(r.Header)}
-	h.mux.ServeHTTP(out, inner)
+	if h.generated || !h.direct(ctx, out, x, form, in.data) {
+		h.throughMux(ctx, out, r, x, &in, form)
+	}
 	if x.err != nil {
 		h.fail(out, r, x)
 		return
 	}
 	out.finish()
+}
+
+// throughMux answers by the generated handlers.
+func (h *Handler) throughMux(ctx context.Context, out *writer, r *http.Request, x *exchange, in *body, form url.Values) {
+	route := x.info.Route()
+	inner := (&http.Request{
+		Method: r.Method, Host: r.Host, RemoteAddr: r.RemoteAddr, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
+		URL: &url.URL{Path: route, RawPath: route},
+		// The mux reads metadata from headers; those of the client stay out.
+		Header: http.Header{}, Body: in, Form: form, PostForm: url.Values{},
+	}).WithContext(withExchange(ctx, x))
+	h.mux.ServeHTTP(out, inner)
 }
 
 // fail answers what the call failed with. A watch that has begun gets an
@@ -123,6 +131,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge()
+	}
+	if err != nil && r.Context().Err() != nil {
+		return nil, apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest("the body did not arrive whole: " + err.Error())

@@ -30,6 +30,7 @@ type writer struct {
 	held        []byte // the start of a body whose size is not known yet
 	compressor  *compress.Writer
 	stall       *time.Timer
+	control     *http.ResponseController
 }
 
 // WriteHeader keeps the code until it is clear how the body travels.
@@ -136,6 +137,26 @@ func (w *writer) FlushError() error {
 	defer w.stall.Stop()
 	w.check(http.NewResponseController(w.ResponseWriter).Flush())
 	return nil
+}
+
+// push sends the frames of a watch on their way at once; none of them sends the headers.
+func (w *writer) push(frames []byte) {
+	if w.exchange.err != nil || w.gone {
+		return
+	}
+	w.begin()
+	w.guard()
+	defer w.stall.Stop()
+	if len(frames) > 0 {
+		if _, err := w.ResponseWriter.Write(frames); err != nil {
+			w.check(err)
+			return
+		}
+	}
+	if w.control == nil {
+		w.control = http.NewResponseController(w.ResponseWriter)
+	}
+	w.check(w.control.Flush())
 }
 
 // finish sends what is held back. It is called once, when the mux is done.

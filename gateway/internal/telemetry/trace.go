@@ -4,8 +4,11 @@ import (
 	"context"
 	"net/http"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"howdah.dev/kit/obs"
@@ -33,21 +36,34 @@ func InfoOf(ctx context.Context) request.Info {
 // the caller's own span, where it sends one. Watches, heartbeats and
 // documents are left out, together with all that they cause.
 func Trace(next http.Handler) http.Handler {
-	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		span := trace.SpanFromContext(r.Context())
-		if span.SpanContext().IsSampled() {
-			w.Header().Set(TraceIDHeader, span.SpanContext().TraceID().String())
-			span.SetAttributes(attributes(r)...)
-		}
-		next.ServeHTTP(w, r)
-	}), "gateway", otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return spanName(r) }))
-
+	tracer := otel.Tracer("howdah.dev/gateway")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if interesting(r) {
-			traced.ServeHTTP(w, r)
+		if !interesting(r) {
+			next.ServeHTTP(w, r.WithContext(obs.Untraced(r.Context())))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(obs.Untraced(r.Context())))
+		ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := tracer.Start(ctx, "gateway", trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		if span.SpanContext().IsSampled() {
+			w.Header().Set(TraceIDHeader, span.SpanContext().TraceID().String())
+		}
+		if !span.IsRecording() { // names and attributes cost more than the rest
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		span.SetName(spanName(r))
+		span.SetAttributes(attributes(r)...)
+		recorder, ok := w.(*Recorder)
+		if !ok {
+			recorder = Record(w)
+		}
+		next.ServeHTTP(recorder, r.WithContext(ctx))
+		code := recorder.Code()
+		span.SetAttributes(semconv.HTTPResponseStatusCode(code))
+		if code >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
 	})
 }
 
@@ -67,7 +83,11 @@ func spanName(r *http.Request) string { return r.Method + " " + InfoOf(r.Context
 func attributes(r *http.Request) []attribute.KeyValue {
 	info := InfoOf(r.Context())
 	attributes := []attribute.KeyValue{
-		attribute.String("http.route", info.Pattern()),
+		semconv.HTTPRequestMethodKey.String(r.Method),
+		semconv.HTTPRoute(info.Pattern()),
+		semconv.URLPath(r.URL.Path),
+		semconv.UserAgentOriginal(r.UserAgent()),
+		semconv.ClientAddress(r.RemoteAddr),
 		attribute.String("k8s.verb", info.Verb),
 		attribute.String("k8s.group", info.Group),
 		attribute.String("k8s.version", info.Version),
