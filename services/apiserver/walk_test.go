@@ -65,6 +65,13 @@ var bodies = map[string]string{
 	"flowschemas":                 `{"spec":{"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"subjects":[{"kind":"Group","group":{"name":"g"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/version"]}]}]}}`,
 	"prioritylevelconfigurations": `{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}}`,
 
+	"validatingwebhookconfigurations":   `{"webhooks":[{"name":"a.example.com","clientConfig":{"url":"https://hook.example.com"},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["x"]}]}]}`,
+	"mutatingwebhookconfigurations":     `{"webhooks":[{"name":"a.example.com","clientConfig":{"url":"https://hook.example.com"},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["x"]}]}]}`,
+	"validatingadmissionpolicies":       `{"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["x"]}]},"validations":[{"expression":"true"}]}}`,
+	"validatingadmissionpolicybindings": `{"spec":{"policyName":"p","validationActions":["Deny"]}}`,
+	"mutatingadmissionpolicies":         `{"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["x"]}]},"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/a'}]"}}]}}`,
+	"mutatingadmissionpolicybindings":   `{"spec":{"policyName":"p"}}`,
+
 	"roles":               `{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`,
 	"clusterroles":        `{"rules":[{"nonResourceURLs":["/healthz"],"verbs":["get"]}]}`,
 	"rolebindings":        `{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u","apiGroup":"rbac.authorization.k8s.io"}]}`,

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/services/apiserver/internal/kind/admissionregistration"
 	"howdah.dev/services/apiserver/internal/kind/autoscaler"
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/daemonset"
@@ -73,6 +74,7 @@ func All(cfg Config) []*registry.Kind {
 		runtimeClass(now),
 		certificateSigningRequest(now),
 	},
+		admissionregistration.Kinds(now),
 		rbac.Kinds(now),
 		networking.Kinds(now),
 		storage.Kinds(now),

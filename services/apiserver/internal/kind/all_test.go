@@ -158,6 +158,15 @@ func TestServed(t *testing.T) {
 		"rbac.authorization.k8s.io/v1/ClusterRole":         {"clusterroles", "", false},
 		"rbac.authorization.k8s.io/v1/ClusterRoleBinding":  {"clusterrolebindings", "", false},
 
+		"admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration":      {"validatingwebhookconfigurations", "", false},
+		"admissionregistration.k8s.io/v1/MutatingWebhookConfiguration":        {"mutatingwebhookconfigurations", "", false},
+		"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy":           {"validatingadmissionpolicies", "", false},
+		"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding":    {"validatingadmissionpolicybindings", "", false},
+		"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy":             {"mutatingadmissionpolicies", "", false},
+		"admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding":      {"mutatingadmissionpolicybindings", "", false},
+		"admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy":        {"mutatingadmissionpolicies", "", false},
+		"admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicyBinding": {"mutatingadmissionpolicybindings", "", false},
+
 		"flowcontrol.apiserver.k8s.io/v1/FlowSchema":                 {"flowschemas", "", false},
 		"flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration": {"prioritylevelconfigurations", "", false},
 	}

@@ -1,0 +1,181 @@
+// Package admissionregistration has the kinds that add to admission: webhooks, CEL policies and the bindings of those.
+package admissionregistration
+
+import (
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/legacy"
+	"howdah.dev/services/apiserver/internal/kind/row"
+	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+type (
+	mutatingWebhooks   = admissionv1.MutatingWebhookConfiguration
+	validatingWebhooks = admissionv1.ValidatingWebhookConfiguration
+	validatingPolicy   = admissionv1.ValidatingAdmissionPolicy
+	validatingBinding  = admissionv1.ValidatingAdmissionPolicyBinding
+	mutatingPolicy     = admissionv1.MutatingAdmissionPolicy
+	mutatingBinding    = admissionv1.MutatingAdmissionPolicyBinding
+)
+
+var (
+	v1      = admissionv1.SchemeGroupVersion
+	v1beta1 = admissionv1beta1.SchemeGroupVersion
+)
+
+// Kinds returns the kinds; now is the clock for ages.
+func Kinds(now func() time.Time) []*registry.Kind {
+	return []*registry.Kind{
+		validatingWebhookKind(now), mutatingWebhookKind(now),
+		validatingPolicyKind(now), validatingBindingKind(now),
+		mutatingPolicyKind(now), mutatingBindingKind(now),
+	}
+}
+
+// current takes the deprecation from a version that is not deprecated yet.
+func current(v registry.Version) []registry.Version {
+	v.Deprecated = ""
+	return []registry.Version{v}
+}
+
+func validatingWebhookKind(now func() time.Time) *registry.Kind {
+	k := row.Of[validatingWebhooks, admissionv1.ValidatingWebhookConfigurationList](v1, "validatingwebhookconfigurations")
+	k.Categories = []string{"api-extensions"}
+	row.Spec(k, func(c *validatingWebhooks) *[]admissionv1.ValidatingWebhook { return &c.Webhooks })
+	k.Default = typed.Do(func(c *validatingWebhooks) {
+		for i := range c.Webhooks {
+			defaultWebhook(asHook(&c.Webhooks[i]))
+		}
+	})
+	k.Validate = typed.Check(validateValidatingWebhooks)
+	k.Columns = webhookColumns()
+	k.Cells = typed.Get(func(c *validatingWebhooks) []any {
+		return []any{c.Name, int64(len(c.Webhooks)), column.Since(now(), c.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func mutatingWebhookKind(now func() time.Time) *registry.Kind {
+	k := row.Of[mutatingWebhooks, admissionv1.MutatingWebhookConfigurationList](v1, "mutatingwebhookconfigurations")
+	k.Categories = []string{"api-extensions"}
+	row.Spec(k, func(c *mutatingWebhooks) *[]admissionv1.MutatingWebhook { return &c.Webhooks })
+	k.Default = typed.Do(func(c *mutatingWebhooks) {
+		for i := range c.Webhooks {
+			defaultWebhook(asMutatingHook(&c.Webhooks[i]))
+			row.Set(&c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		}
+	})
+	k.Validate = typed.Check(validateMutatingWebhooks)
+	k.Columns = webhookColumns()
+	k.Cells = typed.Get(func(c *mutatingWebhooks) []any {
+		return []any{c.Name, int64(len(c.Webhooks)), column.Since(now(), c.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func webhookColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		column.Name(), column.Integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), column.Age(),
+	}
+}
+
+func validatingPolicyKind(now func() time.Time) *registry.Kind {
+	k := row.Of[validatingPolicy, admissionv1.ValidatingAdmissionPolicyList](v1, "validatingadmissionpolicies")
+	k.Categories = []string{"api-extensions"}
+	row.SpecStatus(k, func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec },
+		func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicyStatus { return &p.Status }, validatePolicyStatus)
+	k.Default = typed.Do(func(p *validatingPolicy) {
+		row.Set(&p.Spec.FailurePolicy, admissionv1.Fail)
+		defaultMatch(p.Spec.MatchConstraints)
+	})
+	k.Validate = typed.Check(validateValidatingPolicy)
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(), column.Integer("Validations", "Validations indicates the number of validation rules defined in this configuration"),
+		column.String("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), column.Age(),
+	}
+	k.Cells = typed.Get(func(p *validatingPolicy) []any {
+		return []any{p.Name, int64(len(p.Spec.Validations)), paramKind(p.Spec.ParamKind), column.Since(now(), p.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func mutatingPolicyKind(now func() time.Time) *registry.Kind {
+	k := row.Of[mutatingPolicy, admissionv1.MutatingAdmissionPolicyList](v1, "mutatingadmissionpolicies")
+	k.Categories = []string{"api-extensions"}
+	row.Spec(k, func(p *mutatingPolicy) *admissionv1.MutatingAdmissionPolicySpec { return &p.Spec })
+	fill := func(p *mutatingPolicy) {
+		row.Set(&p.Spec.FailurePolicy, admissionv1.Fail)
+		defaultMatch(p.Spec.MatchConstraints)
+	}
+	k.Default = typed.Do(fill)
+	k.Served = current(legacy.Version[admissionv1beta1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicyList, mutatingPolicy](v1beta1, v1, "", "", fill))
+	k.Validate = typed.Check(validateMutatingPolicy)
+	k.Columns = []metav1.TableColumnDefinition{
+		column.Name(), column.Integer("Mutations", "Mutation indicates the number of mutations rules defined in this configuration"),
+		column.String("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), column.Age(),
+	}
+	k.Cells = typed.Get(func(p *mutatingPolicy) []any {
+		return []any{p.Name, int64(len(p.Spec.Mutations)), paramKind(p.Spec.ParamKind), column.Since(now(), p.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func validatingBindingKind(now func() time.Time) *registry.Kind {
+	k := row.Of[validatingBinding, admissionv1.ValidatingAdmissionPolicyBindingList](v1, "validatingadmissionpolicybindings")
+	k.Categories = []string{"api-extensions"}
+	row.Spec(k, func(b *validatingBinding) *admissionv1.ValidatingAdmissionPolicyBindingSpec { return &b.Spec })
+	k.Default = typed.Do(func(b *validatingBinding) { defaultMatch(b.Spec.MatchResources) })
+	k.Validate = typed.Check(validateValidatingBinding)
+	k.Columns = bindingColumns("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	k.Cells = typed.Get(func(b *validatingBinding) []any {
+		return []any{b.Name, b.Spec.PolicyName, paramRef(b.Spec.ParamRef), column.Since(now(), b.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func mutatingBindingKind(now func() time.Time) *registry.Kind {
+	k := row.Of[mutatingBinding, admissionv1.MutatingAdmissionPolicyBindingList](v1, "mutatingadmissionpolicybindings")
+	k.Categories = []string{"api-extensions"}
+	row.Spec(k, func(b *mutatingBinding) *admissionv1.MutatingAdmissionPolicyBindingSpec { return &b.Spec })
+	fill := func(b *mutatingBinding) { defaultMatch(b.Spec.MatchResources) }
+	k.Default = typed.Do(fill)
+	k.Served = current(legacy.Version[admissionv1beta1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBindingList, mutatingBinding](v1beta1, v1, "", "", fill))
+	k.Validate = typed.Check(validateMutatingBinding)
+	k.Columns = bindingColumns("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+	k.Cells = typed.Get(func(b *mutatingBinding) []any {
+		return []any{b.Name, b.Spec.PolicyName, paramRef(b.Spec.ParamRef), column.Since(now(), b.CreationTimestamp.Time)}
+	})
+	return k
+}
+
+func bindingColumns(policy, binding string) []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		column.Name(), column.String("PolicyName", "PolicyName indicates the "+policy+" definition which this binding binds to"),
+		column.String("ParamRef", "ParamRef indicates the param resource which this "+binding+" refers to"), column.Age(),
+	}
+}
+
+func paramKind(k *admissionv1.ParamKind) string {
+	if k == nil {
+		return "<unset>"
+	}
+	return k.APIVersion + "/" + k.Kind
+}
+
+func paramRef(r *admissionv1.ParamRef) string {
+	switch {
+	case r == nil:
+		return "<unset>"
+	case r.Name != "" && r.Namespace != "":
+		return r.Namespace + "/" + r.Name
+	case r.Name != "":
+		return r.Name
+	}
+	return r.Selector.String()
+}
