@@ -38,7 +38,7 @@ func floor(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	for _, clients := range []int{1, 16, 128} {
+	for _, clients := range b.clients {
 		f, err := b.measure(clients, func(int) int { return 1 << 30 }, func(worker, i int) error {
 			_, err := client.CoreV1().Pods("x").Create(ctx, benchPod("p"), metav1.CreateOptions{})
 			return err

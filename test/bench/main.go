@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -59,7 +61,10 @@ type bench struct {
 	real   bool // the nodes run containers
 	// prometheus is the address of the cluster's Prometheus.
 	prometheus string
-	cpu        profiler
+	// clients are the numbers of clients for which single requests are measured, each for a period.
+	clients []int
+	period  time.Duration
+	cpu     profiler
 	server     *standalone // nil where a cluster is measured
 }
 
@@ -82,6 +87,8 @@ func run(ctx context.Context) error {
 		nodes       = flag.Int("nodes", 100, "simulated nodes of the standalone")
 		prometheus  = flag.String("prometheus", "http://127.0.0.1:9090", "the cluster's Prometheus, for the memory and CPU of its services")
 		profiles    = flag.String("profiles", "", "folder for CPU profiles of the standalone; empty takes none")
+		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
+		period      = flag.Duration("period", 3*time.Second, "how long each number of clients creates, and gets")
 		only        = flag.String("only", ".", "pattern of the scenarios to run")
 	)
 	flag.Parse()
@@ -89,7 +96,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{out: json.NewEncoder(os.Stdout), nodes: *nodes, real: *cluster, prometheus: *prometheus}
+	b := &bench{out: json.NewEncoder(os.Stdout), nodes: *nodes, real: *cluster, prometheus: *prometheus, period: *period}
+	if b.clients, err = numbers(*clients); err != nil {
+		return fmt.Errorf("--clients: %w", err)
+	}
 	kubeconfig := os.Getenv("KUBECONFIG")
 	if !*cluster {
 		s, err := startStandalone(ctx, *howdah, *databaseURL, *nodes)
@@ -128,4 +138,16 @@ func run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// numbers reads "1,16,128".
+func numbers(text string) (list []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is not a list of positive numbers", text)
+		}
+		list = append(list, n)
+	}
+	return list, nil
 }

@@ -16,16 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// perClientRun is how long each number of clients is measured.
-const perClientRun = 3 * time.Second
-
 // objects measures create, get, status patch and delete of pods of about 3 kB.
 func objects(ctx context.Context, b *bench) error {
 	if err := b.namespace(ctx, "bench-objects"); err != nil {
 		return err
 	}
 	pods := b.client.CoreV1().Pods("bench-objects")
-	for _, clients := range []int{1, 16, 128} {
+	for _, clients := range b.clients {
 		name := func(worker, i int) string { return fmt.Sprintf("p-%d-%d-%d", clients, worker, i) }
 		counts := make([]int, clients)
 		patch := []byte(`{"status":{"message":"patched by the benchmark"}}`)
@@ -56,19 +53,20 @@ func objects(ctx context.Context, b *bench) error {
 			if s.all {
 				limit = func(worker int) int { return counts[worker] }
 			}
-			b.cpu.take(ctx, fmt.Sprintf("%s %d", s.name, clients), 2*time.Second)
+			b.cpu.take(ctx, fmt.Sprintf("%s %d", s.name, clients), b.period*2/3)
 			f, err := b.measure(clients, limit, s.call)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			f.Scenario = "pod " + s.name
 			b.report(f)
+			b.cpu.heap(ctx, fmt.Sprintf("%s %d", s.name, clients))
 		}
 	}
 	return b.remove(ctx, "bench-objects")
 }
 
-// measure calls from many clients for perClientRun, or until each has made
+// measure calls from many clients for the bench's period, or until each has made
 // limit calls.
 func (b *bench) measure(clients int, limit func(worker int) int, call func(worker, i int) error) (figure, error) {
 	var (
@@ -82,7 +80,7 @@ func (b *bench) measure(clients int, limit func(worker int) int, call func(worke
 	for worker := range clients {
 		wg.Go(func() {
 			var mine []time.Duration
-			for i := 0; i < limit(worker) && fault.Load() == nil && (time.Since(start) < perClientRun || limit(worker) < 1<<30); i++ {
+			for i := 0; i < limit(worker) && fault.Load() == nil && (time.Since(start) < b.period || limit(worker) < 1<<30); i++ {
 				began := time.Now()
 				if err := call(worker, i); err != nil {
 					fault.CompareAndSwap(nil, &err)

@@ -32,10 +32,24 @@ func (p *profiler) take(ctx context.Context, name string, period time.Duration) 
 	})
 }
 
+// heap saves what lives in the standalone and what it has allocated so far, under the name.
+func (p *profiler) heap(ctx context.Context, name string) {
+	if p.dir == "" || p.address == "" {
+		return
+	}
+	if err := p.fetch(ctx, "heap?gc=1", name+"-heap"); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: profile", name+":", err)
+	}
+}
+
 func (p *profiler) save(ctx context.Context, name string, period time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, period+10*time.Second)
 	defer cancel()
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.address, max(1, int(period.Seconds())))
+	return p.fetch(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(period.Seconds()))), name)
+}
+
+func (p *profiler) fetch(ctx context.Context, what, name string) error {
+	url := fmt.Sprintf("http://%s/debug/pprof/%s", p.address, what)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
