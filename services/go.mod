@@ -4,15 +4,19 @@ go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.7.0
+	golang.org/x/crypto v0.53.0
 	howdah.dev/kit v0.0.0
 	howdah.dev/migrations v0.0.0
 	howdah.dev/proto v0.0.0
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apiserver v0.36.3
+	k8s.io/kms v0.36.3
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect

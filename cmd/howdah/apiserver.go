@@ -24,10 +24,12 @@ type apiserverFlags struct {
 	enabledAdmission, disabledAdmission                []string
 	admissionConfig                                    string
 	authorizationModes                                 []string
+	protection                                         protectionFlags
 }
 
 func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
+	a.protection.flags(f)
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
@@ -57,12 +59,14 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		}
 		gateways = append(gateways, address)
 	}
-	return apiserver.Config{
+	cfg := apiserver.Config{
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
 		AuthorizationModes: a.authorizationModes, Registerer: registerer,
-	}, errors.Join(problems...)
+	}
+	a.protection.apply(&cfg)
+	return cfg, errors.Join(problems...)
 }
 
 func apiserverCommand() *cobra.Command {

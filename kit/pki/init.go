@@ -21,12 +21,12 @@ import (
 //
 //	ca/{ca.crt,ca.key}
 //	<role or node>/{ca.crt,tls.crt,tls.key}
-//	apiserver/{sa.key,sa.pub}
+//	apiserver/{sa.key,sa.pub,encryption.yaml}
 //	admin/kubeconfig dns/kubeconfig
 //
 // What is there and valid is kept; a certificate that ends within 30 days,
-// or whose subject or names have changed, is replaced. The token-signing key
-// and the authority's key are never replaced. A file that does not parse
+// or whose subject or names have changed, is replaced. The token-signing key,
+// the authority's key and the key of what is encrypted in the database are never replaced. A file that does not parse
 // where a key must be kept is an error, never overwritten.
 func Init(dir string, options Options) error {
 	options, err := options.withDefaults()
@@ -60,7 +60,7 @@ func Init(dir string, options Options) error {
 			return err
 		}
 	}
-	return d.tokenKey("apiserver")
+	return errors.Join(d.tokenKey("apiserver"), d.encryption("apiserver"))
 }
 
 // folder is where the files live and whose they are.

@@ -115,7 +115,7 @@ func TestInitMakesWhatTheRolesNeed(t *testing.T) {
 	if got := config.Clusters["howdah"].Server; got != "https://127.0.0.1:6443" {
 		t.Errorf("admin's server %q", got)
 	}
-	for _, name := range []string{"apiserver/sa.key", "apiserver/sa.pub", "dns/kubeconfig"} {
+	for _, name := range []string{"apiserver/sa.key", "apiserver/sa.pub", "apiserver/encryption.yaml", "dns/kubeconfig"} {
 		if len(files[name]) == 0 {
 			t.Errorf("%s is missing", name)
 		}
@@ -201,6 +201,34 @@ func TestInitRepairsAndRefuses(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTheKeyOfTheDatabaseIsKept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "apiserver/encryption.yaml")
+	if err := Init(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(first, []byte("kind: EncryptionConfiguration")) {
+		t.Fatalf("%s %v", first, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+	if err := Init(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(first, again) {
+		t.Error("the key was replaced", err)
+	}
+	other := t.TempDir()
+	if err := Init(other, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if theirs, err := os.ReadFile(filepath.Join(other, "apiserver/encryption.yaml")); err != nil || bytes.Equal(first, theirs) {
+		t.Error("two clusters have the same key", err)
+	}
 }
 
 func TestMemory(t *testing.T) {

@@ -63,6 +63,10 @@ type Config struct {
 	AdmissionConfig string
 	// AuthorizationModes are asked in order: Node, RBAC, AlwaysAllow, AlwaysDeny; default Node, RBAC.
 	AuthorizationModes []string
+	// EncryptionConfig is the path of an EncryptionConfiguration that says what is stored encrypted; empty stores all in plain.
+	// With EncryptionReload, changes of the file take effect without a restart.
+	EncryptionConfig string
+	EncryptionReload bool
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 1000. More are refused with 429.
 	MaxReads, MaxWrites int
 	// Registerer takes the metrics; nil registers them nowhere.
@@ -74,6 +78,7 @@ type Config struct {
 // backend is a store that has to be run.
 type backend interface {
 	store.Store
+	store.Historian
 	Run(ctx context.Context) error
 }
 
@@ -133,7 +138,11 @@ func (cfg *Config) ports() (first, last int, err error) {
 	return first, last, nil
 }
 
-func build(cfg Config, st backend) (*Server, error) {
+func build(cfg Config, plain backend) (*Server, error) {
+	st, encryption, err := cfg.encrypted(plain)
+	if err != nil {
+		return nil, err
+	}
 	table, err := registry.NewTable(kind.All(kind.Config{Now: cfg.Clock.Now}))
 	if err != nil {
 		return nil, err
@@ -170,16 +179,16 @@ func build(cfg Config, st backend) (*Server, error) {
 		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
 		Authorizer: authorizer,
 		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
-		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
+		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, Stale: encryption.stale, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
 	})
 	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Virtual: review.Resources(), Authenticator: authenticator, More: []discovery.Documents{tokens, openapi.New(table, discovery.Version.GitVersion)},
-		Checks: []discovery.Check{
+		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
 			{Name: "cache", Run: func(context.Context) error { return s.notReady() }},
-		},
+		}...),
 	})
 	return s, nil
 }

@@ -63,6 +63,9 @@ type Config struct {
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	Metrics    *Metrics
 	Clock      clock.PassiveClock
+	// Stale reports whether what is stored under a key would be stored in another form now, encrypted by another key: then an
+	// update that changes nothing writes it anew. nil: never.
+	Stale func(ctx context.Context, key string) (bool, error)
 	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429.
 	MaxReads, MaxWrites int
 }

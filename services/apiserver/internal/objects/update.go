@@ -282,7 +282,12 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		p.end(false)
 		return nil, err
 	}
-	if string(p.value) == string(item.Value()) {
+	same := string(p.value) == string(item.Value())
+	if same && u.s.Stale != nil {
+		stale, err := u.s.Stale(ctx, item.Key)
+		same = err != nil || !stale // who cannot tell leaves it as it is
+	}
+	if same {
 		// Nothing changes: nothing is written, if the state that was compared is the newest.
 		p.end(false)
 		if err := u.latest(ctx, item); err != nil {

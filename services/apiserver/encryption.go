@@ -1,0 +1,29 @@
+package apiserver
+
+import (
+	"context"
+
+	"howdah.dev/services/apiserver/internal/discovery"
+	"howdah.dev/services/apiserver/internal/seal"
+	"howdah.dev/services/apiserver/internal/store/encrypted"
+)
+
+// encryption is what the server asks of an encrypted store; zero where nothing is encrypted.
+type encryption struct {
+	stale  func(ctx context.Context, key string) (bool, error)
+	checks []discovery.Check
+}
+
+// encrypted puts encryption in front of a store, where it is configured.
+func (cfg *Config) encrypted(plain backend) (backend, encryption, error) {
+	if cfg.EncryptionConfig == "" {
+		return plain, encryption{}, nil
+	}
+	st, err := encrypted.New(encrypted.Config{
+		Backend: plain, Path: cfg.EncryptionConfig, Reload: cfg.EncryptionReload, Clock: cfg.Clock, Metrics: seal.NewMetrics(cfg.Registerer),
+	})
+	if err != nil {
+		return nil, encryption{}, err
+	}
+	return st, encryption{st.Stale, []discovery.Check{{Name: "kms-providers", Live: true, Run: st.Healthy}}}, nil
+}
