@@ -44,7 +44,7 @@ func (s *Server) Batch(ctx context.Context, req *apiv1.BatchRequest) (resp *apiv
 	if len(req.GetItems()) > maxBatch {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a batch has at most %d items, this one has %d", maxBatch, len(req.GetItems())))
 	}
-	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems())), revisions: make([]int64, len(req.GetItems()))}
+	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems())), revisions: make([]int64, len(req.GetItems())), changed: make([]bool, len(req.GetItems()))}
 	if req.GetAtomic() {
 		b.atomic(ctx)
 	} else {
@@ -58,8 +58,9 @@ type batch struct {
 	user    *authn.User
 	items   []*apiv1.BatchItem
 	results []*apiv1.BatchResult
-	// revisions of the writes, where the batch is atomic.
+	// revisions of the writes, where the batch is atomic, and whether they change anything.
 	revisions []int64
+	changed   []bool
 }
 
 // item is one write of a batch, read and ready to be planned.
@@ -178,7 +179,7 @@ func (b *batch) guard(ctx context.Context, n int, f func(context.Context, item) 
 func (b *batch) finish(n int, in item, a answer, err error) {
 	code := int32(200)
 	if err == nil {
-		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code, Revision: b.revisions[n]}
+		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code, Revision: b.revisions[n], Changed: b.changed[n]}
 		code = a.code
 	} else {
 		status := apistatus.Of(err)
@@ -195,6 +196,7 @@ func (b *batch) finish(n int, in item, a answer, err error) {
 		b.results[n] = &apiv1.BatchResult{Object: body, ContentType: contentType, Code: status.Code}
 	}
 	if in.r != nil {
+		b.results[n].Warnings = in.r.warnings
 		b.s.Metrics.observe(in.r, code)
 	}
 }
@@ -213,8 +215,10 @@ func itemAccept(in *apiv1.BatchItem) string {
 	return ""
 }
 
-// errOther fails the items of an atomic batch that had nothing wrong themselves.
-var errOther = apierrors.NewConflict(noResource, "", errors.New("another item of the atomic batch failed"))
+// OtherFailed is what the items of an atomic batch are told that had nothing wrong themselves.
+const OtherFailed = "another item of the atomic batch failed"
+
+var errOther = apierrors.NewConflict(noResource, "", errors.New(OtherFailed))
 
 // atomic plans all items and commits them in one transaction; a state that moved on meanwhile makes all be planned again.
 func (b *batch) atomic(ctx context.Context) {
@@ -259,6 +263,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 	owner := []int{} // of each write, its item
 	first := make([]int, len(items))
 	keys := map[string]int{}
+	refused := false
 	for n, in := range items {
 		// The item's own trace, and what the items before it will have done.
 		p, err := b.s.planned(withOverlay(in.ctx, before), in.op)
@@ -266,14 +271,15 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			return true, false
 		}
 		if err != nil {
-			errs[n] = err
-			return false, false
+			// The others are looked at all the same, so that all that is wrong is told at once.
+			errs[n], refused = err, true
+			continue
 		}
 		plans[n], first[n] = p, -1
 		key := in.r.res.Kind.Key(in.r.namespace, in.r.name)
 		if by, taken := keys[key]; taken {
-			errs[n] = twice(in, by)
-			return false, false
+			errs[n], refused = twice(in, by), true
+			continue
 		}
 		keys[key] = n
 		if before[key] = p.item(in.r.res.Kind, key, 0); p.deleted {
@@ -286,8 +292,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		origin := in.r.origin()
 		for i, w := range p.writes {
 			if by, taken := keys[w.Key]; taken && by != n {
-				errs[n] = twice(in, by)
-				return false, false
+				errs[n], refused = twice(in, by), true
 			}
 			keys[w.Key] = n
 			w.Actor, w.Origin, w.Fence, w.Trace = in.r.user.Name, origin, in.r.fence, obs.Traceparent(in.ctx)
@@ -296,6 +301,9 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			}
 			writes, owner = append(writes, w), append(owner, n)
 		}
+	}
+	if refused {
+		return false, false
 	}
 	results, err := b.write(ctx, writes, usages)
 	if err != nil {
@@ -309,7 +317,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		}
 		kind := in.r.res.Kind
 		answers[n], errs[n] = in.op.answer(plans[n].item(kind, kind.Key(in.r.namespace, in.r.name), revision), plans[n])
-		b.revisions[n] = revision
+		b.revisions[n], b.changed[n] = revision, len(plans[n].writes) > 0
 	}
 	return false, true
 }

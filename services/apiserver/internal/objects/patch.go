@@ -72,6 +72,7 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, false, err
 	}
+	r.managerName, r.applies = opts.manager, patchType == types.ApplyYAMLPatchType
 	u := &update{s: s, r: r, form: form, opts: opts}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {

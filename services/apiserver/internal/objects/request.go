@@ -38,9 +38,12 @@ type target interface {
 
 // request is what is known of a request before its body is looked at.
 type request struct {
-	verb        string
-	user        *authn.User
-	agent       string
+	verb  string
+	user  *authn.User
+	agent string
+	// managerName is the field manager that the request names; empty: it names none. applies says that it is a server-side apply.
+	managerName string
+	applies     bool
 	res         *registry.Resource
 	subresource string
 	namespace   string
@@ -293,6 +296,7 @@ func userAgent(md metadata.MD) string {
 // manager is the field manager of a write: the one it names, or the first part of the user agent.
 func (r *request) manager(named string) string {
 	if named != "" {
+		r.managerName = named
 		return named
 	}
 	name, _, _ := strings.Cut(r.agent, "/")

@@ -145,6 +145,9 @@ func (o Objects) List(group, resource, namespace string) []registry.Object {
 // with 404.
 func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, namespace, name string) (*codec.Item, error) {
 	key := kind.Key(namespace, name)
+	if item, known, err := lookUp(ctx, kind, key, name); known {
+		return item, err
+	}
 	if item := codec.LoadOne(ctx, kind, c.For(kind).Get(key)); item != nil {
 		return item, nil
 	}

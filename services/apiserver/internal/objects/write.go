@@ -124,8 +124,9 @@ func dependsOnState(err error) bool {
 
 // commit writes a plan. again says that the failure is the plan's, which was made from a state that has passed.
 func (s *Server) commit(ctx context.Context, r *request, p *plan) (revision int64, again bool, err error) {
+	origin := r.origin()
 	for i := range p.writes {
-		p.writes[i].Actor, p.writes[i].Fence = r.user.Name, r.fence
+		p.writes[i].Actor, p.writes[i].Origin, p.writes[i].Fence = r.user.Name, origin, r.fence
 	}
 	if p.usage == nil && len(p.writes) == 1 {
 		result := s.Store.Write(ctx, p.writes[0])
