@@ -8,7 +8,7 @@ run_logged "$BUILD/log/protodeps.log" env GOWORK=off go -C tools run ./protodeps
 say "generating from proto/"
 buf generate
 say "generating the OpenAPI definitions of the served kinds"
-(cd services && go generate ./apiserver/internal/openapi)
+(cd services && go generate ./apiserver/internal/openapi/...)
 if have clang; then
     say "compiling the eBPF programs"
     (cd nodeagent && go generate ./bpf/...)

@@ -62,6 +62,11 @@ var bodies = map[string]string{
 	"horizontalpodautoscalers": `{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"x"}}}`,
 	"poddisruptionbudgets":     `{"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}`,
 
+	"deviceclasses":          `{"spec":{"selectors":[{"cel":{"expression":"device.driver == 'example.com'"}}]}}`,
+	"resourceclaims":         `{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c"}}]}}}`,
+	"resourceclaimtemplates": `{"spec":{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c"}}]}}}}`,
+	"resourceslices":         `{"spec":{"driver":"example.com","nodeName":"n","pool":{"name":"n","resourceSliceCount":1},"devices":[{"name":"d","attributes":{"model":{"string":"m"}}}]}}`,
+
 	"flowschemas":                 `{"spec":{"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"subjects":[{"kind":"Group","group":{"name":"g"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/version"]}]}]}}`,
 	"prioritylevelconfigurations": `{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}}`,
 
@@ -80,8 +85,16 @@ var bodies = map[string]string{
 
 // eventBodies are by version: the fields differ.
 var eventBodies = map[string]string{
-	"v1":               `{"involvedObject":{"kind":"Pod","namespace":"NS","name":"p"},"reason":"R","message":"m","type":"Normal"}`,
-	"events.k8s.io/v1": `{"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"c.io/x","reportingInstance":"i","action":"a","regarding":{"kind":"Pod","namespace":"NS","name":"p"},"reason":"R","type":"Normal"}`,
+	"v1":                    `{"involvedObject":{"kind":"Pod","namespace":"NS","name":"p"},"reason":"R","message":"m","type":"Normal"}`,
+	"events.k8s.io/v1beta1": newerEvent,
+	"events.k8s.io/v1":      newerEvent,
+}
+
+const newerEvent = `{"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"c.io/x","reportingInstance":"i","action":"a","regarding":{"kind":"Pod","namespace":"NS","name":"p"},"reason":"R","type":"Normal"}`
+
+// olderBodies are those of v1beta1 whose fields differ.
+var olderBodies = map[string]string{
+	"ingresses": `{"spec":{"backend":{"serviceName":"s","servicePort":80}}}`,
 }
 
 // walker takes one resource through the API.
@@ -94,6 +107,9 @@ type walker struct {
 
 func (w *walker) body(name string) map[string]any {
 	text, ok := bodies[w.res.Kind.Resource]
+	if old, other := olderBodies[w.res.GVR.Resource]; other && w.res.GVR.Version == "v1beta1" {
+		text = old
+	}
 	if w.res.Kind.Resource == "events" {
 		text, ok = eventBodies[w.res.GVK.GroupVersion().String()]
 	}

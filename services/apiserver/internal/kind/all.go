@@ -10,9 +10,11 @@ import (
 
 	"howdah.dev/services/apiserver/internal/kind/admissionregistration"
 	"howdah.dev/services/apiserver/internal/kind/autoscaler"
+	"howdah.dev/services/apiserver/internal/kind/beta"
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/daemonset"
 	"howdah.dev/services/apiserver/internal/kind/deployment"
+	"howdah.dev/services/apiserver/internal/kind/device"
 	"howdah.dev/services/apiserver/internal/kind/endpointslice"
 	"howdah.dev/services/apiserver/internal/kind/event"
 	"howdah.dev/services/apiserver/internal/kind/flowcontrol"
@@ -44,7 +46,7 @@ func All(cfg Config) []*registry.Kind {
 		cfg.Now = time.Now
 	}
 	now := cfg.Now
-	return slices.Concat([]*registry.Kind{
+	return beta.Add(slices.Concat([]*registry.Kind{
 		namespace(now),
 		node.Kind(now),
 		pod.Kind(now),
@@ -79,5 +81,6 @@ func All(cfg Config) []*registry.Kind {
 		networking.Kinds(now),
 		storage.Kinds(now),
 		flowcontrol.Kinds(now),
-	)
+		device.Kinds(now),
+	))
 }

@@ -169,6 +169,36 @@ func TestServed(t *testing.T) {
 
 		"flowcontrol.apiserver.k8s.io/v1/FlowSchema":                 {"flowschemas", "", false},
 		"flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration": {"prioritylevelconfigurations", "", false},
+
+		"batch/v1beta1/CronJob":                                 {"cronjobs", "cj", true},
+		"certificates.k8s.io/v1beta1/CertificateSigningRequest": {"certificatesigningrequests", "csr", false},
+		"coordination.k8s.io/v1beta1/Lease":                     {"leases", "", true},
+		"discovery.k8s.io/v1beta1/EndpointSlice":                {"endpointslices", "", true},
+		"events.k8s.io/v1beta1/Event":                           {"events", "ev", true},
+		"extensions/v1beta1/Ingress":                            {"ingresses", "ing", true},
+		"extensions/v1beta1/NetworkPolicy":                      {"networkpolicies", "netpol", true},
+		"networking.k8s.io/v1beta1/Ingress":                     {"ingresses", "ing", true},
+		"networking.k8s.io/v1beta1/IngressClass":                {"ingressclasses", "", false},
+		"networking.k8s.io/v1beta1/IPAddress":                   {"ipaddresses", "ip", false},
+		"networking.k8s.io/v1beta1/ServiceCIDR":                 {"servicecidrs", "", false},
+		"node.k8s.io/v1beta1/RuntimeClass":                      {"runtimeclasses", "", false},
+		"policy/v1beta1/PodDisruptionBudget":                    {"poddisruptionbudgets", "pdb", true},
+		"rbac.authorization.k8s.io/v1beta1/Role":                {"roles", "", true},
+		"rbac.authorization.k8s.io/v1beta1/RoleBinding":         {"rolebindings", "", true},
+		"rbac.authorization.k8s.io/v1beta1/ClusterRole":         {"clusterroles", "", false},
+		"rbac.authorization.k8s.io/v1beta1/ClusterRoleBinding":  {"clusterrolebindings", "", false},
+		"scheduling.k8s.io/v1beta1/PriorityClass":               {"priorityclasses", "pc", false},
+		"storage.k8s.io/v1beta1/StorageClass":                   {"storageclasses", "sc", false},
+		"storage.k8s.io/v1beta1/VolumeAttachment":               {"volumeattachments", "", false},
+		"storage.k8s.io/v1beta1/CSIDriver":                      {"csidrivers", "", false},
+		"storage.k8s.io/v1beta1/CSINode":                        {"csinodes", "", false},
+		"storage.k8s.io/v1beta1/CSIStorageCapacity":             {"csistoragecapacities", "", true},
+		"storage.k8s.io/v1beta1/VolumeAttributesClass":          {"volumeattributesclasses", "vac", false},
+
+		"resource.k8s.io/v1/DeviceClass":           {"deviceclasses", "", false},
+		"resource.k8s.io/v1/ResourceClaim":         {"resourceclaims", "", true},
+		"resource.k8s.io/v1/ResourceClaimTemplate": {"resourceclaimtemplates", "", true},
+		"resource.k8s.io/v1/ResourceSlice":         {"resourceslices", "", false},
 	}
 	got := table(t).Resources()
 	if len(got) != len(want) {

@@ -4,7 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,18 @@ func filler(seed int64) *randfill.Filler {
 		func(t *metav1.TypeMeta, _ randfill.Continue) { *t = metav1.TypeMeta{} },
 		func(f *metav1.FieldsV1, _ randfill.Continue) {},
 		func(r *runtime.RawExtension, _ randfill.Continue) {},
+		// A port is a number or a name, and the older versions have no port without a service.
+		func(b *networkingv1.IngressServiceBackend, c randfill.Continue) {
+			b.Name = "s" + c.String(8)
+			if b.Port.Number = c.Int31(); c.Bool() {
+				b.Port = networkingv1.ServiceBackendPort{Name: "p" + c.String(8)}
+			}
+		},
+		func(s *certificatesv1beta1.CertificateSigningRequestSpec, c randfill.Continue) {
+			c.FillNoCustom(s)
+			name := "s" + c.String(8)
+			s.SignerName = &name
+		},
 		// The interesting part of a template is that it is carried whole.
 		func(s *corev1.PodSpec, c randfill.Continue) {
 			s.NodeName = c.String(8)

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 
@@ -9,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/common"
+	friendly "k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"howdah.dev/services/apiserver/internal/openapi/older"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -30,13 +33,18 @@ func newModels(table *registry.Table) *models {
 	m := &models{v2: map[string]spec.Schema{}, v3: map[string]spec.Schema{}, deps: map[string][]string{}, kinds: map[schema.GroupVersionKind]string{}}
 	gvks := m.names(table)
 	for version, prefix := range map[int]string{2: "#/definitions/", 3: "#/components/schemas/"} {
-		definitions := GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) })
+		ref := func(name string) spec.Ref { return spec.MustCreateRef(prefix + modelName(name)) }
+		definitions := GetOpenAPIDefinitions(ref)
+		maps.Copy(definitions, older.GetOpenAPIDefinitions(ref))
 		for name, d := range definitions {
 			s := d.Schema
 			if list := gvks[name]; len(list) > 0 {
 				s.Extensions = extend(s.Extensions, list)
 			}
-			m.deps[name] = d.Dependencies
+			m.deps[name] = nil
+			for _, dependency := range d.Dependencies {
+				m.deps[name] = append(m.deps[name], modelName(dependency))
+			}
 			if version == 3 {
 				m.v3[name] = modern(s)
 			} else {
@@ -45,6 +53,15 @@ func newModels(table *registry.Table) *models {
 		}
 	}
 	return m
+}
+
+// modelName is the name of a type's model. What a generated file names of the types that it does not describe itself, it
+// names by their Go path.
+func modelName(name string) string {
+	if strings.Contains(name, "/") {
+		return friendly.ToRESTFriendlyName(name)
+	}
+	return name
 }
 
 // names notes which model each kind is, and returns the kinds of each model.

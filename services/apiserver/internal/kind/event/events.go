@@ -15,12 +15,13 @@ func eventsVersion() registry.Version {
 		New:        func() registry.Object { return &eventsv1.Event{} },
 		NewList:    func() runtime.Object { return &eventsv1.EventList{} },
 		Default:    func(registry.Object) {},
-		ToStored:   typed.Convert(fromEvents),
-		FromStored: typed.Convert(toEvents),
+		ToStored:   typed.Convert(FromEvents),
+		FromStored: typed.Convert(ToEvents),
 	}
 }
 
-func fromEvents(in *eventsv1.Event) *corev1.Event {
+// FromEvents returns an event of events.k8s.io/v1 as it is stored.
+func FromEvents(in *eventsv1.Event) *corev1.Event {
 	out := &corev1.Event{
 		ObjectMeta:          in.ObjectMeta,
 		InvolvedObject:      in.Regarding,
@@ -42,7 +43,8 @@ func fromEvents(in *eventsv1.Event) *corev1.Event {
 	return out
 }
 
-func toEvents(in *corev1.Event) *eventsv1.Event {
+// ToEvents returns a stored event as events.k8s.io/v1 has it.
+func ToEvents(in *corev1.Event) *eventsv1.Event {
 	out := &eventsv1.Event{
 		ObjectMeta:               in.ObjectMeta,
 		EventTime:                in.EventTime,

@@ -54,6 +54,17 @@ func set(dst, src reflect.Value) {
 		for i := range src.Len() {
 			set(dst.Index(i), src.Index(i))
 		}
+	case dst.Kind() == reflect.Map && src.Kind() == reflect.Map:
+		if src.IsNil() {
+			dst.SetZero()
+			return
+		}
+		dst.Set(reflect.MakeMapWithSize(dst.Type(), src.Len()))
+		for _, key := range src.MapKeys() {
+			value := reflect.New(dst.Type().Elem()).Elem()
+			set(value, src.MapIndex(key))
+			dst.SetMapIndex(key.Convert(dst.Type().Key()), value)
+		}
 	case src.Type().ConvertibleTo(dst.Type()) && src.Kind() == dst.Kind():
 		dst.Set(src.Convert(dst.Type()))
 	default:

@@ -1,0 +1,147 @@
+package device
+
+import (
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
+)
+
+var specPath, statusPath = field.NewPath("spec"), field.NewPath("status")
+
+func validateClass(c *resourcev1.DeviceClass) field.ErrorList {
+	errs := atMost(c.Spec.Selectors, resourcev1.DeviceSelectorsMaxSize, specPath.Child("selectors"), validateSelector)
+	errs = append(errs, atMost(c.Spec.Config, resourcev1.DeviceConfigMaxSize, specPath.Child("config"),
+		func(c *resourcev1.DeviceClassConfiguration, p *field.Path) field.ErrorList {
+			return validateConfiguration(&c.DeviceConfiguration, p)
+		})...)
+	if name := c.Spec.ExtendedResourceName; name != nil {
+		path := specPath.Child("extendedResourceName")
+		errs = append(errs, check.QualifiedName(*name, path)...)
+		if !strings.Contains(*name, "/") || strings.HasPrefix(*name, "kubernetes.io/") || strings.HasPrefix(*name, "requests.") {
+			errs = append(errs, field.Invalid(path, *name, "must be a valid extended resource name"))
+		}
+	}
+	return errs
+}
+
+func validateClaim(c *resourcev1.ResourceClaim) field.ErrorList {
+	return validateDevices(&c.Spec.Devices, specPath.Child("devices"))
+}
+
+func validateClaimUpdate(c, old *resourcev1.ResourceClaim) field.ErrorList {
+	return apivalidation.ValidateImmutableField(c.Spec, old.Spec, specPath)
+}
+
+func validateTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+	path := specPath.Child("metadata")
+	errs := metavalidation.ValidateLabels(t.Spec.Labels, path.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(t.Spec.Annotations, path.Child("annotations"))...)
+	return append(errs, validateDevices(&t.Spec.Spec.Devices, specPath.Child("spec", "devices"))...)
+}
+
+func validateTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
+	return apivalidation.ValidateImmutableField(t.Spec, old.Spec, specPath)
+}
+
+func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
+	s, names := &c.Status, requestNames(&c.Spec.Devices)
+	var errs field.ErrorList
+	reserved := statusPath.Child("reservedFor")
+	errs = append(errs, atMost(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, reserved, validateConsumer)...)
+	errs = append(errs, unique(s.ReservedFor, reserved, func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) })...)
+	if len(s.ReservedFor) > 0 && s.Allocation == nil {
+		errs = append(errs, field.Forbidden(reserved, "may not be specified when `allocated` is not set"))
+	}
+	if c.DeletionTimestamp != nil && slices.ContainsFunc(s.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+		return !slices.Contains(old.Status.ReservedFor, r)
+	}) {
+		errs = append(errs, field.Forbidden(reserved, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"))
+	}
+	if s.Allocation != nil {
+		errs = append(errs, validateAllocation(s.Allocation, names, statusPath.Child("allocation"))...)
+	}
+	if old.Status.Allocation != nil && s.Allocation != nil && !equality.Semantic.DeepEqual(old.Status.Allocation, s.Allocation) {
+		errs = append(errs, field.Invalid(statusPath.Child("allocation"), s.Allocation, check.Immutable))
+	}
+	return append(errs, validateDeviceStatuses(s, statusPath.Child("devices"))...)
+}
+
+func validateConsumer(r *resourcev1.ResourceClaimConsumerReference, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range []struct{ name, value string }{{"resource", r.Resource}, {"name", r.Name}, {"uid", string(r.UID)}} {
+		if f.value == "" {
+			errs = append(errs, field.Required(path.Child(f.name), ""))
+		}
+	}
+	return errs
+}
+
+func validateAllocation(a *resourcev1.AllocationResult, names requests, path *field.Path) field.ErrorList {
+	errs := atMost(a.Devices.Results, resourcev1.AllocationResultsMaxSize, path.Child("devices", "results"),
+		func(r *resourcev1.DeviceRequestAllocationResult, p *field.Path) field.ErrorList {
+			errs := reference(r.Request, names, p.Child("request"))
+			errs = append(errs, validateDriver(r.Driver, p.Child("driver"))...)
+			errs = append(errs, validatePool(r.Pool, p.Child("pool"))...)
+			return append(errs, check.Label(r.Device, p.Child("device"))...)
+		})
+	errs = append(errs, atMost(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, path.Child("devices", "config"),
+		func(c *resourcev1.DeviceAllocationConfiguration, p *field.Path) field.ErrorList {
+			errs := check.Choice(c.Source, p.Child("source"), resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+			errs = append(errs, references(c.Requests, names, p.Child("requests"))...)
+			return append(errs, validateConfiguration(&c.DeviceConfiguration, p)...)
+		})...)
+	if a.NodeSelector != nil {
+		errs = append(errs, podspec.NodeSelector(a.NodeSelector, path.Child("nodeSelector"))...)
+	}
+	return errs
+}
+
+func validatePool(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	if len(name) > resourcev1.PoolNameMaxLength {
+		errs = append(errs, field.TooLong(path, "" /* it is too long to be shown */, resourcev1.PoolNameMaxLength))
+	}
+	for _, part := range strings.Split(name, "/") {
+		errs = append(errs, check.Subdomain(part, path)...)
+	}
+	return errs
+}
+
+func validateDeviceStatuses(s *resourcev1.ResourceClaimStatus, path *field.Path) field.ErrorList {
+	type id struct{ driver, pool, device string }
+	allocated := map[id]bool{}
+	if s.Allocation != nil {
+		for _, r := range s.Allocation.Devices.Results {
+			allocated[id{r.Driver, r.Pool, r.Device}] = true
+		}
+	}
+	var errs field.ErrorList
+	for i, d := range s.Devices {
+		at := path.Index(i)
+		errs = append(errs, validateDriver(d.Driver, at.Child("driver"))...)
+		errs = append(errs, validatePool(d.Pool, at.Child("pool"))...)
+		errs = append(errs, check.Label(d.Device, at.Child("device"))...)
+		if me := (id{d.Driver, d.Pool, d.Device}); !allocated[me] {
+			errs = append(errs, field.Invalid(at, strings.Join([]string{d.Driver, d.Pool, d.Device}, "/"), "must be an allocated device in the claim"))
+		}
+		if most := resourcev1.AllocatedDeviceStatusMaxConditions; len(d.Conditions) > most {
+			errs = append(errs, field.TooMany(at.Child("conditions"), len(d.Conditions), most))
+		}
+		errs = append(errs, metavalidation.ValidateConditions(d.Conditions, at.Child("conditions"))...)
+		if d.Data != nil && len(d.Data.Raw) > 0 {
+			errs = append(errs, validateRaw(*d.Data, resourcev1.AllocatedDeviceStatusDataMaxLength, at.Child("data"))...)
+		}
+	}
+	return errs
+}
