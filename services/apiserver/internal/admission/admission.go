@@ -43,6 +43,13 @@ type Attributes struct {
 	Query  string
 	User   *authn.User
 	DryRun bool
+	// FieldManager is the one that the request names; empty where it names none.
+	FieldManager string
+	// Again is set by a mutator that changed the object for others to see: the mutators run a second time. Round counts their runs
+	// from 0. Memory is what a plugin keeps from one to the next, by its name.
+	Again  bool
+	Round  int
+	Memory map[string]any
 	// Notes takes what the client and the audit log are to be told; nil drops it.
 	Notes Notes
 	// Usage is what ResourceQuota found the write to consume; it is committed with the write.
@@ -79,6 +86,28 @@ func (a *Attributes) Annotate(key, value string) {
 		a.Notes.Annotate(key, value)
 	}
 }
+
+// Remember keeps something for the mutators' second run.
+func (a *Attributes) Remember(plugin string, what any) {
+	if a.Memory == nil {
+		a.Memory = map[string]any{}
+	}
+	a.Memory[plugin] = what
+}
+
+// Verdict is a refusal that depends on the request alone: making the write anew, from a newer state, does not change it.
+type Verdict struct{ error }
+
+// Final makes a verdict of a refusal; nil stays nil.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Verdict{err}
+}
+
+// Unwrap returns the refusal.
+func (v Verdict) Unwrap() error { return v.error }
 
 // Is reports whether the write is to the named resource's storage kind.
 func (a *Attributes) Is(group, resource string) bool {

@@ -43,11 +43,16 @@ func NewChain(metrics *Metrics, plugins ...Plugin) *Chain {
 	return c
 }
 
-// Admit runs the mutators. The first refusal ends it.
+// Admit runs the mutators, and a second time where one asks for it. The first refusal ends it.
 func (c *Chain) Admit(ctx context.Context, a *Attributes) error {
 	if c == nil {
 		return nil
 	}
+	err := c.phase(ctx, a, "mutate", c.mutators, c.metrics.step("admit"))
+	if err != nil || !a.Again {
+		return err
+	}
+	a.Round++
 	return c.phase(ctx, a, "mutate", c.mutators, c.metrics.step("admit"))
 }
 

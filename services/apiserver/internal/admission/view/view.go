@@ -1,0 +1,282 @@
+// Package view shows a write to those who are configured through the API, webhooks and CEL policies: in whatever served version
+// their rules name, as objects, as maps or as JSON.
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+
+// Request is a write and its versions, which are made when somebody asks for them. It is for one goroutine at a time.
+type Request struct {
+	*admission.Attributes
+	table    *registry.Table
+	versions map[*registry.Resource]*Version
+	others   []*registry.Resource
+}
+
+// New returns the write as it stands.
+func New(a *admission.Attributes, table *registry.Table) *Request {
+	return &Request{Attributes: a, table: table, versions: map[*registry.Resource]*Version{}}
+}
+
+// Changed makes the request forget its versions: the object has changed.
+func (r *Request) Changed() { clear(r.versions) }
+
+// Where is the namespace of the write. A Namespace is said to be in itself, as its URL says, unless it is being created.
+func (r *Request) Where() string {
+	if r.Is("", "namespaces") && r.Operation != admission.Create {
+		return r.Name
+	}
+	return r.Namespace
+}
+
+// Equivalents are the served versions of the same objects, that of the request first.
+func (r *Request) Equivalents() []*registry.Resource {
+	if r.others != nil {
+		return r.others
+	}
+	r.others = []*registry.Resource{r.Resource}
+	kind := r.Resource.Kind
+	for _, other := range r.table.Resources() {
+		if other == r.Resource || other.GVR == r.Resource.GVR {
+			continue
+		}
+		same := other.Kind == kind
+		if kind.Custom != nil {
+			same = other.Kind.Custom != nil && other.GVR.GroupResource() == r.Resource.GVR.GroupResource()
+		}
+		if same {
+			r.others = append(r.others, other)
+		}
+	}
+	return r.others
+}
+
+// Version is a write in one version.
+type Version struct {
+	// Resource is what the write is to, in this version; Kind that of Object and Old, which for some subresources is another kind.
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+	// Object and Old are read-only; nil where there is none.
+	Object, Old runtime.Object
+
+	request *Request
+	res     *registry.Resource
+	whole   bool // Object is the object that the write changes, and not a Scale or the like
+	maps    [2]*unstructured.Unstructured
+	raws    [2][]byte
+	rawErrs [2]error
+	hasRaw  [2]bool
+}
+
+// As returns the write in a version that Equivalents has.
+func (r *Request) As(ctx context.Context, res *registry.Resource) (*Version, error) {
+	if v := r.versions[res]; v != nil {
+		return v, nil
+	}
+	v := &Version{Resource: res.GVR, Kind: res.GVK, request: r, res: res}
+	if err := v.fill(ctx); err != nil {
+		return nil, err
+	}
+	r.versions[res] = v
+	return v, nil
+}
+
+func (v *Version) fill(ctx context.Context) (err error) {
+	a := v.request.Attributes
+	switch {
+	case a.Operation == admission.Connect:
+		v.Object, v.Kind, err = connectOptions(a)
+		return err
+	case a.Body != nil:
+		if v.Kind, err = kindOf(a.Body); err != nil {
+			return err
+		}
+		v.Object = a.Body
+		return nil
+	case a.Subresource == "scale" && a.Resource.Kind.Scale != nil:
+		v.Kind = scaleGVK
+		v.Object, v.Old = scaleOf(a, a.Object), scaleOf(a, a.Old)
+		return nil
+	}
+	v.whole = true
+	if v.Object, err = v.convert(ctx, a.Object); err != nil {
+		return err
+	}
+	v.Old, err = v.convert(ctx, a.Old)
+	return err
+}
+
+// convert returns an object in the version, with its kind set; nil stays nil.
+func (v *Version) convert(ctx context.Context, obj registry.Object) (runtime.Object, error) {
+	if obj == nil || reflect.ValueOf(obj).IsNil() {
+		return nil, nil
+	}
+	var out registry.Object
+	var err error
+	if custom := v.res.Kind.Custom; custom != nil {
+		out, err = custom.Convert(ctx, obj)
+	} else {
+		out, err = v.res.FromStored(obj)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("convert to %s: %w", v.res.GVK, err)
+	}
+	if out.GetObjectKind().GroupVersionKind() != v.res.GVK {
+		out = out.DeepCopyObject().(registry.Object)
+		out.GetObjectKind().SetGroupVersionKind(v.res.GVK)
+	}
+	return out, nil
+}
+
+func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
+	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		return gvk, nil
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(obj)
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("kind of a request's body: %w", err)
+	}
+	return gvks[0], nil
+}
+
+func scaleOf(a *admission.Attributes, obj registry.Object) runtime.Object {
+	if obj == nil || reflect.ValueOf(obj).IsNil() {
+		return nil
+	}
+	spec, status, selector := a.Resource.Kind.Scale.Get(obj)
+	return &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{APIVersion: scaleGVK.GroupVersion().String(), Kind: scaleGVK.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+			CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec: autoscalingv1.ScaleSpec{Replicas: spec}, Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
+	}
+}
+
+// side chooses the object or the old one.
+func (v *Version) side(old bool) (int, runtime.Object) {
+	if old {
+		return 1, v.Old
+	}
+	return 0, v.Object
+}
+
+// Map returns the object, or the old one, as a map that shares what it can with it: read-only. nil where there is none.
+func (v *Version) Map(old bool) (*unstructured.Unstructured, error) {
+	i, obj := v.side(old)
+	if obj == nil || v.maps[i] != nil {
+		return v.maps[i], nil
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		v.maps[i] = u
+		return u, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("%s as a map: %w", v.Kind, err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(v.Kind)
+	v.maps[i] = u
+	return u, nil
+}
+
+// JSON returns the object, or the old one, as JSON; nil where there is none.
+func (v *Version) JSON(old bool) ([]byte, error) {
+	i, obj := v.side(old)
+	if obj == nil || v.hasRaw[i] {
+		return v.raws[i], v.rawErrs[i]
+	}
+	v.hasRaw[i] = true
+	if obj.GetObjectKind().GroupVersionKind() != v.Kind {
+		obj = obj.DeepCopyObject()
+		obj.GetObjectKind().SetGroupVersionKind(v.Kind)
+	}
+	v.raws[i], v.rawErrs[i] = json.Marshal(obj)
+	return v.raws[i], v.rawErrs[i]
+}
+
+// Mutable reports whether Replace can change the write.
+func (v *Version) Mutable() bool {
+	return v.Object != nil && (v.whole || v.Kind == scaleGVK)
+}
+
+// Replace makes the write one of another object, given as JSON of the version. It reports whether that changes anything.
+func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
+	a := v.request.Attributes
+	if !v.whole {
+		scale := &autoscalingv1.Scale{}
+		if err := json.Unmarshal(data, scale); err != nil {
+			return false, err
+		}
+		was, _, _ := a.Resource.Kind.Scale.Get(a.Object)
+		if scale.Spec.Replicas == was {
+			return false, nil
+		}
+		a.Resource.Kind.Scale.Set(a.Object, scale.Spec.Replicas)
+		v.request.Changed()
+		return true, nil
+	}
+	made, err := v.decode(data)
+	if err != nil {
+		return false, err
+	}
+	stored, err := v.stored(ctx, made)
+	if err != nil {
+		return false, err
+	}
+	if reflect.DeepEqual(stored, a.Object) {
+		return false, nil
+	}
+	reflect.ValueOf(a.Object).Elem().Set(reflect.ValueOf(stored).Elem())
+	v.request.Changed()
+	return true, nil
+}
+
+func (v *Version) decode(data []byte) (registry.Object, error) {
+	obj := v.res.New()
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if err := u.UnmarshalJSON(data); err != nil {
+			return nil, err
+		}
+		_, err := v.res.Kind.Custom.Fit(u, false)
+		return u, err
+	}
+	if err := json.Unmarshal(data, obj); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.res.GVK)
+	return obj, nil
+}
+
+// stored is an object of the version as the request has it, defaulted.
+func (v *Version) stored(ctx context.Context, obj registry.Object) (registry.Object, error) {
+	v.res.Default(obj)
+	kind := v.request.Resource.Kind
+	if kind.Custom != nil {
+		return kind.Custom.Convert(ctx, obj)
+	}
+	out, err := v.res.ToStored(obj)
+	if err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	return out, nil
+}
