@@ -16,7 +16,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
+require (
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
+	k8s.io/pod-security-admission v0.36.3
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/rpc"
@@ -15,6 +16,7 @@ import (
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/plugin"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // admission returns the chain of the plugins that are switched on, and behind them those that always run.
@@ -24,12 +26,24 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 		return nil, err
 	}
 	plugins, err := plugin.Build(&plugin.Env{
-		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Kinds: kinds{s.known.Table}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	}, plugin.Settings{Enabled: s.cfg.EnabledAdmission, Disabled: s.cfg.DisabledAdmission, Config: config})
 	if err != nil {
 		return nil, err
 	}
 	return admission.NewChain(admission.NewMetrics(s.cfg.Registerer), append(plugins, always...)...), nil
+}
+
+// kinds implements plugin.Kinds with the table of the API.
+type kinds struct{ table *registry.Table }
+
+// ResourceOf implements plugin.Kinds.
+func (k kinds) ResourceOf(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool, bool) {
+	res := k.table.FindKind(gvk)
+	if res == nil {
+		return schema.GroupVersionResource{}, false, false
+	}
+	return res.GVR, res.Kind.Namespaced, true
 }
 
 // namespaces implements plugin.Namespaces with the server's own API.

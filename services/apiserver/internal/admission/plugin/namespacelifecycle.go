@@ -19,12 +19,12 @@ type NamespaceLifecycle struct{ Objects admission.Objects }
 // Name implements admission.Plugin.
 func (*NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
 
-// Handles implements admission.Plugin.
+// Handles implements admission.Plugin. Creates of subresources count, as evictions and bindings.
 func (*NamespaceLifecycle) Handles(a *admission.Attributes) bool {
 	if a.Is("", "namespaces") {
 		return a.Operation == admission.Delete
 	}
-	return a.Operation == admission.Create && a.Namespace != "" && a.Subresource == ""
+	return a.Operation == admission.Create && a.Namespace != "" && !a.Is("authorization.k8s.io", "localsubjectaccessreviews")
 }
 
 // Admit implements admission.Mutator: it runs before anything else is done for the object.

@@ -25,6 +25,7 @@ type Env struct {
 	Objects    admission.Objects
 	Authorizer authz.Authorizer
 	Namespaces Namespaces
+	Kinds      Kinds
 	Clock      clock.Clock
 	// Registerer takes the metrics of plugins that have their own; nil registers them nowhere.
 	Registerer prometheus.Registerer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,12 +37,14 @@ type ServiceAccount struct {
 func (*ServiceAccount) Name() string { return "ServiceAccount" }
 
 // Handles implements admission.Plugin.
-func (*ServiceAccount) Handles(a *admission.Attributes) bool { return podCreate(a) }
+func (*ServiceAccount) Handles(a *admission.Attributes) bool {
+	return podCreate(a) || a.Operation == admission.Update && a.Subresource == "ephemeralcontainers" && a.Is("", "pods")
+}
 
 // Admit implements admission.Mutator.
 func (p *ServiceAccount) Admit(ctx context.Context, a *admission.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
-	if !ok {
+	if !ok || a.Operation != admission.Create {
 		return nil
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -64,13 +67,55 @@ func (p *ServiceAccount) Admit(ctx context.Context, a *admission.Attributes) err
 	return nil
 }
 
+// Validate implements admission.Validator: other plugins, as webhooks, may have changed the pod.
+func (p *ServiceAccount) Validate(ctx context.Context, a *admission.Attributes) error {
+	pod, ok := a.Object.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		if a.Operation == admission.Update {
+			return nil
+		}
+		return mirrorNeedsNothing(a, pod)
+	}
+	account, err := p.account(ctx, a.Namespace, pod.Spec.ServiceAccountName)
+	if err != nil {
+		return a.Forbidden(fmt.Errorf("error looking up service account %s/%s: %w", a.Namespace, pod.Spec.ServiceAccountName, err))
+	}
+	if enforced, err := strconv.ParseBool(account.Annotations[enforceMountable]); err != nil || !enforced {
+		return nil
+	}
+	if a.Operation == admission.Create {
+		err = mountable(&pod.Spec, account)
+	} else {
+		listed := map[string]bool{}
+		for _, s := range account.Secrets {
+			listed[s.Name] = true
+		}
+		err = mountableEphemeral(&pod.Spec, account, listed)
+	}
+	if err != nil {
+		return a.Forbidden(err)
+	}
+	return nil
+}
+
 func mirrorNeedsNothing(a *admission.Attributes, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return a.Forbidden(errors.New("a mirror pod may not reference service accounts"))
 	}
+	if len(secretsOf(&pod.Spec)) > 0 {
+		return a.Forbidden(errors.New("a mirror pod may not reference secrets"))
+	}
 	for _, v := range pod.Spec.Volumes {
-		if v.Secret != nil {
-			return a.Forbidden(errors.New("a mirror pod may not reference secrets"))
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				return a.Forbidden(errors.New("a mirror pod may not use ServiceAccountToken volume projections"))
+			}
 		}
 	}
 	return nil

@@ -10,12 +10,56 @@ import (
 // used to. Those that are on are Kubernetes' own, and NodeRestriction, without which a node's certificate is worth too much.
 func Table() []Row {
 	return []Row{
+		{Name: "AlwaysAdmit", New: plain(func(*Env) admission.Plugin { return AlwaysAdmit{} })},
+		{Name: "NamespaceAutoProvision", New: plain(func(e *Env) admission.Plugin {
+			return &NamespaceAutoProvision{Objects: e.Objects, Namespaces: e.Namespaces}
+		})},
 		{Name: "NamespaceLifecycle", On: true, New: plain(func(e *Env) admission.Plugin { return &NamespaceLifecycle{Objects: e.Objects} })},
-		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16: use MutatingAdmissionWebhook")},
+		{Name: "NamespaceExists", New: plain(func(e *Env) admission.Plugin { return &NamespaceExists{Objects: e.Objects} })},
+		{Name: "SecurityContextDeny", New: plain(func(*Env) admission.Plugin { return SecurityContextDeny{} })},
+		{Name: "LimitPodHardAntiAffinityTopology", New: plain(func(*Env) admission.Plugin { return LimitPodHardAntiAffinityTopology{} })},
+		{Name: "LimitRanger", On: true, New: plain(func(e *Env) admission.Plugin { return &LimitRanger{Objects: e.Objects} })},
 		{Name: "ServiceAccount", On: true, New: plain(func(e *Env) admission.Plugin { return &ServiceAccount{Objects: e.Objects, Clock: e.Clock} })},
-		{Name: "NodeRestriction", On: true, New: plain(func(e *Env) admission.Plugin { return &NodeRestriction{Objects: e.Objects} })},
+		{Name: "NodeRestriction", On: true, New: plain(func(e *Env) admission.Plugin {
+			return &NodeRestriction{Objects: e.Objects, Authorizer: e.Authorizer}
+		})},
+		{Name: "TaintNodesByCondition", On: true, New: plain(func(*Env) admission.Plugin { return TaintNodesByCondition{} })},
+		{Name: "AlwaysPullImages", New: plain(func(*Env) admission.Plugin { return AlwaysPullImages{} })},
+		{Name: "PodSecurity", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
+			return NewPodSecurity(e.Objects, config, e.Registerer)
+		}},
+		{Name: "PodNodeSelector", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewPodNodeSelector(e.Objects, config) }},
 		{Name: "Priority", On: true, New: plain(func(e *Env) admission.Plugin { return &Priority{Objects: e.Objects} })},
 		{Name: "DefaultTolerationSeconds", On: true, New: plain(func(*Env) admission.Plugin { return &DefaultTolerationSeconds{} })},
+		{Name: "PodTolerationRestriction", New: func(e *Env, config []byte) (admission.Plugin, error) {
+			return NewPodTolerationRestriction(e.Objects, config)
+		}},
+		{Name: "DenyEscalatingExec", New: plain(func(*Env) admission.Plugin { return &DenyExec{Title: "DenyEscalatingExec"} })},
+		{Name: "DenyExecOnPrivileged", New: plain(func(*Env) admission.Plugin { return &DenyExec{Title: "DenyExecOnPrivileged"} })},
+		{Name: "EventRateLimit", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewEventRateLimit(config, e.Clock) }},
+		{Name: "ExtendedResourceToleration", New: plain(func(*Env) admission.Plugin { return ExtendedResourceToleration{} })},
+		{Name: "PersistentVolumeLabel", New: removed("it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers")},
+		{Name: "DefaultStorageClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultStorageClass{Objects: e.Objects} })},
+		{Name: "StorageObjectInUseProtection", New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
+		{Name: "OwnerReferencesPermissionEnforcement", New: plain(func(e *Env) admission.Plugin {
+			return &OwnerReferencesPermissionEnforcement{Authorizer: e.Authorizer, Kinds: e.Kinds}
+		})},
+		{Name: "PersistentVolumeClaimResize", On: true, New: plain(func(e *Env) admission.Plugin {
+			return &PersistentVolumeClaimResize{Objects: e.Objects}
+		})},
+		{Name: "RuntimeClass", On: true, New: plain(func(e *Env) admission.Plugin { return &RuntimeClass{Objects: e.Objects} })},
+		{Name: "CertificateApproval", On: true, New: plain(func(e *Env) admission.Plugin { return &CertificateApproval{Authorizer: e.Authorizer} })},
+		{Name: "CertificateSigning", On: true, New: plain(func(e *Env) admission.Plugin { return &CertificateSigning{Authorizer: e.Authorizer} })},
+		{Name: "ClusterTrustBundleAttest", On: true, New: plain(func(e *Env) admission.Plugin {
+			return &ClusterTrustBundleAttest{Authorizer: e.Authorizer}
+		})},
+		{Name: "CertificateSubjectRestriction", On: true, New: plain(func(*Env) admission.Plugin { return CertificateSubjectRestriction{} })},
+		{Name: "DefaultIngressClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultIngressClass{Objects: e.Objects} })},
+		{Name: "DenyServiceExternalIPs", New: plain(func(*Env) admission.Plugin { return DenyServiceExternalIPs{} })},
+		{Name: "PodTopologyLabels", On: true, New: plain(func(e *Env) admission.Plugin { return &PodTopologyLabels{Objects: e.Objects} })},
+		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
+		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did")},
+		{Name: "AlwaysDeny", New: plain(func(*Env) admission.Plugin { return AlwaysDeny{} })},
 	}
 }
 

@@ -48,7 +48,6 @@ func Default(spec *corev1.PodSpec) {
 func DefaultPod(spec *corev1.PodSpec) {
 	Default(spec)
 	setPtr(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	setPtr(&spec.PreemptionPolicy, corev1.PreemptLowerPriority)
 	if spec.HostNetwork {
 		defaultHostPorts(spec.Containers)
 		defaultHostPorts(spec.InitContainers)

@@ -1,0 +1,186 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/authz"
+)
+
+func (p *NodeRestriction) pod(ctx context.Context, a *admission.Attributes, node string) error {
+	old, _ := a.Old.(*corev1.Pod)
+	switch {
+	case a.Subresource == "" && a.Operation == admission.Create:
+		pod, ok := a.Object.(*corev1.Pod)
+		if !ok {
+			return nil
+		}
+		return p.mirror(ctx, a, pod, node)
+	case a.Subresource == "" && a.Operation == admission.Delete:
+		if old != nil && old.Spec.NodeName != node {
+			return a.Forbidden(fmt.Errorf("node %q can only delete pods with spec.nodeName set to itself", node))
+		}
+	case a.Subresource == "":
+		return a.Forbidden(fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
+	case a.Subresource == "status":
+		return restrictStatus(a, old, node)
+	case a.Subresource == "eviction":
+		if old != nil && old.Spec.NodeName != node {
+			return a.Forbidden(fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
+		}
+	default:
+		return a.Forbidden(fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource))
+	}
+	return nil
+}
+
+func restrictStatus(a *admission.Attributes, old *corev1.Pod, node string) error {
+	pod, ok := a.Object.(*corev1.Pod)
+	if !ok || old == nil {
+		return nil
+	}
+	switch {
+	case old.Spec.NodeName != node:
+		return a.Forbidden(fmt.Errorf("node %q can only update pod status for pods with spec.nodeName set to itself", node))
+	case !maps.Equal(old.Labels, pod.Labels):
+		return a.Forbidden(fmt.Errorf("node %q cannot update labels through pod status", node))
+	case !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, pod.Status.ResourceClaimStatuses):
+		return a.Forbidden(fmt.Errorf("node %q cannot update resource claim statues", node))
+	case !equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
+		return a.Forbidden(fmt.Errorf("node %q cannot update extended resource claim status", node))
+	}
+	return nil
+}
+
+// mirror checks the object that a node makes for a static pod: it may refer to nothing in the API but its node.
+func (p *NodeRestriction) mirror(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
+	if _, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; !ok {
+		return a.Forbidden(fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
+	}
+	if pod.Spec.NodeName != node {
+		return a.Forbidden(fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", node))
+	}
+	if len(pod.OwnerReferences) > 1 {
+		return a.Forbidden(fmt.Errorf("node %q can only create pods with a single owner reference set to itself", node))
+	}
+	if len(pod.OwnerReferences) == 0 {
+		return a.Forbidden(fmt.Errorf("node %q can only create pods with an owner reference set to itself", node))
+	}
+	owner := pod.OwnerReferences[0]
+	switch {
+	case owner.APIVersion != "v1" || owner.Kind != "Node" || owner.Name != node:
+		return a.Forbidden(fmt.Errorf("node %q can only create pods with an owner reference set to itself", node))
+	case owner.Controller == nil || !*owner.Controller:
+		return a.Forbidden(fmt.Errorf("node %q can only create pods with a controller owner reference set to itself", node))
+	case owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion:
+		return a.Forbidden(fmt.Errorf("node %q must not set blockOwnerDeletion on an owner reference", node))
+	}
+	known, err := p.Objects.Get(ctx, "", "nodes", "", node)
+	if err != nil {
+		return err
+	}
+	if owner.UID != known.GetUID() {
+		return a.Forbidden(fmt.Errorf("node %s UID mismatch: expected %s got %s", owner.Name, owner.UID, known.GetUID()))
+	}
+	if what := referred(&pod.Spec); what != "" {
+		return a.Forbidden(fmt.Errorf("node %q can not create pods that reference %s", node, what))
+	}
+	return nil
+}
+
+// referred names the first sort of API object that a pod refers to.
+func referred(spec *corev1.PodSpec) string {
+	switch {
+	case spec.ServiceAccountName != "":
+		return "a service account"
+	case len(secretsOf(spec)) > 0:
+		return "secrets"
+	case len(configMapsOf(spec)) > 0:
+		return "configmaps"
+	case len(spec.ResourceClaims) > 0:
+		return "resourceclaims"
+	}
+	for _, v := range spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			return "persistentvolumeclaims"
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ClusterTrustBundle != nil {
+				return "clustertrustbundles"
+			}
+			if source.PodCertificate != nil {
+				return "podcertificates"
+			}
+		}
+	}
+	return ""
+}
+
+// token allows tokens that are bound to a pod of the node.
+func (p *NodeRestriction) token(ctx context.Context, a *admission.Attributes, node string) error {
+	request, ok := a.Body.(*authenticationv1.TokenRequest)
+	if a.Operation != admission.Create || a.Subresource != "token" || !ok {
+		return nil
+	}
+	ref := request.Spec.BoundObjectRef
+	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
+		return a.Forbidden(fmt.Errorf("node requested token not bound to a pod"))
+	}
+	if ref.UID == "" {
+		return a.Forbidden(fmt.Errorf("node requested token with a pod binding without a uid"))
+	}
+	obj, err := p.Objects.Get(ctx, "", "pods", a.Namespace, ref.Name)
+	if err != nil {
+		return err
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.UID != ref.UID {
+		return a.Forbidden(fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+	}
+	if pod.Spec.NodeName != node {
+		return a.Forbidden(fmt.Errorf("node requested token bound to a pod scheduled on a different node"))
+	}
+	return p.audience(ctx, a, pod, request.Spec.Audiences)
+}
+
+// audience allows the audiences that the pod's volumes name, and those that the node may ask for by its permissions.
+func (p *NodeRestriction) audience(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, audiences []string) error {
+	if len(audiences) > 1 {
+		return a.Forbidden(fmt.Errorf("node may only request 0 or 1 audiences"))
+	}
+	audience := ""
+	if len(audiences) == 1 {
+		audience = audiences[0]
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ServiceAccountToken != nil && source.ServiceAccountToken.Audience == audience {
+				return nil
+			}
+		}
+	}
+	if audience == "" {
+		return nil
+	}
+	if p.Authorizer != nil {
+		decision, _, err := p.Authorizer.Authorize(ctx, &authz.Attributes{
+			User: a.User, Verb: "request-serviceaccounts-token-audience", Version: "v1", Resource: audience, Namespace: a.Namespace, Name: a.Name,
+		})
+		if err == nil && decision == authz.Allow {
+			return nil
+		}
+	}
+	return a.Forbidden(fmt.Errorf("audience %q not found in pod spec volume", audience))
+}
