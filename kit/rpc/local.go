@@ -7,21 +7,21 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/runtime/protoiface"
 )
 
-// Local is a wire within a process. Calls on it are what they are on a network: messages are encoded and
-// decoded, so that nobody shares memory, metadata and trace context travel, the server's interceptors run,
-// deadlines and cancellation pass, and a sender waits for a slow receiver. What is left out is HTTP/2, which costs
-// several times more than all of that.
+// Local is a wire within a process. Calls on it are what they are on a network: each side has a message of its own,
+// metadata and trace context travel, the server's interceptors run, deadlines and cancellation pass, and a sender waits for
+// a slow receiver. What is left out is HTTP/2, which costs several times more than all of that, and the encoding:
+// what a message refers to, as the bytes of an object, is passed on by reference. So nobody may change it once the message
+// is sent, which gRPC asks of senders anyway, or received; the message itself is its owner's to change or use again.
 type Local struct {
 	serving chan struct{} // closed when server is set
 	server  *Server
@@ -110,15 +110,22 @@ var errEnded = status.Error(codes.Unavailable, "the server has stopped")
 func (c *localConn) begin(ctx context.Context, method string) (s *Server, client, server context.Context, err error) {
 	select {
 	case <-c.wire.serving:
-	case <-ctx.Done():
-		return nil, nil, nil, status.FromContextError(ctx.Err()).Err()
+	default:
+		select {
+		case <-c.wire.serving:
+		case <-ctx.Done():
+			return nil, nil, nil, status.FromContextError(ctx.Err()).Err()
+		}
 	}
 	if c.wire.life.Err() != nil {
 		return nil, nil, nil, errEnded
 	}
 	s = c.wire.server
+	client = ctx
 	info := &stats.RPCTagInfo{FullMethodName: method}
-	client = c.stats.TagRPC(ctx, info)
+	if recorded(ctx) {
+		client = c.stats.TagRPC(ctx, info)
+	}
 	md, ok := metadata.FromOutgoingContext(client)
 	if !ok {
 		md = metadata.MD{}
@@ -126,11 +133,26 @@ func (c *localConn) begin(ctx context.Context, method string) (s *Server, client
 	server = metadata.NewIncomingContext(WithUser(client, c.user), md)
 	// Calls that the handler makes in its turn are its own.
 	server = metadata.NewOutgoingContext(server, metadata.MD{})
-	return s, client, s.local.stats.TagRPC(server, info), nil
+	if recorded(ctx) {
+		server = s.local.stats.TagRPC(server, info)
+	}
+	return s, client, server, nil
+}
+
+// recorded reports whether a call may be recorded: telling the stats handlers of one that is not costs more than the call.
+func recorded(ctx context.Context) bool {
+	if _, none := otel.GetTracerProvider().(noop.TracerProvider); none {
+		return false
+	}
+	parent := trace.SpanContextFromContext(ctx)
+	return !parent.IsValid() || parent.IsSampled()
 }
 
 // observe tells a stats handler of a call's beginning, and returns what tells it of its end.
 func observe(ctx context.Context, h stats.Handler, client bool) func(error) {
+	if !recorded(ctx) {
+		return func(error) {}
+	}
 	begin := time.Now()
 	h.HandleRPC(ctx, &stats.Begin{Client: client, BeginTime: begin})
 	return func(err error) {
@@ -153,8 +175,7 @@ func (c *localConn) Invoke(ctx context.Context, method string, args, reply any, 
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
-	request, err := encode(args)
-	if err != nil {
+	if err := fits(args); err != nil {
 		return err
 	}
 	s.local.calls.Add(1)
@@ -162,7 +183,7 @@ func (c *localConn) Invoke(ctx context.Context, method string, args, reply any, 
 	transport := &localTransport{method: method}
 	server = grpc.NewContextWithServerTransportStream(server, transport)
 	ended := observe(server, s.local.stats, false)
-	answer, err := m.handler(m.implementation, server, func(into any) error { return decode(request, into) }, s.local.aroundUnary)
+	answer, err := m.handler(m.implementation, server, func(into any) error { return pass(args, into) }, s.local.aroundUnary)
 	ended(err)
 	for _, o := range options {
 		switch o := o.(type) {
@@ -178,11 +199,10 @@ func (c *localConn) Invoke(ctx context.Context, method string, args, reply any, 
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	response, err := encode(answer)
-	if err != nil {
+	if err := fits(answer); err != nil {
 		return err
 	}
-	return decode(response, reply)
+	return pass(answer, reply)
 }
 
 // asStatus is what arrives of a handler's error.
@@ -191,44 +211,6 @@ func asStatus(err error) error {
 		return s.Err()
 	}
 	return status.FromContextError(err).Err()
-}
-
-func encode(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, status.Errorf(codes.Internal, "%T is no message", message)
-	}
-	b, err := proto.Marshal(m)
-	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	if len(b) > MaxMessage {
-		return nil, status.Errorf(codes.ResourceExhausted, "the message is larger than max (%d vs. %d)", len(b), MaxMessage)
-	}
-	return b, nil
-}
-
-func decode(b []byte, into any) error {
-	m, ok := into.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "%T is no message", into)
-	}
-	// The message may keep parts of b, which nobody else does: objects are most of what is sent.
-	in := protoiface.UnmarshalInput{
-		Message: m.ProtoReflect(), Buf: b, Flags: protoiface.UnmarshalAliasBuffer,
-		Resolver: protoregistry.GlobalTypes, Depth: protowire.DefaultRecursionLimit,
-	}
-	var err error
-	if methods := in.Message.ProtoMethods(); methods != nil && methods.Unmarshal != nil {
-		proto.Reset(m)
-		_, err = methods.Unmarshal(in)
-	} else {
-		err = proto.Unmarshal(b, m)
-	}
-	if err != nil {
-		return status.Error(codes.Internal, err.Error())
-	}
-	return nil
 }
 
 // localTransport takes the headers that a handler sets.

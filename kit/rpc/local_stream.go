@@ -31,7 +31,7 @@ func (c *localConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 		return nil, err
 	}
 	l := &localStream{
-		client: client, requests: make(chan []byte, localBuffer), responses: make(chan []byte, localBuffer),
+		client: client, requests: make(chan any, localBuffer), responses: make(chan any, localBuffer),
 		headed: make(chan struct{}), done: make(chan struct{}), single: !desc.ServerStreams,
 	}
 	l.transport = localTransport{method: method, sent: l.sendHead}
@@ -66,8 +66,8 @@ func (c *localConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 // localStream is one stream, and the client's end of it.
 type localStream struct {
 	client, server      context.Context
-	requests, responses chan []byte
-	single              bool // one response, whose reader learns the outcome with it
+	requests, responses chan any // messages
+	single              bool     // one response, whose reader learns the outcome with it
 	transport           localTransport
 
 	head   sync.Once
@@ -119,7 +119,7 @@ func (l *localStream) CloseSend() error {
 
 // SendMsg waits for room. It fails with io.EOF on a stream that has ended; RecvMsg tells why.
 func (l *localStream) SendMsg(message any) error {
-	b, err := encode(message)
+	sent, err := snapshot(message)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (l *localStream) SendMsg(message any) error {
 	default:
 	}
 	select {
-	case l.requests <- b:
+	case l.requests <- sent:
 		return nil
 	case <-l.done:
 		return io.EOF
@@ -138,11 +138,11 @@ func (l *localStream) SendMsg(message any) error {
 
 // RecvMsg returns the responses in order, and then how the stream ended.
 func (l *localStream) RecvMsg(into any) error {
-	b, err := l.next()
+	received, err := l.next()
 	if err != nil {
 		return err
 	}
-	if err := decode(b, into); err != nil {
+	if err := pass(received, into); err != nil {
 		return err
 	}
 	if l.single {
@@ -153,22 +153,22 @@ func (l *localStream) RecvMsg(into any) error {
 	return nil
 }
 
-func (l *localStream) next() ([]byte, error) {
+func (l *localStream) next() (any, error) {
 	select {
-	case b := <-l.responses:
-		return b, nil
+	case received := <-l.responses:
+		return received, nil
 	default:
 	}
 	select {
-	case b := <-l.responses:
-		return b, nil
+	case received := <-l.responses:
+		return received, nil
 	case <-l.done:
 	}
 	// What was sent before the end comes first, unless the client itself gave up.
 	if l.client.Err() == nil || l.err == io.EOF {
 		select {
-		case b := <-l.responses:
-			return b, nil
+		case received := <-l.responses:
+			return received, nil
 		default:
 		}
 	}
@@ -191,13 +191,13 @@ func (l *localServerStream) SendHeader(md metadata.MD) error {
 
 // SendMsg waits for room, or fails when the stream has ended.
 func (l *localServerStream) SendMsg(message any) error {
-	b, err := encode(message)
+	sent, err := snapshot(message)
 	if err != nil {
 		return err
 	}
 	(*localStream)(l).sendHead()
 	select {
-	case l.responses <- b:
+	case l.responses <- sent:
 		return nil
 	case <-l.done:
 		return l.err
@@ -209,11 +209,11 @@ func (l *localServerStream) SendMsg(message any) error {
 // RecvMsg returns the requests in order, and io.EOF when no more follow.
 func (l *localServerStream) RecvMsg(into any) error {
 	select {
-	case b, ok := <-l.requests:
+	case received, ok := <-l.requests:
 		if !ok {
 			return io.EOF
 		}
-		return decode(b, into)
+		return pass(received, into)
 	case <-l.server.Done():
 		return status.FromContextError(l.server.Err()).Err()
 	}

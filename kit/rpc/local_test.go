@@ -145,10 +145,10 @@ type crowd struct {
 }
 
 func (c *crowd) List(_ *apiv1.ListRequest, stream grpc.ServerStreamingServer[apiv1.ListResponse]) error {
-	piece := []byte{0}
+	response := &apiv1.ListResponse{}
 	for i := range c.n {
-		piece[0] = byte(i) // the same memory again: nothing of it may be shared
-		if err := stream.Send(&apiv1.ListResponse{Object: piece}); err != nil {
+		response.Object = []byte{byte(i)} // the same message again: what is sent must stay as it is
+		if err := stream.Send(response); err != nil {
 			return err
 		}
 		c.sent <- i
