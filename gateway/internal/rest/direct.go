@@ -90,11 +90,16 @@ func (w *writer) answer(o object) {
 
 func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form url.Values) error {
 	get := form.Get
+	encoding := ""
+	if out.gzip {
+		encoding = "gzip"
+	}
 	stream, err := h.client.List(ctx, &apiv1.ListRequest{
 		Group: i.Group, Version: i.Version, Resource: i.Resource, Namespace: i.Namespace,
 		LabelSelector: get("labelSelector"), FieldSelector: get("fieldSelector"), ResourceVersion: get("resourceVersion"),
 		ResourceVersionMatch: get("resourceVersionMatch"), Limit: integer(form, "limit"), Continue: get("continue"),
 		TimeoutSeconds: integer(form, "timeoutSeconds"), Accept: get("accept"), Pretty: get("pretty"), IncludeObject: get("includeObject"),
+		AcceptEncoding: encoding,
 	})
 	if err != nil {
 		return err
@@ -107,6 +112,7 @@ func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form ur
 			addWarnings(out.Header(), warnings)
 			if err == nil {
 				out.Header()["Content-Type"] = []string{piece.GetContentType()}
+				out.compressed(piece.GetContentEncoding())
 			}
 		}
 		if err == io.EOF {

@@ -179,6 +179,11 @@ func TestDirectIsWhatTheGeneratedHandlersDo(t *testing.T) {
 					o.Method, o.Message, o.Metadata = server.method, server.message, server.metadata
 					o.Code, o.Header, o.Body = w.Code, w.Result().Header, w.Body.String()
 				}()
+				defer func() {
+					if list, ok := server.message.(*apiv1.ListRequest); ok {
+						list.AcceptEncoding = "" // that the API server may compress, the generated handlers cannot say
+					}
+				}()
 				h.Serve(w, r, request.Resolve(r.Method, r.URL), metadata.Pairs("howdah-user", "somebody"))
 				return o
 			}

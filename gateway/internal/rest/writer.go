@@ -66,6 +66,17 @@ func (w *writer) check(err error) {
 	}
 }
 
+// compressed says that the body comes compressed as named already; empty is not.
+func (w *writer) compressed(encoding string) {
+	if encoding == "" {
+		return
+	}
+	w.gzip = false
+	w.Header().Set("Content-Encoding", encoding)
+	w.Header().Add("Vary", "Accept-Encoding")
+	w.begin()
+}
+
 // hold decides, with the piece p, how the body travels, and returns what
 // can be sent now. A body of known length is decided at once; one that comes
 // in pieces is held back until it is long enough to compress or ends.

@@ -42,13 +42,12 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 		return err
 	}
 	r.header(ctx)
-	response := &apiv1.ListResponse{ContentType: form.ContentType()}
-	return codec.List(r.res, page.items, page.meta, form, func(piece []byte) error {
-		response.Object = piece
-		err := stream.Send(response)
-		response.ContentType = ""
+	sender := newListSender(stream.Send, form.ContentType(), req.GetAcceptEncoding())
+	defer sender.free()
+	if err := codec.List(r.res, page.items, page.meta, form, sender.piece); err != nil {
 		return err
-	})
+	}
+	return sender.finish()
 }
 
 type listOptions struct {

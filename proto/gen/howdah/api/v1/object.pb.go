@@ -235,8 +235,10 @@ type ListRequest struct {
 	Pretty string `protobuf:"bytes,13,opt,name=pretty,proto3" json:"pretty,omitempty"`
 	// includeObject option of tables.
 	IncludeObject string `protobuf:"bytes,14,opt,name=include_object,json=includeObject,proto3" json:"include_object,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Compressions that the caller takes, as in the Accept-Encoding header: "gzip" or empty.
+	AcceptEncoding string `protobuf:"bytes,15,opt,name=accept_encoding,json=acceptEncoding,proto3" json:"accept_encoding,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
@@ -367,15 +369,24 @@ func (x *ListRequest) GetIncludeObject() string {
 	return ""
 }
 
+func (x *ListRequest) GetAcceptEncoding() string {
+	if x != nil {
+		return x.AcceptEncoding
+	}
+	return ""
+}
+
 // ListResponse is a piece of the encoded list.
 type ListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Next piece of the body.
 	Object []byte `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
 	// Encoding of the body; set on the first piece.
-	ContentType   string `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ContentType string `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// Compression of the body, of all its pieces as one; set on the first piece. Empty is none.
+	ContentEncoding string `protobuf:"bytes,3,opt,name=content_encoding,json=contentEncoding,proto3" json:"content_encoding,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListResponse) Reset() {
@@ -418,6 +429,13 @@ func (x *ListResponse) GetObject() []byte {
 func (x *ListResponse) GetContentType() string {
 	if x != nil {
 		return x.ContentType
+	}
+	return ""
+}
+
+func (x *ListResponse) GetContentEncoding() string {
+	if x != nil {
+		return x.ContentEncoding
 	}
 	return ""
 }
@@ -2687,7 +2705,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	" \x01(\tR\rincludeObject\"H\n" +
 	"\vGetResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xd8\x03\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x81\x04\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2703,10 +2721,12 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x0ftimeout_seconds\x18\v \x01(\x03R\x0etimeoutSeconds\x12\x16\n" +
 	"\x06accept\x18\f \x01(\tR\x06accept\x12\x16\n" +
 	"\x06pretty\x18\r \x01(\tR\x06pretty\x12%\n" +
-	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\"I\n" +
+	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\x12'\n" +
+	"\x0faccept_encoding\x18\x0f \x01(\tR\x0eacceptEncoding\"t\n" +
 	"\fListResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x87\x04\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12)\n" +
+	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\x87\x04\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
