@@ -17,6 +17,7 @@ import (
 	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/document"
 	"howdah.dev/gateway/internal/identity"
+	"howdah.dev/gateway/internal/past"
 	"howdah.dev/gateway/internal/request"
 	"howdah.dev/gateway/internal/rest"
 	"howdah.dev/gateway/internal/role"
@@ -33,6 +34,7 @@ type router struct {
 	documents *document.Handler
 	streams   *stream.Handler
 	roles     *role.Handler
+	past      *past.Handler
 	metrics   http.Handler
 }
 
@@ -55,6 +57,7 @@ func newHandler(config Config) (http.Handler, error) {
 		documents: document.New(discovery),
 		streams:   stream.New(client),
 		roles:     roles,
+		past:      past.New(config.APIServer, config.MaxBody),
 	}
 	if config.Gatherer != nil {
 		rt.metrics = promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{})
@@ -150,10 +153,14 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		answer.Status(w, r, answer.NotAllowed())
 	case info.Verb == request.Connect:
 		rt.streams.Serve(w, r, info, caller.Metadata())
-	case info.IsResource():
+	case info.IsResource() && info.ReadOnly():
 		rt.objects.Serve(w, r, info, caller.Metadata())
+	case info.IsResource():
+		rt.objects.Serve(w, r, info, withAgent(caller.Metadata(), r.UserAgent()))
 	case document.Is(r.URL.Path):
 		rt.documents.Serve(w, r, caller.Metadata())
+	case past.Is(r.URL.Path):
+		rt.past.Serve(w, r, withAgent(caller.Metadata(), r.UserAgent()))
 	case strings.HasPrefix(r.URL.Path, "/howdah/"), r.URL.Path == "/metrics" && rt.metrics != nil:
 		rt.serveOwn(w, r, caller)
 	default:

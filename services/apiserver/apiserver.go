@@ -33,6 +33,7 @@ import (
 	"howdah.dev/services/apiserver/internal/store"
 	"howdah.dev/services/apiserver/internal/store/postgres"
 	"howdah.dev/services/apiserver/internal/token"
+	"howdah.dev/services/apiserver/internal/transaction"
 )
 
 // Config is what an apiserver needs. Zero values of what is optional have the defaults named.
@@ -92,7 +93,10 @@ type Server struct {
 	discovery *discovery.Server
 	known     objects.Objects
 	reviews   *review.Server
-	ready     chan struct{}
+	// transactions and history are what Kubernetes has not.
+	transactions *transaction.Server
+	history      *objects.History
+	ready        chan struct{}
 }
 
 // New builds a server; it connects to nothing and starts nothing.
@@ -182,6 +186,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, Stale: encryption.stale, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
 	})
 	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
+	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Virtual: review.Resources(), Authenticator: authenticator, More: []discovery.Documents{tokens, openapi.New(table, discovery.Version.GitVersion)},
 		Checks: append(encryption.checks, []discovery.Check{
@@ -211,6 +216,8 @@ func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error)
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	apiv1.RegisterObjectServiceServer(r, s.reviews)
 	apiv1.RegisterDiscoveryServiceServer(r, s.discovery)
+	apiv1.RegisterTransactionServiceServer(r, s.transactions)
+	apiv1.RegisterHistoryServiceServer(r, s.history)
 }
 
 // Ready is closed when the server answers: the cache stands and the cluster's own objects exist.

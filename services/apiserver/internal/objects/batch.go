@@ -265,6 +265,11 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 	keys := map[string]int{}
 	refused := false
 	for n, in := range items {
+		key := in.r.res.Kind.Key(in.r.namespace, in.r.name)
+		if by, taken := keys[key]; taken {
+			errs[n], refused = twice(in, by), true
+			continue
+		}
 		// The item's own trace, and what the items before it will have done.
 		p, err := b.s.planned(withOverlay(in.ctx, before), in.op)
 		if errors.Is(err, errStale) {
@@ -276,11 +281,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			continue
 		}
 		plans[n], first[n] = p, -1
-		key := in.r.res.Kind.Key(in.r.namespace, in.r.name)
-		if by, taken := keys[key]; taken {
-			errs[n], refused = twice(in, by), true
-			continue
-		}
+		key = in.r.res.Kind.Key(in.r.namespace, in.r.name) // which may have been generated
 		keys[key] = n
 		if before[key] = p.item(in.r.res.Kind, key, 0); p.deleted {
 			before[key] = nil
