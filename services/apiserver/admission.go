@@ -15,8 +15,11 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/plugin"
+	"howdah.dev/services/apiserver/internal/admission/webhooks"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/webhook"
 )
 
 // admission returns the chain of the plugins that are switched on, and behind them those that always run.
@@ -27,11 +30,25 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 	}
 	plugins, err := plugin.Build(&plugin.Env{
 		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Kinds: kinds{s.known.Table}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+		Configured: s.configured(authorizer),
 	}, plugin.Settings{Enabled: s.cfg.EnabledAdmission, Disabled: s.cfg.DisabledAdmission, Config: config})
 	if err != nil {
 		return nil, err
 	}
 	return admission.NewChain(admission.NewMetrics(s.cfg.Registerer), append(plugins, always...)...), nil
+}
+
+// configured returns the admission plugins that objects of the API configure.
+func (s *Server) configured(authorizer authz.Authorizer) map[string]admission.Plugin {
+	caller := webhook.New(webhook.Config{Dialer: &podnet.Dialer{Objects: s.known, Nodes: s.cfg.NodeDialer}, Registerer: s.cfg.Registerer})
+	mutating, validating := webhooks.New(webhooks.Config{
+		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Caller: caller, Registerer: s.cfg.Registerer,
+	})
+	plugins := map[string]admission.Plugin{}
+	for _, p := range []admission.Plugin{mutating, validating} {
+		plugins[p.Name()] = p
+	}
+	return plugins
 }
 
 // kinds implements plugin.Kinds with the table of the API.

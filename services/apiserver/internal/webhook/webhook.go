@@ -88,7 +88,13 @@ func New(cfg Config) *Caller {
 		}, []string{"purpose", "code"}),
 	}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(c.durations)
+		// An apiserver may have several callers, which count together.
+		var registered prometheus.AlreadyRegisteredError
+		if err := cfg.Registerer.Register(c.durations); errors.As(err, &registered) {
+			if durations, ok := registered.ExistingCollector.(*prometheus.HistogramVec); ok {
+				c.durations = durations
+			}
+		}
 	}
 	return c
 }

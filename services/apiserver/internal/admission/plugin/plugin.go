@@ -27,6 +27,8 @@ type Env struct {
 	Namespaces Namespaces
 	Kinds      Kinds
 	Clock      clock.Clock
+	// Configured are the plugins that the API itself configures, webhooks and policies, by name.
+	Configured map[string]admission.Plugin
 	// Registerer takes the metrics of plugins that have their own; nil registers them nowhere.
 	Registerer prometheus.Registerer
 }

@@ -58,8 +58,23 @@ func Table() []Row {
 		{Name: "DenyServiceExternalIPs", New: plain(func(*Env) admission.Plugin { return DenyServiceExternalIPs{} })},
 		{Name: "PodTopologyLabels", On: true, New: plain(func(e *Env) admission.Plugin { return &PodTopologyLabels{Objects: e.Objects} })},
 		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
+		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},
 		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did")},
+		{Name: "ValidatingAdmissionWebhook", On: true, New: configured("ValidatingAdmissionWebhook")},
 		{Name: "AlwaysDeny", New: plain(func(*Env) admission.Plugin { return AlwaysDeny{} })},
+	}
+}
+
+// configured is a plugin that the API configures.
+func configured(name string) func(*Env, []byte) (admission.Plugin, error) {
+	return func(e *Env, config []byte) (admission.Plugin, error) {
+		switch {
+		case config != nil:
+			return nil, errors.New("it takes no configuration")
+		case e.Configured[name] == nil:
+			return nil, errors.New("it is not available here")
+		}
+		return e.Configured[name], nil
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"reflect"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -242,6 +244,10 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if stored.GetNamespace() != a.Object.GetNamespace() {
+		return false, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	stored.SetManagedFields(a.Object.GetManagedFields()) // who owns what is the server's to say
 	if reflect.DeepEqual(stored, a.Object) {
 		return false, nil
 	}
@@ -259,7 +265,7 @@ func (v *Version) decode(data []byte) (registry.Object, error) {
 		_, err := v.res.Kind.Custom.Fit(u, false)
 		return u, err
 	}
-	if err := json.Unmarshal(data, obj); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.res.GVK)
