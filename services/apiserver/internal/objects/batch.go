@@ -281,7 +281,11 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			continue
 		}
 		plans[n], first[n] = p, -1
-		key = in.r.res.Kind.Key(in.r.namespace, in.r.name) // which may have been generated
+		key = in.r.res.Kind.Key(in.r.namespace, in.r.name) // a creation has its name only now
+		if by, taken := keys[key]; taken {
+			errs[n], refused = twice(in, by), true
+			continue
+		}
 		keys[key] = n
 		if before[key] = p.item(in.r.res.Kind, key, 0); p.deleted {
 			before[key] = nil
