@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
@@ -53,20 +54,39 @@ func encodeAny(obj runtime.Object) ([]byte, error) {
 
 // Decode parses what Encode or the API has written.
 func Decode[T Object](kind Kind[T], data []byte) (T, error) {
-	into := kind.New()
+	target := kind.New()
 	gvk := &kind.GVK
-	if isMetadata(into) {
+	if isMetadata(target) {
 		gvk = &metadataGVK
 	}
-	obj, _, err := codec.Decode(data, gvk, into)
+	if ok, err := into(data, *gvk, target); err != nil {
+		return target, fmt.Errorf("decode %s: %w", kind.GVK.Kind, err)
+	} else if ok {
+		return target, nil
+	}
+	obj, _, err := codec.Decode(data, gvk, target)
 	if err != nil {
-		return into, fmt.Errorf("decode %s: %w", kind.GVK.Kind, err)
+		return target, fmt.Errorf("decode %s: %w", kind.GVK.Kind, err)
 	}
 	typed, ok := obj.(T)
 	if !ok {
-		return into, fmt.Errorf("decode %s: the data holds a %T", kind.GVK.Kind, obj)
+		return target, fmt.Errorf("decode %s: the data holds a %T", kind.GVK.Kind, obj)
 	}
 	return typed, nil
+}
+
+// decodeList parses an encoded list of any kind that the scheme knows.
+func decodeList(data []byte) (runtime.Object, error) {
+	if e, ok := open(data); ok {
+		gvk := schema.FromAPIVersionAndKind(string(e.apiVersion), string(e.kind))
+		if list, err := Scheme.New(gvk); err == nil {
+			if ok, err := into(data, gvk, list); ok {
+				return list, err
+			}
+		}
+	}
+	list, _, err := codec.Decode(data, nil, nil)
+	return list, err
 }
 
 var metadataGVK = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")

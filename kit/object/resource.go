@@ -89,8 +89,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, options metav1.
 		}
 		body.Write(chunk.GetObject())
 	}
-	list, _, err := codec.Decode(body.Bytes(), nil, nil)
-	return list, err
+	return decodeList(body.Bytes())
 }
 
 func listAccept[T Object](kind Kind[T]) string {
