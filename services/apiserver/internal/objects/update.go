@@ -371,7 +371,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
-		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r,
+		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r, FieldManager: u.opts.manager,
 	}
 	if u.action {
 		a.Operation, a.Body = admission.Create, u.body

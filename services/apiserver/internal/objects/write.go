@@ -119,6 +119,10 @@ func (s *Server) planned(ctx context.Context, op operation) (*plan, error) {
 
 // dependsOnState reports whether a refusal may be due to what is stored, and not to the request alone.
 func dependsOnState(err error) bool {
+	var verdict admission.Verdict
+	if errors.As(err, &verdict) {
+		return false
+	}
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
