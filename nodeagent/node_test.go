@@ -22,10 +22,10 @@ import (
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent"
-	"howdah.dev/nodeagent/internal/fakeapi"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 )
@@ -35,7 +35,6 @@ const nodeName = "node-1"
 // node is a real node: containerd, runc, network, and an agent over an API in memory.
 type node struct {
 	t      *testing.T
-	api    *fakeapi.Server
 	client *object.Client
 	dir    string
 	c      *containerd
@@ -56,7 +55,7 @@ func startNode(t *testing.T) *node {
 		removeGroups("howdah-test-" + filepath.Base(dir))
 	})
 	n := &node{t: t, dir: dir}
-	n.api, n.client = fakeapi.Start(t)
+	_, n.client = objecttest.Start(t)
 	images := filepath.Join(dir, "images")
 	if err := os.Mkdir(images, 0o755); err != nil {
 		t.Fatal(err)
@@ -217,7 +216,7 @@ func (n *node) await(name, what string, within time.Duration, ok func(*corev1.Po
 		if pod == nil {
 			return fmt.Sprintf("pod %s is gone; wanted: %s", name, what)
 		}
-		return fmt.Sprintf("pod %s is not %s: %s\nevents:\n%s", name, what, pod.Status.String(), strings.Join(n.api.Events(name), "\n"))
+		return fmt.Sprintf("pod %s is not %s: %s\nevents:\n%s", name, what, pod.Status.String(), strings.Join(n.events(name), "\n"))
 	})
 	return pod
 }
@@ -319,14 +318,31 @@ func (n *node) log(name, query string) string {
 	return drain(n.t, stream)[1]
 }
 
+// events returns the texts of all events about an object, "reason: message".
+func (n *node) events(name string) []string {
+	n.t.Helper()
+	list, _, err := object.For(n.client, object.Event).List(n.t.Context(), "", metav1.ListOptions{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list {
+		if e.InvolvedObject.Name == name {
+			out = append(out, e.Reason+": "+e.Message)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (n *node) hasEvent(name, text string) {
 	n.t.Helper()
-	eventually(n.t, 10*time.Second, func() string {
-		for _, e := range n.api.Events(name) {
+	eventually(n.t, 30*time.Second, func() string {
+		for _, e := range n.events(name) {
 			if strings.Contains(e, text) {
 				return ""
 			}
 		}
-		return fmt.Sprintf("no event %q about %s in\n%s", text, name, strings.Join(n.api.Events(name), "\n"))
+		return fmt.Sprintf("no event %q about %s in\n%s", text, name, strings.Join(n.events(name), "\n"))
 	})
 }

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/nodeagent"
-	"howdah.dev/nodeagent/internal/fakeapi"
 )
 
 func TestSimulatedNodesTakePods(t *testing.T) {
 	t.Parallel()
 	const nodes, count = 100, 500
-	api, client := fakeapi.Start(t)
+	api, client := objecttest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, nodes) }()
@@ -46,7 +46,7 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 		}
 		return ""
 	})
-	if watches := api.Calls("Watch"); watches != 1 {
+	if watches := api.Calls("watch pods"); watches != 1 {
 		t.Errorf("%d watches for %d nodes, want one", watches, nodes)
 	}
 
@@ -61,7 +61,7 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 		}
 	}
 	addresses := map[string]bool{}
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		list, _, err := pods.List(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
@@ -78,13 +78,13 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 	if len(addresses) != count {
 		t.Errorf("%d addresses for %d pods", len(addresses), count)
 	}
-	t.Logf("%d pods ready after %v, %d batches", count, time.Since(began), api.Calls("Batch"))
+	t.Logf("%d pods ready after %v, %d batches", count, time.Since(began), api.Calls("batch"))
 	for i := range count {
 		if err := pods.Delete(t.Context(), "default", fmt.Sprintf("p%d", i), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		list, _, err := pods.List(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

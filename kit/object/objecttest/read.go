@@ -161,6 +161,9 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream grpc.ServerStreamingServer[
 		s.changed.Broadcast()
 	})
 	defer stop()
+	s.mu.Lock()
+	s.calls["watch "+r.GetResource()]++
+	s.mu.Unlock()
 	next := 0
 	for {
 		s.mu.Lock()

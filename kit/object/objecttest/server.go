@@ -51,6 +51,7 @@ type Server struct {
 	objects  map[string]object.Object // by key
 	log      []change
 	calls    map[string]int
+	tokens   int // minted
 }
 
 // kind is what the server knows of a resource.
@@ -132,11 +133,24 @@ func (s *Server) Serve(t testing.TB) *object.Client {
 	return object.NewClient(conn, "test")
 }
 
-// Calls returns how often a verb was called: "create pods", "batch".
+// Calls returns how often a verb was called: "create pods", "watch pods", "batch".
 func (s *Server) Calls(call string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[call]
+}
+
+// Writes returns how often objects of a resource were written.
+func (s *Server) Writes(resource string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, c := range s.log {
+		if strings.HasSuffix(c.prefix, "/"+resource+"/") {
+			n++
+		}
+	}
+	return n
 }
 
 // Revision is the revision of the last write.

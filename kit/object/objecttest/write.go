@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/kit/apistatus"
@@ -24,7 +25,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
-// Create stores a new object. Of the subresources it knows "binding" of pods.
+// Create stores a new object. Of the subresources it knows "binding" of pods and "token" of service accounts.
 func (s *Server) Create(ctx context.Context, r *apiv1.CreateRequest) (*apiv1.CreateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,6 +53,10 @@ func (s *Server) create(ctx context.Context, r *apiv1.CreateRequest) (kind, obje
 	if binding, ok := obj.(*corev1.Binding); ok && r.GetSubresource() == "binding" {
 		obj, err := s.bind(ctx, prefix, r, binding)
 		return k, obj, err
+	}
+	if request, ok := obj.(*authenticationv1.TokenRequest); ok && r.GetSubresource() == "token" {
+		k, obj := s.mint(r, request)
+		return k, obj, nil
 	}
 	if r.GetSubresource() != "" {
 		return k, nil, apierrors.NewMethodNotSupported(groupResource(r), "create "+r.GetSubresource())

@@ -10,12 +10,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/object"
-	"howdah.dev/nodeagent/internal/fakeapi"
+	"howdah.dev/kit/object/objecttest"
 )
 
 func TestObjectsAreReadOnceInAWhile(t *testing.T) {
 	t.Parallel()
-	api, client := fakeapi.Start(t)
+	api, client := objecttest.Start(t)
 	clk := clocktesting.NewFakeClock(time.Now())
 	o := New(client, nil, clk)
 	if _, err := o.ConfigMap(t.Context(), "ns", "x"); err == nil || err.Error() != `configmap "x" not found` {
@@ -26,7 +26,7 @@ func TestObjectsAreReadOnceInAWhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := api.Calls("Get")
+	before := api.Calls("get configmaps")
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -36,7 +36,7 @@ func TestObjectsAreReadOnceInAWhile(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if reads := api.Calls("Get") - before; reads != 1 {
+	if reads := api.Calls("get configmaps") - before; reads != 1 {
 		t.Errorf("%d reads for 20 at once", reads)
 	}
 	cm.Data["k"] = "2"
@@ -51,7 +51,7 @@ func TestObjectsAreReadOnceInAWhile(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	t.Parallel()
-	_, client := fakeapi.Start(t)
+	_, client := objecttest.Start(t)
 	o := New(client, nil, clocktesting.NewFakeClock(time.Now()))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{ServiceAccountName: "sa"}}
 	token, expires, err := o.Token(t.Context(), pod, "", 600)

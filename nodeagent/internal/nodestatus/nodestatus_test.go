@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/nodeagent/internal/cri"
-	"howdah.dev/nodeagent/internal/fakeapi"
 	"howdah.dev/nodeagent/internal/fakecri"
 )
 
@@ -126,7 +126,7 @@ Ready=True KubeletReady kubelet is posting ready status`
 
 func TestReporter(t *testing.T) {
 	t.Parallel()
-	api, client := fakeapi.Start(t)
+	api, client := objecttest.Start(t)
 	runtime := fakecri.New()
 	runtime.AddImage("docker.io/library/x:1")
 	r := New(Config{
@@ -154,7 +154,7 @@ func TestReporter(t *testing.T) {
 	}()
 	within := func(what string, check func() bool) {
 		t.Helper()
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for !check() {
 			if time.Now().After(deadline) {
 				t.Fatalf("never: %s", what)
@@ -190,7 +190,7 @@ func TestReporter(t *testing.T) {
 
 func TestRegisterKeepsWhatOthersSaid(t *testing.T) {
 	t.Parallel()
-	_, client := fakeapi.Start(t)
+	_, client := objecttest.Start(t)
 	nodes := object.For(client, object.Node)
 	old := &corev1.Node{}
 	old.Name, old.Labels = "n", map[string]string{"mine": "yes", "kubernetes.io/os": "wrong"}

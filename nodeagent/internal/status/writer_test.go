@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,12 +14,20 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
-	"howdah.dev/nodeagent/internal/fakeapi"
+	"howdah.dev/kit/object/objecttest"
 )
 
-func start(t *testing.T) (*fakeapi.Server, object.Resource[*corev1.Pod], *Writer) {
+func start(t *testing.T) (*objecttest.Server, object.Resource[*corev1.Pod], *Writer) {
 	t.Helper()
-	api, client := fakeapi.Start(t)
+	api := objecttest.New()
+	pods, w := serve(t, api)
+	return api, pods, w
+}
+
+// serve runs a writer on the API.
+func serve(t *testing.T, api *objecttest.Server) (object.Resource[*corev1.Pod], *Writer) {
+	t.Helper()
+	client := api.Serve(t)
 	w := New(client, clock.RealClock{}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -27,7 +36,7 @@ func start(t *testing.T) (*fakeapi.Server, object.Resource[*corev1.Pod], *Writer
 		cancel()
 		wg.Wait()
 	})
-	return api, object.For(client, object.Pod), w
+	return object.For(client, object.Pod), w
 }
 
 func create(t *testing.T, pods object.Resource[*corev1.Pod], name string) *corev1.Pod {
@@ -45,7 +54,7 @@ func phase(phase corev1.PodPhase) corev1.PodStatus {
 
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for !check() {
 		select {
@@ -72,7 +81,7 @@ func TestWritesShareCalls(t *testing.T) {
 			return err == nil && now.Status.Phase == corev1.PodRunning
 		})
 	}
-	if calls := api.Calls("Batch"); calls > 10 {
+	if calls := api.Calls("batch"); calls > 10 {
 		t.Errorf("%d calls for 200 pods", calls)
 	}
 	writes := api.Writes("pods")
@@ -139,19 +148,16 @@ func TestDeletionFollowsTheLastStatus(t *testing.T) {
 
 func TestFailuresAreRepeated(t *testing.T) {
 	t.Parallel()
-	api, pods, w := start(t)
-	p := create(t, pods, "p")
-	var mu sync.Mutex
-	left := 3
-	api.Fail(func(method, _ string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if method == "Update" && left > 0 {
-			left--
+	api := objecttest.New()
+	var failures atomic.Int32
+	api.Intercept = func(w objecttest.Write) error {
+		if w.Verb == "update" && failures.Add(1) <= 3 {
 			return errors.New("the database is away")
 		}
 		return nil
-	})
+	}
+	pods, w := serve(t, api)
+	p := create(t, pods, "p")
 	w.Set(t.Context(), p, phase(corev1.PodRunning))
 	eventually(t, "it runs", func() bool {
 		now, err := pods.Get(t.Context(), "ns", "p")
