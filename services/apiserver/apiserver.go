@@ -20,6 +20,7 @@ import (
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/definitions"
 	"howdah.dev/services/apiserver/internal/discovery"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/kind"
@@ -89,6 +90,8 @@ type Server struct {
 	store     backend
 	cache     *cache.Cache
 	fields    *fieldmanager.Managers
+	documents *openapi.Documents
+	follower  *definitions.Follower
 	objects   *objects.Server
 	discovery *discovery.Server
 	known     objects.Objects
@@ -151,7 +154,8 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), fields: fieldmanager.New(table)}
+	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
+	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {
 		return nil, err
@@ -161,6 +165,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Fresh: func(ctx context.Context) error { return s.cache.Fresh(ctx) },
 	})
 	s.cache = cache.New(st, table, cfg.Clock, map[string]cache.Observer{allocator.Prefix: allocations})
+	s.define(table)
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(s.cache)
 	}
@@ -188,7 +193,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Virtual: review.Resources(), Authenticator: authenticator, More: []discovery.Documents{tokens, openapi.New(table, discovery.Version.GitVersion)},
+		Table: table, Virtual: review.Resources(), Authenticator: authenticator, Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
 		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
@@ -234,7 +239,7 @@ func (s *Server) notReady() error {
 
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.store.Run, s.cache.Run, s.start)
+	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.start)
 }
 
 // start waits for the cache and makes what every cluster has.

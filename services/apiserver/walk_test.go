@@ -204,6 +204,9 @@ func TestEveryKindThroughTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, res := range table.Resources() {
+		if res.Kind.Resource == "customresourcedefinitions" {
+			continue // the server itself writes their status: they have a test of their own
+		}
 		t.Run(strings.ReplaceAll(res.GVR.String(), "/", "_"), func(t *testing.T) {
 			w := &walker{fixture: f, t: t, res: res}
 			if res.Kind.Namespaced {

@@ -23,6 +23,14 @@ var groupOrder = []string{
 // objectVerbs are what every kind takes.
 var objectVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
+// verbsOf are those of a resource: of one whose definition is being deleted, nothing can be created or changed any more.
+func verbsOf(r *registry.Resource) metav1.Verbs {
+	if r.Kind.Custom != nil && r.Kind.Custom.Terminating() {
+		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
+	}
+	return objectVerbs
+}
+
 // group is what is served of one API group.
 type group struct {
 	name     string
@@ -69,7 +77,7 @@ func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
 		if byGroup[r.GVR.Group] == nil {
 			byGroup[r.GVR.Group] = map[string][]resource{}
 		}
-		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, subresourcesOf(r), objectVerbs})
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, subresourcesOf(r), verbsOf(r)})
 	}
 	for _, r := range virtual {
 		if byGroup[r.GVR.Group] == nil {

@@ -44,15 +44,25 @@ type Config struct {
 	// Virtual are resources that are only created, as reviews.
 	Virtual       []*registry.Resource
 	Authenticator Authenticator
-	More          []Documents
-	Checks        []Check
+	// Fresh, which may be nil, brings the table up to date.
+	Fresh  func(ctx context.Context) error
+	More   []Documents
+	Checks []Check
 }
 
 // Server implements apiv1.DiscoveryServiceServer.
 type Server struct {
 	apiv1.UnimplementedDiscoveryServiceServer
-	cfg    Config
-	groups []group
+	cfg Config
+
+	mu      sync.Mutex
+	current *served
+}
+
+// served is what one generation of the table serves, with the documents that were made of it.
+type served struct {
+	generation int64
+	groups     []group
 
 	mu   sync.Mutex
 	made map[string]*document
@@ -62,7 +72,21 @@ var _ apiv1.DiscoveryServiceServer = (*Server)(nil)
 
 // New returns a server.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, groups: groupsOf(cfg.Table, cfg.Virtual), made: map[string]*document{}}
+	return &Server{cfg: cfg}
+}
+
+// served returns what is served now. Custom kinds that another apiserver has established meanwhile are among it.
+func (s *Server) served(ctx context.Context) *served {
+	if s.cfg.Fresh != nil {
+		_ = s.cfg.Fresh(ctx) // what is known is told even where the store cannot be asked
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	generation := s.cfg.Table.Generation()
+	if s.current == nil || s.current.generation != generation {
+		s.current = &served{generation: generation, groups: groupsOf(s.cfg.Table, s.cfg.Virtual), made: map[string]*document{}}
+	}
+	return s.current
 }
 
 // Version is what /version tells.
@@ -127,9 +151,9 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 	case strings.HasPrefix(path, "/healthz"), strings.HasPrefix(path, "/livez"), strings.HasPrefix(path, "/readyz"):
 		return s.health(ctx, path, query)
 	case path == "/":
-		return s.index()
+		return s.served(ctx).index()
 	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):
-		return s.apis(path, accept)
+		return s.served(ctx).apis(path, accept)
 	}
 	for _, more := range s.cfg.More {
 		body, contentType, err := more.Document(path, query, accept)
@@ -150,7 +174,7 @@ func notFound() error {
 	}}
 }
 
-func (s *Server) apis(path, accept string) (*document, error) {
+func (s *served) apis(path, accept string) (*document, error) {
 	aggregate, media := want(accept)
 	if path != "/api" && path != "/apis" {
 		aggregate = ""
@@ -184,7 +208,7 @@ func (s *Server) apis(path, accept string) (*document, error) {
 }
 
 // index lists the paths that are served.
-func (s *Server) index() (*document, error) {
+func (s *served) index() (*document, error) {
 	paths := []string{"/.well-known/openid-configuration", "/api"}
 	for _, g := range s.groups {
 		for _, v := range g.versions {

@@ -22,7 +22,7 @@ func newManagers(tb testing.TB) *Managers {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return New(table)
+	return New(table, nil)
 }
 
 // inputs decodes the manifests of the kinds' tests.

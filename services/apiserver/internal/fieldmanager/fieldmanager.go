@@ -2,6 +2,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"howdah.dev/services/apiserver/internal/registry"
@@ -23,6 +25,8 @@ type Managers struct {
 	table *registry.Table
 	// types parses the schema of all kinds: it costs some 100 ms, so that is left to the first write or to Warm.
 	types func() managedfields.TypeConverter
+	// more knows the kinds that client-go has no types of.
+	more func() (managedfields.TypeConverter, error)
 
 	mu       sync.Mutex
 	managers map[key]*Manager
@@ -31,6 +35,7 @@ type Managers struct {
 type key struct {
 	gvk         schema.GroupVersionKind
 	subresource string
+	custom      registry.Custom // nil for all but custom kinds, whose schema changes
 }
 
 // Manager is that of one version and subresource.
@@ -42,13 +47,20 @@ type Manager struct {
 	creations creations
 }
 
-// New returns an empty set of managers.
-func New(table *registry.Table) *Managers {
+// New returns an empty set of managers. models are the OpenAPI 3 schemas of the kinds of group that client-go has no types of.
+func New(table *registry.Table, models func() map[string]*spec.Schema) *Managers {
 	return &Managers{
 		table:    table,
 		managers: map[key]*Manager{},
 		types: sync.OnceValue(func() managedfields.TypeConverter {
 			return newTypes(applyconfigurations.NewTypeConverter(scheme.Scheme))
+		}),
+		more: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+			types, err := managedfields.NewTypeConverter(models(), false)
+			if err != nil {
+				return nil, err
+			}
+			return newTypes(types), nil
 		}),
 	}
 }
@@ -58,7 +70,7 @@ func (m *Managers) Warm() { m.types() }
 
 // For returns the manager of a resource and subresource.
 func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, error) {
-	k := key{res.GVK, subresource}
+	k := key{res.GVK, subresource, res.Kind.Custom}
 	m.mu.Lock()
 	found := m.managers[k]
 	m.mu.Unlock()
@@ -66,7 +78,11 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		return found, nil
 	}
 	converter := converter{m.table, res.Kind}
-	made, err := managedfields.NewDefaultCRDFieldManager(m.types(), converter, converter, converter,
+	types, err := m.typesOf(res)
+	if err != nil {
+		return nil, fmt.Errorf("field types of %s: %w", res.GVK, err)
+	}
+	made, err := managedfields.NewDefaultCRDFieldManager(types, converter, converter, converter,
 		res.GVK, res.Kind.GVK.GroupVersion(), subresource, resetFields(res, subresource))
 	if err != nil {
 		return nil, fmt.Errorf("field manager of %s: %w", res.GVK, err)
@@ -74,9 +90,32 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.managers[k] == nil {
+		if res.Kind.Custom != nil {
+			m.forget(res)
+		}
 		m.managers[k] = &Manager{FieldManager: made, ignored: ignoredField(res, subresource)}
 	}
 	return m.managers[k], nil
+}
+
+// typesOf returns what knows the fields of a resource.
+func (m *Managers) typesOf(res *registry.Resource) (managedfields.TypeConverter, error) {
+	switch {
+	case res.Kind.Custom != nil:
+		return res.Kind.Custom.Types()
+	case !scheme.Scheme.Recognizes(res.GVK):
+		return m.more()
+	}
+	return m.types(), nil
+}
+
+// forget drops the managers of a custom kind as it was before.
+func (m *Managers) forget(res *registry.Resource) {
+	for k := range m.managers {
+		if k.custom != nil && k.custom != res.Kind.Custom && k.gvk == res.GVK {
+			delete(m.managers, k)
+		}
+	}
 }
 
 // Update records in obj that the manager made it of live; both are of the storage version. Entries that did not change
@@ -142,6 +181,8 @@ func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {
 func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var set *fieldpath.Set
 	switch {
+	case subresource == "status" && res.Kind.Custom != nil:
+		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	case subresource == "status":
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 	case subresource == "" && res.Kind.Status != nil:
@@ -180,6 +221,9 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if !ok {
 		return nil, runtime.NewNotRegisteredErrForTarget("howdah", nil, target)
 	}
+	if c.kind.Custom != nil {
+		return c.custom(in, want)
+	}
 	from, to := c.table.FindKind(gvk), c.table.FindKind(want)
 	if from == nil || to == nil {
 		return nil, runtime.NewNotRegisteredErrForKind("howdah", want)
@@ -196,6 +240,22 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	obj.GetObjectKind().SetGroupVersionKind(to.GVK)
 	return obj, nil
+}
+
+// custom converts an object of a custom kind.
+func (c converter) custom(in runtime.Object, want schema.GroupVersionKind) (runtime.Object, error) {
+	obj, ok := in.(registry.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T has no metadata", in)
+	}
+	if want == c.kind.GVK {
+		return c.kind.Custom.Convert(context.Background(), obj)
+	}
+	to := c.table.FindKind(want)
+	if to == nil || to.Kind.Custom == nil {
+		return nil, runtime.NewNotRegisteredErrForKind("howdah", want)
+	}
+	return to.Kind.Custom.Convert(context.Background(), obj)
 }
 
 func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error) {

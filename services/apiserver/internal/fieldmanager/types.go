@@ -1,7 +1,9 @@
 package fieldmanager
 
 import (
+	"maps"
 	"reflect"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +80,14 @@ func (t *types) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 
 // Without returns a shallow copy of obj whose named field is empty, or obj itself where it has no such field.
 func Without(obj registry.Object, field string) registry.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if _, has := u.Object[strings.ToLower(field)]; !has {
+			return obj
+		}
+		out := copied(obj).(*unstructured.Unstructured)
+		delete(out.Object, strings.ToLower(field))
+		return out
+	}
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct || !v.Elem().FieldByName(field).IsValid() {
 		return obj
@@ -102,6 +112,13 @@ func Untracked(obj registry.Object) registry.Object {
 
 // copied returns a shallow copy of obj, nil where it is no pointer to a struct.
 func copied(obj registry.Object) registry.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		content := maps.Clone(u.Object)
+		if meta, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(meta)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil

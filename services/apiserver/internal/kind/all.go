@@ -13,6 +13,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/beta"
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/daemonset"
+	"howdah.dev/services/apiserver/internal/kind/definition"
 	"howdah.dev/services/apiserver/internal/kind/deployment"
 	"howdah.dev/services/apiserver/internal/kind/device"
 	"howdah.dev/services/apiserver/internal/kind/endpointslice"
@@ -75,6 +76,7 @@ func All(cfg Config) []*registry.Kind {
 		quota.LimitRange(),
 		runtimeClass(now),
 		certificateSigningRequest(now),
+		definition.Kind(now),
 	},
 		admissionregistration.Kinds(now),
 		rbac.Kinds(now),

@@ -75,6 +75,9 @@ func (m *models) names(table *registry.Table) map[string][]schema.GroupVersionKi
 	}
 	groups := map[schema.GroupVersion]bool{}
 	for _, r := range table.Resources() {
+		if r.Kind.Custom != nil {
+			continue
+		}
 		note(r.GVK, deref(r.New()))
 		note(r.GVK.GroupVersion().WithKind(r.ListKind), deref(r.NewList()))
 		for _, a := range r.Kind.Actions {

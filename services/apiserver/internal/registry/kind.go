@@ -167,6 +167,8 @@ type Scale struct {
 	Get func(Object) (spec, status int32, selector string)
 	// Set changes the desired replicas.
 	Set func(obj Object, replicas int32)
+	// Check, which may be nil, fails where the object does not say how many replicas it wants.
+	Check func(Object) error
 }
 
 // Reservation is a cluster-unique value that belongs to one object.

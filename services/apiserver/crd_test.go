@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+const crds = "apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// widgets is a definition with most of what one can have.
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget, shortNames: [wd], categories: [all]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .status.selector}
+    additionalPrinterColumns:
+    - {name: Color, type: string, jsonPath: .spec.color}
+    - {name: Replicas, type: integer, jsonPath: .spec.replicas, priority: 1}
+    - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+    selectableFields:
+    - jsonPath: .spec.color
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A widget.
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            description: What is wanted.
+            x-kubernetes-validations:
+            - {rule: "self.replicas <= 10", message: "no more than ten", fieldPath: .replicas, reason: FieldValueForbidden}
+            - {rule: "!has(oldSelf.color) || self.color == oldSelf.color || oldSelf.color != 'black'", message: "black stays black"}
+            properties:
+              color: {type: string, default: red, enum: [red, green, black]}
+              replicas: {type: integer, default: 1, minimum: 0}
+              size: {x-kubernetes-int-or-string: true}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              maybe: {type: string, nullable: true}
+              template: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+              parts:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items:
+                  type: object
+                  required: [name]
+                  properties: {name: {type: string}, value: {type: string}}
+              tags:
+                type: array
+                x-kubernetes-list-type: set
+                items: {type: string}
+          status:
+            type: object
+            properties:
+              replicas: {type: integer}
+              selector: {type: string}
+`
+
+// define creates a definition from YAML and waits until it is established.
+func (f *fixture) define(text string) *apiextensionsv1.CustomResourceDefinition {
+	f.t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	made, err := f.create(crds, "", string(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var d apiextensionsv1.CustomResourceDefinition
+	if err := json.Unmarshal(made, &d); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.definition(d.Name, func(d *apiextensionsv1.CustomResourceDefinition) bool {
+		for _, c := range d.Status.Conditions {
+			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// definition waits until a definition is as it should be.
+func (f *fixture) definition(name string, is func(*apiextensionsv1.CustomResourceDefinition) bool) *apiextensionsv1.CustomResourceDefinition {
+	f.t.Helper()
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	f.await("definition "+name, func() bool {
+		b, err := f.get(crds, "", name)
+		if err != nil {
+			return false
+		}
+		d = &apiextensionsv1.CustomResourceDefinition{}
+		if err := json.Unmarshal(b, d); err != nil {
+			f.t.Fatal(err)
+		}
+		return is(d)
+	})
+	return d
+}
+
+// await polls until something is so.
+func (f *fixture) await(what string, is func() bool) {
+	f.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !is() {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s: not in time", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (f *fixture) object(b []byte, err error) *unstructured.Unstructured {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(b); err != nil {
+		f.t.Fatalf("%v\n%s", err, b)
+	}
+	return u
+}
+
+func TestCustomResourceSlice(t *testing.T) {
+	f := startMemory(t)
+	d := f.define(widgets)
+	if d.Status.AcceptedNames.Kind != "Widget" || d.Status.StoredVersions[0] != "v1" {
+		t.Errorf("%+v", d.Status)
+	}
+	made := f.object(f.create("example.com/v1/widgets", "default", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"size":"big","extra":1},"status":{"replicas":3}}`))
+	if made.GetGeneration() != 1 || made.GetUID() == "" || made.GetResourceVersion() == "" {
+		t.Errorf("%v", made.Object)
+	}
+	t.Log(made.Object)
+	got := f.object(f.get("example.com/v1/widgets", "default", "a"))
+	if color, _, _ := unstructured.NestedString(got.Object, "spec", "color"); color != "red" {
+		t.Errorf("%v", got.Object)
+	}
+	b, err := f.list(&apiv1.ListRequest{Group: "example.com", Version: "v1", Resource: "widgets"})
+	if err != nil || !strings.Contains(string(b), `"kind":"WidgetList"`) || !strings.Contains(string(b), `"kind":"Widget"`) {
+		t.Errorf("%v %s", err, b)
+	}
+	doc, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/apis/example.com/v1"})
+	if err != nil || !strings.Contains(string(doc.GetObject()), `"widgets/status"`) {
+		t.Errorf("%v %s", err, doc.GetObject())
+	}
+}
