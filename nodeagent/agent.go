@@ -133,7 +133,8 @@ func (a *Agent) build() error {
 	a.rotator = logs.NewRotator(a.runtime.Runtime, cfg.Clock)
 	a.streams = stream.New(stream.Config{
 		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened,
-		Pod: func(namespace, name string) (*corev1.Pod, bool) { return a.pods.Get(namespace, name) },
+		Pod:  func(namespace, name string) (*corev1.Pod, bool) { return a.pods.Get(namespace, name) },
+		Node: a.handler(),
 	})
 	a.reporter = nodestatus.New(nodestatus.Config{
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: []string{cfg.NodeIP}, Port: cfg.Port, Version: Version,

@@ -27,6 +27,7 @@ import (
 	"howdah.dev/services/apiserver/internal/nodeauthz"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
+	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -95,6 +96,7 @@ type Server struct {
 	objects   *objects.Server
 	discovery *discovery.Server
 	known     objects.Objects
+	network   *podnet.Dialer
 	reviews   *review.Server
 	// transactions and history are what Kubernetes has not.
 	transactions *transaction.Server
@@ -171,6 +173,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	}
 	known := objects.Objects{Table: table, Cache: s.cache}
 	s.known = known
+	s.network = &podnet.Dialer{Objects: known, Nodes: cfg.NodeDialer}
 	authorizer, guard, err := s.authorizer(rbac.Follow(table, s.cache))
 	if err != nil {
 		return nil, err
@@ -188,6 +191,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
 		Authorizer: authorizer,
 		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
+		Network: s.network,
 		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, Stale: encryption.stale, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
 	})
 	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}

@@ -105,7 +105,7 @@ func (s *session) forwarded(upgrade bool) []*apiv1.Header {
 			out = append(out, &apiv1.Header{Name: name, Value: value})
 		}
 	}
-	if s.r.ContentLength > 0 {
+	if s.r.ContentLength >= 0 { // otherwise it is not known
 		out = append(out, &apiv1.Header{Name: "Content-Length", Value: fmt.Sprint(s.r.ContentLength)})
 	}
 	return append(out,

@@ -47,6 +47,8 @@ type Config struct {
 	Clock   clock.Clock
 	// Pod returns a pod of this node.
 	Pod func(namespace, name string) (*corev1.Pod, bool)
+	// Node answers requests to the agent itself; nil refuses them.
+	Node http.Handler
 	// Opened, where set, counts streams: +1 and -1.
 	Opened func(subresource string, change float64)
 }
@@ -90,6 +92,9 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[nodev1.ConnectRequest, 
 	ctx := stream.Context()
 	if open.GetResource() == "nodes" && open.GetSubresource() == "tunnel" {
 		return s.tunnel(ctx, c, query)
+	}
+	if open.GetResource() == "nodes" && open.GetSubresource() == "proxy" {
+		return s.node(ctx, c, open)
 	}
 	if open.GetResource() != "pods" {
 		return apierrors.NewBadRequest(fmt.Sprintf("a node has no streams of %s", open.GetResource()))

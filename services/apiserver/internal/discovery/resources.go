@@ -147,6 +147,7 @@ func subresourcesOf(r *registry.Resource) []subresource {
 
 func coreSubresources(resource string) []subresource {
 	create, both := metav1.Verbs{"create"}, metav1.Verbs{"create", "get"}
+	proxied := metav1.Verbs{"create", "delete", "get", "patch", "update"}
 	core := func(kind string) schema.GroupVersionKind { return schema.GroupVersionKind{Version: "v1", Kind: kind} }
 	switch resource {
 	case "pods":
@@ -156,8 +157,12 @@ func coreSubresources(resource string) []subresource {
 			{"exec", core("PodExecOptions"), both},
 			{"log", core("Pod"), metav1.Verbs{"get"}},
 			{"portforward", core("PodPortForwardOptions"), both},
-			{"proxy", core("PodProxyOptions"), metav1.Verbs{"create", "delete", "get", "patch", "update"}},
+			{"proxy", core("PodProxyOptions"), proxied},
 		}
+	case "services":
+		return []subresource{{"proxy", core("ServiceProxyOptions"), proxied}}
+	case "nodes":
+		return []subresource{{"proxy", core("NodeProxyOptions"), proxied}}
 	case "serviceaccounts":
 		return []subresource{{"token", schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}, create}}
 	}

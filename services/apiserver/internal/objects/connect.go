@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -41,6 +40,9 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 	if err != nil {
 		return err
 	}
+	if r.subresource == "proxy" {
+		return s.proxy(ctx, r, stream, open)
+	}
 	address, empty, err := s.route(ctx, r, open)
 	if err != nil {
 		return err
@@ -58,15 +60,11 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		return "", false, apierrors.NewMethodNotSupported(r.res.GroupResource(), open.GetSubresource())
 	}
 	switch r.subresource {
-	case "log", "exec", "attach", "portforward", "proxy":
+	case "log", "exec", "attach", "portforward":
 	default:
 		return "", false, noSuchResource()
 	}
-	name := r.name
-	if r.subresource == "proxy" { // "web:8080" and "https:web:8080" name a port
-		name = proxyPod(name)
-	}
-	item, err := find(ctx, s.Cache, r.res.Kind, r.namespace, name)
+	item, err := find(ctx, s.Cache, r.res.Kind, r.namespace, r.name)
 	if err != nil {
 		return "", false, err
 	}
@@ -79,7 +77,7 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		return "", false, fmt.Errorf("pod %s is a %T", r.name, obj)
 	}
 	attributes := &admission.Attributes{
-		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: name, Old: pod, User: r.user,
+		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: pod, User: r.user,
 		Query: open.GetQuery(), Notes: r,
 	}
 	if err := s.Admission.Admit(ctx, attributes); err != nil {
@@ -102,20 +100,6 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	}
 	address, err = s.nodeAddress(ctx, pod.Spec.NodeName)
 	return address, false, err
-}
-
-// proxyPod returns the pod's name in [scheme:]name[:port].
-func proxyPod(name string) string {
-	parts := strings.Split(name, ":")
-	switch len(parts) {
-	case 3:
-		return parts[1]
-	case 2:
-		if parts[0] == "http" || parts[0] == "https" {
-			return parts[1]
-		}
-	}
-	return parts[0]
 }
 
 // chooseContainer checks the container of a query, or fills in a pod's only one.

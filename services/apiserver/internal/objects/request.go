@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/obs"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -75,10 +75,8 @@ func (s *Server) begin(ctx context.Context, verb string, t target, name, subreso
 // resolve does for one request, or one item of a batch, what follows authentication.
 func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelector string) error {
 	verb := r.verb
-	if open, ok := t.(interface{ GetMethod() string }); ok { // streams are authorized by their HTTP method
-		if verb = "create"; open.GetMethod() == http.MethodGet || open.GetMethod() == "" {
-			verb = "get"
-		}
+	if open, ok := t.(*apiv1.ConnectOpen); ok { // streams are authorized by their HTTP method
+		verb = connectVerb(open)
 	}
 	err := s.authorize(ctx, &authz.Attributes{
 		User: r.user, Verb: verb, Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource(),

@@ -61,8 +61,10 @@ type Config struct {
 	Tokens    TokenIssuer
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
-	Metrics    *Metrics
-	Clock      clock.PassiveClock
+	// Network reaches pods and services, for proxies; nil answers them with 503.
+	Network Network
+	Metrics *Metrics
+	Clock   clock.PassiveClock
 	// Stale reports whether what is stored under a key would be stored in another form now, encrypted by another key: then an
 	// update that changes nothing writes it anew. nil: never.
 	Stale func(ctx context.Context, key string) (bool, error)
