@@ -6,7 +6,6 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,8 +26,6 @@ type Config struct {
 	// VerifyClientCertIfGiven. Nil serves plain HTTP/1.1, where no one but
 	// bearers of tokens has a name.
 	TLS *tls.Config
-	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.
-	FrontProxy *FrontProxy
 	// APIServer serves ObjectService and DiscoveryService.
 	APIServer grpc.ClientConnInterface
 	// Scheduler serves SchedulerService; nil leaves its paths out.
@@ -96,11 +93,7 @@ func New(config Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	var clients *x509.CertPool
-	if config.FrontProxy != nil && config.TLS != nil {
-		clients, config.TLS = config.TLS.ClientCAs, config.FrontProxy.admitted(config.TLS)
-	}
-	handler, err := newHandler(config, clients)
+	handler, err := newHandler(config)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

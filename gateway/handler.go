@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,20 +27,18 @@ import (
 
 // router sends each request to what serves it.
 type router struct {
-	config     Config
-	slots      chan struct{} // one an in-flight request
-	identifier identity.Identifier
-	identity   *identity.Resolver
-	objects    *rest.Handler
-	documents  *document.Handler
-	streams    *stream.Handler
-	roles      *role.Handler
-	past       *past.Handler
-	metrics    http.Handler
+	config    Config
+	slots     chan struct{} // one an in-flight request
+	identity  *identity.Resolver
+	objects   *rest.Handler
+	documents *document.Handler
+	streams   *stream.Handler
+	roles     *role.Handler
+	past      *past.Handler
+	metrics   http.Handler
 }
 
-// newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
-func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
+func newHandler(config Config) (http.Handler, error) {
 	client := apiv1.NewObjectServiceClient(config.APIServer)
 	discovery := apiv1.NewDiscoveryServiceClient(config.APIServer)
 	objects, err := rest.New(client, config.MaxBody)
@@ -53,15 +50,14 @@ func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
 		return nil, err
 	}
 	rt := &router{
-		config:     config,
-		slots:      make(chan struct{}, config.MaxInFlight),
-		identifier: identity.Identifier{Proxy: config.frontProxy(clients)},
-		identity:   identity.NewResolver(discovery),
-		objects:    objects,
-		documents:  document.New(discovery),
-		streams:    stream.New(client),
-		roles:      roles,
-		past:       past.New(config.APIServer, config.MaxBody),
+		config:    config,
+		slots:     make(chan struct{}, config.MaxInFlight),
+		identity:  identity.NewResolver(discovery),
+		objects:   objects,
+		documents: document.New(discovery),
+		streams:   stream.New(client),
+		roles:     roles,
+		past:      past.New(config.APIServer, config.MaxBody),
 	}
 	if config.Gatherer != nil {
 		rt.metrics = promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{})
@@ -142,10 +138,14 @@ func boundBody(ctx context.Context, w http.ResponseWriter, r *http.Request, time
 }
 
 func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info) {
-	caller, err := rt.identifier.Of(r)
+	caller, err := identity.Of(r)
 	if err != nil {
 		slog.InfoContext(r.Context(), "credentials refused", "err", err)
 		answer.Status(w, r, answer.Unauthorized())
+		return
+	}
+	if impersonates(r.Header) {
+		rt.refuseImpersonation(w, r, caller)
 		return
 	}
 	switch {
@@ -161,23 +161,28 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		rt.documents.Serve(w, r, caller.Metadata())
 	case past.Is(r.URL.Path):
 		rt.past.Serve(w, r, withAgent(caller.Metadata(), r.UserAgent()))
-	default:
+	case strings.HasPrefix(r.URL.Path, "/howdah/"), r.URL.Path == "/metrics" && rt.metrics != nil:
 		rt.serveOwn(w, r, caller)
-	}
-}
-
-// serveOwn serves the paths that the API server does not guard, and those that do not exist: for them, the gateway itself
-// asks who calls, and whether that user may use the path.
-func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
-	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
-	switch {
-	case err != nil:
-		answer.Error(w, r, err)
-	case r.URL.Path == "/metrics" && rt.metrics != nil:
-		rt.metrics.ServeHTTP(w, r)
-	case strings.HasPrefix(r.URL.Path, "/howdah/"):
-		rt.roles.Serve(w, r, caller.Metadata())
 	default:
 		answer.Status(w, r, answer.NotFound())
 	}
+}
+
+// serveOwn serves the paths that the API server does not guard: for them,
+// the gateway itself asks who calls.
+func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
+	caller, err := rt.identity.Resolve(r.Context(), caller)
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	if caller.User == identity.Anonymous {
+		answer.Status(w, r, answer.Unauthorized())
+		return
+	}
+	if r.URL.Path == "/metrics" {
+		rt.metrics.ServeHTTP(w, r)
+		return
+	}
+	rt.roles.Serve(w, r, caller.Metadata())
 }

@@ -51,6 +51,9 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if err != nil {
 		problems = append(problems, fmt.Errorf("--service-cidr: %w", err))
 	}
+	if err := a.protection.check(); err != nil {
+		problems = append(problems, err)
+	}
 	var gateways []netip.AddrPort
 	for _, endpoint := range a.gatewayEndpoints {
 		address, err := netip.ParseAddrPort(endpoint)

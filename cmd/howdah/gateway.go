@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 func gatewayCommand() *cobra.Command {
 	r := &role{name: "gateway"}
 	var api, scheduler, controllers string
+	var requestTimeout time.Duration
 	cmd := r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
 		conn, err := r.dialAPI(api)
 		if err != nil {
@@ -37,7 +39,7 @@ func gatewayCommand() *cobra.Command {
 		}
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
-			Registerer: r.registry, Gatherer: r.registry,
+			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout,
 		})
 		if err != nil {
 			return err
@@ -46,6 +48,7 @@ func gatewayCommand() *cobra.Command {
 			func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) })
 	})
 	r.flags(cmd)
+	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"
 	cmd.Flags().StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")

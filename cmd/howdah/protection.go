@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"howdah.dev/services/apiserver"
@@ -10,13 +13,38 @@ import (
 type protectionFlags struct {
 	encryptionConfig string
 	encryptionReload bool
+	maxReads         int
+	maxWrites        int
+	fairness         bool
+	requestTimeout   time.Duration
 }
 
 func (p *protectionFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration that says what is encrypted in the database, and how; empty encrypts nothing")
+	f.IntVar(&p.maxReads, "max-requests-inflight", 400, "reading requests that are answered at a time; with priority and fairness, its sum with the next is what is shared out")
+	f.IntVar(&p.maxWrites, "max-mutating-requests-inflight", 200, "writing requests that are answered at a time")
+	f.BoolVar(&p.fairness, "enable-priority-and-fairness", true, "share the requests in flight as FlowSchemas and PriorityLevelConfigurations say")
+	f.DurationVar(&p.requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	f.BoolVar(&p.encryptionReload, "encryption-provider-config-automatic-reload", true, "take over changes of the EncryptionConfiguration without a restart")
 }
 
 func (p *protectionFlags) apply(cfg *apiserver.Config) {
 	cfg.EncryptionConfig, cfg.EncryptionReload = p.encryptionConfig, p.encryptionReload
+	cfg.MaxReads, cfg.MaxWrites, cfg.NoPriorityAndFairness = p.maxReads, p.maxWrites, !p.fairness
+	cfg.RequestTimeout = p.requestTimeout
+}
+
+// check reports the problems of the settings.
+func (p *protectionFlags) check() error {
+	var problems []error
+	if p.maxReads < 1 {
+		problems = append(problems, errors.New("--max-requests-inflight must be positive"))
+	}
+	if p.maxWrites < 1 {
+		problems = append(problems, errors.New("--max-mutating-requests-inflight must be positive"))
+	}
+	if p.requestTimeout <= 0 {
+		problems = append(problems, errors.New("--request-timeout must be positive"))
+	}
+	return errors.Join(problems...)
 }

@@ -201,7 +201,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	g, err := gateway.New(gateway.Config{
 		Listener: listener, TLS: identity.Public(), APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
-		Registerer: s.registry, Gatherer: s.registry,
+		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -16,12 +17,17 @@ import (
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/definitions"
 	"howdah.dev/services/apiserver/internal/discovery"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
+	"howdah.dev/services/apiserver/internal/flow"
+	"howdah.dev/services/apiserver/internal/front"
 	"howdah.dev/services/apiserver/internal/kind"
+	"howdah.dev/services/apiserver/internal/nodeauthz"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
@@ -31,6 +37,7 @@ import (
 	"howdah.dev/services/apiserver/internal/review"
 	"howdah.dev/services/apiserver/internal/store"
 	"howdah.dev/services/apiserver/internal/store/postgres"
+	"howdah.dev/services/apiserver/internal/token"
 	"howdah.dev/services/apiserver/internal/transaction"
 )
 
@@ -44,10 +51,6 @@ type Config struct {
 	PublicKeys []crypto.PublicKey
 	// Issuer is the tokens' issuer; default https://kubernetes.default.svc.<ClusterDomain>.
 	Issuer string
-	// Authentication says who is let in, beside nodes, services and service accounts.
-	Authentication Authentication
-	// Authorization sets the authorizers up that AuthorizationModes name.
-	Authorization Authorization
 	// ServiceCIDR is where cluster IPs come from; default 10.96.0.0/12.
 	ServiceCIDR netip.Prefix
 	// NodePortRange is "first-last"; default 30000-32767.
@@ -70,8 +73,13 @@ type Config struct {
 	// With EncryptionReload, changes of the file take effect without a restart.
 	EncryptionConfig string
 	EncryptionReload bool
-	// MaxReads and MaxWrites bound the requests in flight; default 400 and 1000. More are refused with 429.
+	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
+	// shares out; without it, more are refused with 429.
 	MaxReads, MaxWrites int
+	// NoPriorityAndFairness leaves FlowSchemas and PriorityLevelConfigurations without effect.
+	NoPriorityAndFairness bool
+	// RequestTimeout is how long a request may take, watches and streams excepted; default 1 min.
+	RequestTimeout time.Duration
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	// Clock is the time; default the real one.
@@ -102,6 +110,9 @@ type Server struct {
 	transactions *transaction.Server
 	history      *objects.History
 	ready        chan struct{}
+	front        *front.Front
+	flow         *flow.Dispatcher // nil where priority and fairness is off
+	keeper       flow.Keeper
 }
 
 // New builds a server; it connects to nothing and starts nothing.
@@ -135,8 +146,14 @@ func (cfg *Config) complete() error {
 	if len(cfg.AuthorizationModes) == 0 {
 		cfg.AuthorizationModes = []string{"Node", "RBAC"}
 	}
-	if cfg.Authorization.AlwaysAllowPaths == nil {
-		cfg.Authorization.AlwaysAllowPaths = []string{"/healthz", "/readyz", "/livez"}
+	if cfg.MaxReads == 0 {
+		cfg.MaxReads = 400
+	}
+	if cfg.MaxWrites == 0 {
+		cfg.MaxWrites = 200
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = time.Minute
 	}
 	_, _, err := cfg.ports()
 	return err
@@ -185,22 +202,25 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticator, tokens, err := s.authenticator(authorizer)
+	tokens, err := token.New(cfg.Issuer, cfg.ServiceAccountKey, cfg.PublicKeys, known, cfg.Clock)
 	if err != nil {
 		return nil, err
 	}
+	metrics := objects.NewMetrics(cfg.Registerer)
+	authenticator := front.Remembering{Authenticator: &authn.Authenticator{Tokens: tokens}}
+	maxReads, maxWrites := s.share(authenticator.Authenticator, metrics.Panics)
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
 		Authorizer: authorizer,
-		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
+		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
 		Network: s.network,
-		Metrics: objects.NewMetrics(cfg.Registerer), Clock: cfg.Clock, Stale: encryption.stale, MaxReads: cfg.MaxReads, MaxWrites: cfg.MaxWrites,
+		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,
 	})
-	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}
+	s.keeper.API = s.objects
+	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Virtual: review.Resources(), Authenticator: authenticator, Authorizer: authorizer, AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
-		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
+		Table: table, Virtual: review.Resources(), Authenticator: authenticator, Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
 		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
@@ -210,8 +230,23 @@ func build(cfg Config, plain backend) (*Server, error) {
 	return s, nil
 }
 
+// authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
+// they hold.
+func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
+	modes := authz.Modes{
+		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
+		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
+	}
+	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
+	if err != nil {
+		return nil, nil, err
+	}
+	return chain, &rbac.Guard{Source: roles, Authorizer: chain}, nil
+}
+
 // Register adds the services to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
+	r = s.front.Registrar(r)
 	apiv1.RegisterObjectServiceServer(r, s.reviews)
 	apiv1.RegisterDiscoveryServiceServer(r, s.discovery)
 	apiv1.RegisterTransactionServiceServer(r, s.transactions)
@@ -254,7 +289,9 @@ func (s *Server) start(ctx context.Context) error {
 			return nil // ctx ended
 		}
 	}
+	if err := s.keeper.Bootstrap(ctx); err != nil {
+		return nil // ctx ended
+	}
 	close(s.ready)
-	<-ctx.Done()
-	return nil
+	return s.runFlow(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,10 +51,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 		h.servePaths(w, r.WithContext(ctx))
 		return
 	}
+	var told metadata.MD
 	resp, err := h.client.Document(ctx, &apiv1.DocumentRequest{
 		Path: r.URL.Path, Query: r.URL.RawQuery,
 		Accept: strings.Join(r.Header.Values("Accept"), ", "), IfNoneMatch: r.Header.Get("If-None-Match"),
-	})
+	}, grpc.Header(&told))
+	answer.Classified(w.Header(), told)
 	if err != nil {
 		answer.Error(w, r, err)
 		return

@@ -17,6 +17,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/request"
 )
 
@@ -46,8 +47,9 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// addWarnings turns the "warning" metadata of an answer into Warning headers.
+// addWarnings turns the "warning" metadata of an answer into Warning headers, and says how the request was classified.
 func addWarnings(h http.Header, md metadata.MD) {
+	answer.Classified(h, md)
 	for _, text := range md.Get("warning") {
 		if line, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
 			h.Add("Warning", line)

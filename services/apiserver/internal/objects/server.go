@@ -59,8 +59,6 @@ type Config struct {
 	Fields    *fieldmanager.Managers
 	Allocator *allocator.Allocator
 	Tokens    TokenIssuer
-	// Virtual are the resources that are only created, and not stored, as reviews: Answer serves them.
-	Virtual []*registry.Resource
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	// Network reaches pods and services, for proxies; nil answers them with 503.
@@ -70,7 +68,7 @@ type Config struct {
 	// Stale reports whether what is stored under a key would be stored in another form now, encrypted by another key: then an
 	// update that changes nothing writes it anew. nil: never.
 	Stale func(ctx context.Context, key string) (bool, error)
-	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429.
+	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429. 0 is 400 and 200, less is no bound.
 	MaxReads, MaxWrites int
 }
 
@@ -89,15 +87,25 @@ func New(cfg Config) *Server {
 		cfg.MaxReads = 400
 	}
 	if cfg.MaxWrites == 0 {
-		cfg.MaxWrites = 1000
+		cfg.MaxWrites = 200
 	}
-	return &Server{Config: cfg, reads: make(gate, cfg.MaxReads), writes: make(gate, cfg.MaxWrites)}
+	return &Server{Config: cfg, reads: newGate(cfg.MaxReads), writes: newGate(cfg.MaxWrites)}
 }
 
-// gate bounds the calls in flight.
+// gate bounds the calls in flight; nil does not.
 type gate chan struct{}
 
+func newGate(size int) gate {
+	if size < 0 {
+		return nil
+	}
+	return make(gate, size)
+}
+
 func (g gate) enter() bool {
+	if g == nil {
+		return true
+	}
 	select {
 	case g <- struct{}{}:
 		return true
@@ -106,7 +114,11 @@ func (g gate) enter() bool {
 	}
 }
 
-func (g gate) leave() { <-g }
+func (g gate) leave() {
+	if g != nil {
+		<-g
+	}
+}
 
 // Objects implements admission.Objects over the cache.
 type Objects struct {

@@ -17,6 +17,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/flow"
 )
 
 const (
@@ -76,6 +77,7 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return w.fail(err)
 	}
 	defer w.watcher.Stop()
+	flow.Release(ctx) // from here on it costs next to nothing
 	return w.run(ctx)
 }
 

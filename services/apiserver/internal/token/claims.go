@@ -1,6 +1,9 @@
 package token
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // audience is one string or several.
 type audience []string
@@ -39,4 +42,8 @@ type claims struct {
 	Bound     bound    `json:"kubernetes.io"`
 	NotBefore int64    `json:"nbf"`
 	Subject   string   `json:"sub"`
+}
+
+func (c *claims) meantFor(audiences []string) bool {
+	return slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audiences, a) })
 }

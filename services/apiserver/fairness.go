@@ -1,0 +1,49 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/task"
+	"howdah.dev/services/apiserver/internal/flow"
+	"howdah.dev/services/apiserver/internal/front"
+)
+
+// share builds what stands before the services, and answers the limits that are left to the object service: none where
+// requests are let in by priority and fairness.
+func (s *Server) share(authenticator front.Authenticator, panics prometheus.Counter) (maxReads, maxWrites int) {
+	source := flow.FromCache(s.known.Table, s.cache)
+	s.keeper = flow.Keeper{Source: source, Fresh: s.cache.Fresh, Clock: s.cfg.Clock}
+	maxReads, maxWrites = s.cfg.MaxReads, s.cfg.MaxWrites
+	if !s.cfg.NoPriorityAndFairness {
+		s.flow = flow.New(flow.Config{
+			Seats: maxReads + maxWrites, RequestTimeout: s.cfg.RequestTimeout, Source: source, Clock: s.cfg.Clock, Metrics: flow.NewMetrics(s.cfg.Registerer),
+		})
+		maxReads, maxWrites = -1, -1
+	}
+	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Panics: panics})
+	return maxReads, maxWrites
+}
+
+// count is the number of objects of a resource, 0 for one that is not served.
+func (s *Server) count(group, version, resource string) int {
+	res := s.known.Table.Find(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	if res == nil {
+		return 0
+	}
+	if r := s.cache.For(res.Kind); r != nil {
+		return r.Len()
+	}
+	return 0
+}
+
+// runFlow looks after the flow schemas and divides the seats until ctx ends.
+func (s *Server) runFlow(ctx context.Context) error {
+	parts := []task.Func{s.keeper.Run}
+	if s.flow != nil {
+		parts = append(parts, s.flow.Run)
+	}
+	return task.Run(ctx, parts...)
+}

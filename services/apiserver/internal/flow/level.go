@@ -1,0 +1,165 @@
+package flow
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"howdah.dev/services/apiserver/internal/flow/fair"
+)
+
+// Reasons of a refusal, as Kubernetes' metrics name them.
+const (
+	reasonQueueFull = "queue-full"
+	reasonNoQueue   = "concurrency-limit"
+	reasonTimeout   = "time-out"
+	reasonCancelled = "cancelled"
+)
+
+// level is the running state of a priority level. It outlives the configurations that name it.
+type level struct {
+	name  string
+	clock clock.PassiveClock
+
+	mu     sync.Mutex
+	exempt bool
+	queues *fair.Queues
+	shape  fair.Config
+	// running is the seats of an exempt level, which has no queues.
+	running int
+	// peak is the most seats that were wanted at once since the last adjustment, smoothed the demand over adjustments.
+	peak, smoothed float64
+	claim          claim
+}
+
+// seat is what an admitted request holds.
+type seat struct {
+	level   *level
+	request *fair.Request
+	width   int
+	once    sync.Once
+}
+
+// enter waits for seats: until they are free, the deadline comes or ctx ends. reason is empty where the request may go on.
+func (l *level) enter(ctx context.Context, hash uint64, width int, wait time.Duration) (s *seat, waited bool, reason string) {
+	l.mu.Lock()
+	if l.exempt {
+		l.running += width
+		l.notice()
+		l.mu.Unlock()
+		return &seat{level: l, width: width}, false, ""
+	}
+	r, outcome := l.queues.Arrive(l.clock.Now(), hash, width, func() chan struct{} { return make(chan struct{}) })
+	l.notice()
+	l.mu.Unlock()
+	switch outcome {
+	case fair.Started:
+		return &seat{level: l, request: r, width: width}, false, ""
+	case fair.QueueFull:
+		return nil, false, reasonQueueFull
+	case fair.NoQueue:
+		return nil, false, reasonNoQueue
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-r.Ready:
+		return &seat{level: l, request: r, width: width}, true, ""
+	case <-timer.C:
+		reason = reasonTimeout
+	case <-ctx.Done():
+		reason = reasonCancelled
+		if ctx.Err() == context.DeadlineExceeded {
+			reason = reasonTimeout
+		}
+	}
+	l.mu.Lock()
+	waiting := l.queues.Cancel(r)
+	l.mu.Unlock()
+	if !waiting { // just in time
+		return &seat{level: l, request: r, width: width}, true, ""
+	}
+	return nil, true, reason
+}
+
+// leave gives the seats back, once.
+func (s *seat) leave() {
+	s.once.Do(func() {
+		l := s.level
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s.request == nil {
+			l.running -= s.width
+			return
+		}
+		l.queues.Finish(l.clock.Now(), s.request)
+		l.serve()
+	})
+}
+
+// serve starts those whose turn it is.
+func (l *level) serve() {
+	for r := l.queues.Next(l.clock.Now()); r != nil; r = l.queues.Next(l.clock.Now()) {
+		close(r.Ready)
+	}
+}
+
+// notice keeps the peak of the demand.
+func (l *level) notice() {
+	want := float64(l.running)
+	if l.queues != nil {
+		want += float64(l.queues.Seats() + l.queues.Wanted())
+	}
+	l.peak = max(l.peak, want)
+}
+
+// configure takes over what a configuration says. Those who wait are dealt anew where the queues change.
+func (l *level) configure(exempt bool, shape fair.Config, c claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := int(c.nominal + 0.5)
+	switch {
+	case l.queues == nil:
+		l.queues = fair.New(shape, limit)
+	case l.shape != shape:
+		l.queues.Reshape(shape)
+	}
+	l.exempt, l.shape, l.claim = exempt, shape, c
+}
+
+// smoothing is the weight of the past in the demand of a level that wants less now than before.
+const smoothing = 0.7
+
+// measure answers the level's claim with its demand since the last call: at once where it grows, smoothed where it falls.
+func (l *level) measure() claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.smoothed = max(l.peak, smoothing*l.smoothed+(1-smoothing)*l.peak)
+	l.peak = 0
+	l.notice()
+	l.claim.demand = l.smoothed
+	return l.claim
+}
+
+// limit sets the seats of the level, and lets in whom they let.
+func (l *level) limit(seats int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queues.SetLimit(seats)
+	l.serve()
+}
+
+// state is what metrics and debugging show.
+type state struct {
+	limit, seats, waiting int
+	claim                 claim
+}
+
+func (l *level) state() state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := state{limit: l.queues.Limit(), seats: l.queues.Seats() + l.running, waiting: l.queues.Waiting(), claim: l.claim}
+	return s
+}

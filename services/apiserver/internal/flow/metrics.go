@@ -1,0 +1,123 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics has Kubernetes' names.
+type Metrics struct {
+	rejected, dispatched                           *prometheus.CounterVec
+	queued, queuedSeats, executing, executingSeats *prometheus.GaugeVec
+	wait, execution, width                         *prometheus.HistogramVec
+	nominal, least, most, current, demand, target  *prometheus.GaugeVec
+	fairness                                       prometheus.Gauge
+}
+
+// NewMetrics registers the metrics; a nil registerer leaves them unregistered.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	both := []string{"priority_level", "flow_schema"}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_flowcontrol_" + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_flowcontrol_" + name, Help: help}, labels)
+	}
+	seconds := []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_flowcontrol_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	m := &Metrics{
+		rejected:       counter("rejected_requests_total", "Requests that were refused with 429.", "priority_level", "flow_schema", "reason"),
+		dispatched:     counter("dispatched_requests_total", "Requests that were let run.", both...),
+		queued:         gauge("current_inqueue_requests", "Requests that wait for a seat.", both...),
+		queuedSeats:    gauge("current_inqueue_seats", "Seats that waiting requests want.", both...),
+		executing:      gauge("current_executing_requests", "Requests that run.", both...),
+		executingSeats: gauge("current_executing_seats", "Seats that running requests hold.", both...),
+		wait:           histogram("request_wait_duration_seconds", "Time that requests waited for a seat.", seconds, "priority_level", "flow_schema", "execute"),
+		execution:      histogram("request_execution_seconds", "Time that requests held their seats.", seconds, both...),
+		width:          histogram("work_estimated_seats", "Seats that requests were estimated to need.", []float64{1, 2, 4, 10}, both...),
+		nominal:        gauge("nominal_limit_seats", "Nominal number of seats of the level.", "priority_level"),
+		least:          gauge("lower_limit_seats", "Seats that the level never lends.", "priority_level"),
+		most:           gauge("upper_limit_seats", "Most seats that the level may have by borrowing.", "priority_level"),
+		current:        gauge("current_limit_seats", "Seats that the level has now.", "priority_level"),
+		demand:         gauge("demand_seats_smoothed", "Smoothed demand of seats.", "priority_level"),
+		target:         gauge("target_seats", "Seats that the level would have if there were enough.", "priority_level"),
+		fairness: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "apiserver_flowcontrol_seat_fair_frac", Help: "Share of its demand that a level gets beyond what is its own.",
+		}),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.rejected, m.dispatched, m.queued, m.queuedSeats, m.executing, m.executingSeats, m.wait, m.execution, m.width,
+			m.nominal, m.least, m.most, m.current, m.demand, m.target, m.fairness)
+	}
+	return m
+}
+
+// counts are the metrics of one schema in one level, looked up once.
+type counts struct {
+	metrics                                        *Metrics
+	level, schema                                  string
+	dispatched                                     prometheus.Counter
+	queued, queuedSeats, executing, executingSeats prometheus.Gauge
+	wait, refusedWait, execution, width            prometheus.Observer
+}
+
+func (m *Metrics) counts(level, schema string) *counts {
+	return &counts{
+		metrics: m, level: level, schema: schema,
+		dispatched: m.dispatched.WithLabelValues(level, schema),
+		queued:     m.queued.WithLabelValues(level, schema), queuedSeats: m.queuedSeats.WithLabelValues(level, schema),
+		executing: m.executing.WithLabelValues(level, schema), executingSeats: m.executingSeats.WithLabelValues(level, schema),
+		wait: m.wait.WithLabelValues(level, schema, "true"), refusedWait: m.wait.WithLabelValues(level, schema, "false"),
+		execution: m.execution.WithLabelValues(level, schema), width: m.width.WithLabelValues(level, schema),
+	}
+}
+
+func (c *counts) arrived(width int) {
+	c.queued.Inc()
+	c.queuedSeats.Add(float64(width))
+}
+
+func (c *counts) decided(after time.Duration, waited bool, reason string, width int) {
+	c.queued.Dec()
+	c.queuedSeats.Sub(float64(width))
+	if reason != "" {
+		c.metrics.rejected.WithLabelValues(c.level, c.schema, reason).Inc()
+		c.refusedWait.Observe(after.Seconds())
+		return
+	}
+	if !waited {
+		after = 0
+	}
+	c.dispatched.Inc()
+	c.wait.Observe(after.Seconds())
+	c.width.Observe(float64(width))
+	c.executing.Inc()
+	c.executingSeats.Add(float64(width))
+}
+
+func (c *counts) finished(took time.Duration, width int) {
+	c.executing.Dec()
+	c.executingSeats.Sub(float64(width))
+	c.execution.Observe(took.Seconds())
+}
+
+func (m *Metrics) divided(level string, c claim, limit int) {
+	m.nominal.WithLabelValues(level).Set(c.nominal)
+	m.least.WithLabelValues(level).Set(c.least)
+	m.most.WithLabelValues(level).Set(c.most)
+	m.current.WithLabelValues(level).Set(float64(limit))
+	m.demand.WithLabelValues(level).Set(c.demand)
+	m.target.WithLabelValues(level).Set(max(c.least, c.demand))
+}
+
+func (m *Metrics) fraction(f float64) { m.fairness.Set(f) }
+
+// forget drops what is told of a level that is gone.
+func (m *Metrics) forget(level string) {
+	for _, g := range []*prometheus.GaugeVec{m.nominal, m.least, m.most, m.current, m.demand, m.target} {
+		g.DeleteLabelValues(level)
+	}
+}

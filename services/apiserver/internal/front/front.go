@@ -1,0 +1,172 @@
+// Package front stands before the services: it finds out who calls, once a call, and lets calls run by priority and fairness. It wraps the
+// services where they are registered, whatever methods they have.
+package front
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/flow"
+)
+
+// Headers that tell a client by what its request was classified, as metadata and over HTTP.
+const (
+	schemaHeader = "x-kubernetes-pf-flowschema-uid"
+	levelHeader  = "x-kubernetes-pf-prioritylevel-uid"
+)
+
+// Config is what a front needs.
+type Config struct {
+	// Authenticator finds out who calls. The services behind must ask Remembering, so that it is done once.
+	Authenticator Authenticator
+	// Flow lets calls run; nil lets them all.
+	Flow *flow.Dispatcher
+	// Count is how many objects there are of a resource: what a list of them costs.
+	Count func(group, version, resource string) int
+	// Panics counts handlers that panicked.
+	Panics prometheus.Counter
+}
+
+// Front wraps services.
+type Front struct{ cfg Config }
+
+// New returns a front.
+func New(cfg Config) *Front { return &Front{cfg} }
+
+// Registrar returns one that registers services behind the front.
+func (f *Front) Registrar(r grpc.ServiceRegistrar) grpc.ServiceRegistrar { return registrar{r, f} }
+
+type registrar struct {
+	grpc.ServiceRegistrar
+	front *Front
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+	wrapped := *desc
+	wrapped.Methods = append([]grpc.MethodDesc(nil), desc.Methods...)
+	for i := range wrapped.Methods {
+		m := &wrapped.Methods[i]
+		inner := m.Handler
+		m.Handler = func(srv any, ctx context.Context, decode func(any) error, around grpc.UnaryServerInterceptor) (any, error) {
+			return inner(srv, ctx, decode, func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				fronted := func(ctx context.Context, req any) (any, error) { return r.front.unary(ctx, req, handler) }
+				if around == nil {
+					return fronted(ctx, req)
+				}
+				return around(ctx, req, info, fronted)
+			})
+		}
+	}
+	wrapped.Streams = append([]grpc.StreamDesc(nil), desc.Streams...)
+	for i := range wrapped.Streams {
+		s := &wrapped.Streams[i]
+		inner := s.Handler
+		s.Handler = func(srv any, ss grpc.ServerStream) error { return r.front.stream(srv, ss, inner) }
+	}
+	r.ServiceRegistrar.RegisterService(&wrapped, implementation)
+}
+
+func (f *Front) unary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
+	c, ctx := f.begin(ctx)
+	defer func() { c.end(ctx, &err, recover()) }()
+	if err := c.admit(ctx, req, func(md metadata.MD) { _ = grpc.SetHeader(ctx, md) }); err != nil {
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+func (f *Front) stream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
+	c, ctx := f.begin(ss.Context())
+	defer func() { c.end(ctx, &err, recover()) }()
+	s := &stream{ServerStream: ss, ctx: ctx, call: c}
+	err = handler(srv, s)
+	if s.refused != nil {
+		return s.refused
+	}
+	return err
+}
+
+// stream judges the call by the first message that it receives.
+type stream struct {
+	grpc.ServerStream
+	ctx     context.Context
+	call    *call
+	judged  bool
+	refused error
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil || s.judged {
+		return err
+	}
+	s.judged = true
+	s.refused = s.call.admit(s.ctx, m, func(md metadata.MD) { _ = s.SetHeader(md) })
+	return s.refused
+}
+
+// call is one call on its way through.
+type call struct {
+	front  *Front
+	holder flow.Holder
+	ticket *flow.Ticket
+	user   *authn.User
+}
+
+type callKey struct{}
+
+func (f *Front) begin(ctx context.Context) (*call, context.Context) {
+	c := &call{front: f}
+	return c, flow.WithHolder(context.WithValue(ctx, callKey{}, c), &c.holder)
+}
+
+// admit waits until the call may run.
+func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) error {
+	r := read(req, c.front.cfg.Count)
+	if r.free {
+		return nil
+	}
+	user, err := c.front.cfg.Authenticator.Authenticate(ctx)
+	switch {
+	case err == nil:
+		c.user = user
+	case r.Path == "":
+		return nil // the service behind refuses it, and says why
+	default:
+		user = &authn.User{Name: authn.AnonymousUser, Groups: []string{"system:unauthenticated"}}
+	}
+	if c.front.cfg.Flow == nil || r.long {
+		return nil
+	}
+	r.User = user
+	ticket, err := c.front.cfg.Flow.Enter(ctx, &r.Request)
+	header(metadata.Pairs(schemaHeader, ticket.SchemaUID, levelHeader, ticket.LevelUID))
+	if err != nil {
+		return err
+	}
+	c.ticket = ticket
+	c.holder.Put(ticket)
+	return nil
+}
+
+// end gives back what admit took. A panic becomes a 500 that names the trace.
+func (c *call) end(ctx context.Context, err *error, panicked any) {
+	c.ticket.Leave()
+	if panicked == nil {
+		return
+	}
+	c.front.cfg.Panics.Inc()
+	slog.ErrorContext(ctx, "panic in a handler", "err", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+	*err = apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic (trace %s)", trace.SpanContextFromContext(ctx).TraceID()))
+}

@@ -1,0 +1,118 @@
+package front
+
+import (
+	"net/http"
+	"strings"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/flow"
+)
+
+// request is what a message asks for.
+type request struct {
+	flow.Request
+	// Name is the object's.
+	Name, Version, Subresource string
+	// long is a stream that may last for ever, and holds no seat.
+	long bool
+	// free is let through whatever comes: it is howdah's own plumbing.
+	free bool
+}
+
+// resource is what messages about resources have.
+type resource interface {
+	GetGroup() string
+	GetVersion() string
+	GetResource() string
+	GetNamespace() string
+}
+
+// perSeat is how many objects of a list, or writes of a batch, one seat is reckoned to be worth.
+const perSeat = 100
+
+// read tells what a message asks for. Those that it does not know are let through as a path of their own.
+func read(message any, count func(group, version, resource string) int) request {
+	var r request
+	switch m := message.(type) {
+	case *apiv1.AuthenticateRequest:
+		r.free = true
+		return r
+	case *apiv1.DocumentRequest:
+		r.Verb, r.Path = "get", m.GetPath()
+		return r
+	case *apiv1.BatchRequest:
+		r.Verb, r.Path, r.Width = "post", "/howdah/v1/batch", (len(m.GetItems())+perSeat-1)/perSeat
+		return r
+	case *apiv1.ConnectRequest:
+		open := m.GetOpen()
+		r.of(open, open.GetName(), open.GetSubresource())
+		r.long, r.Verb = true, "create"
+		if open.GetMethod() == http.MethodGet || open.GetMethod() == "" {
+			r.Verb = "get"
+		}
+		return r
+	case *apiv1.GetRequest:
+		r.Verb = "get"
+	case *apiv1.ListRequest:
+		r.Verb = "list"
+	case *apiv1.WatchRequest:
+		r.Verb = "watch"
+	case *apiv1.CreateRequest:
+		r.Verb = "create"
+	case *apiv1.UpdateRequest:
+		r.Verb = "update"
+	case *apiv1.PatchRequest:
+		r.Verb = "patch"
+	case *apiv1.DeleteRequest:
+		r.Verb = "delete"
+	case *apiv1.DeleteCollectionRequest:
+		r.Verb = "deletecollection"
+	default:
+		r.Verb, r.Path = "post", "/howdah/v1/other"
+		return r
+	}
+	name, subresource := "", ""
+	if m, ok := message.(interface{ GetName() string }); ok {
+		name = m.GetName()
+	}
+	if m, ok := message.(interface{ GetSubresource() string }); ok {
+		subresource = m.GetSubresource()
+	}
+	r.of(message.(resource), name, subresource)
+	r.Width = width(message, count)
+	return r
+}
+
+func (r *request) of(m resource, name, subresource string) {
+	r.Group, r.Version, r.Resource, r.Namespace = m.GetGroup(), m.GetVersion(), m.GetResource(), m.GetNamespace()
+	r.Name, r.Subresource = name, subresource
+	if subresource != "" {
+		r.Resource += "/" + subresource
+	}
+}
+
+// width estimates the seats: a list costs by what it has to look at.
+func width(message any, count func(group, version, resource string) int) int {
+	n, limit := 0, int64(0)
+	switch m := message.(type) {
+	case *apiv1.ListRequest:
+		if strings.Contains(m.GetFieldSelector(), "metadata.name=") {
+			return 1
+		}
+		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+		if m.GetLabelSelector() == "" && m.GetFieldSelector() == "" {
+			limit = m.GetLimit()
+		}
+	case *apiv1.WatchRequest:
+		if m.GetName() != "" || m.GetResourceVersion() != "" && m.GetResourceVersion() != "0" && m.GetSendInitialEvents() == "" {
+			return 1
+		}
+		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+	case *apiv1.DeleteCollectionRequest:
+		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+	}
+	if limit > 0 {
+		n = min(n, int(limit))
+	}
+	return max((n+perSeat-1)/perSeat, 1)
+}
