@@ -17,8 +17,10 @@ import (
 	"howdah.dev/services/apiserver/internal/admission/plugin"
 	"howdah.dev/services/apiserver/internal/admission/webhooks"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/ledger"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/store"
 	"howdah.dev/services/apiserver/internal/webhook"
 )
 
@@ -49,6 +51,12 @@ func (s *Server) configured(authorizer authz.Authorizer) map[string]admission.Pl
 		plugins[p.Name()] = p
 	}
 	return plugins
+}
+
+// ledger returns what commits writes with their quota usage.
+func (s *Server) ledger(table *registry.Table, st store.Writer) *ledger.Ledger {
+	quotas := table.Find(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
+	return ledger.New(ledger.Config{Kind: quotas.Kind, Cache: s.cache, Store: st, Registerer: s.cfg.Registerer})
 }
 
 // kinds implements plugin.Kinds with the table of the API.

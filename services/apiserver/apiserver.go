@@ -211,7 +211,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	maxReads, maxWrites := s.share(authenticator.Authenticator, metrics.Panics)
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
-		Authorizer: authorizer,
+		Authorizer: authorizer, Ledger: s.ledger(table, st),
 		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
 		Network: s.network,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,

@@ -56,13 +56,12 @@ type Attributes struct {
 	Usage *Usage
 }
 
-// Usage is what a write consumes of its namespace's quotas. Its commit checks it again, against the newest quotas.
+// Usage is what a write consumes of its namespace's quotas.
 type Usage struct {
 	Namespace string
-	// Charges are by quota's name what the write adds to, or with a negative quantity takes from, its status.used.
-	Charges map[string]corev1.ResourceList
-	// Refuse makes the refusal of the write out of a reason.
-	Refuse func(reason error) error
+	// Charge returns what the write adds to, or with a negative quantity takes from, a quota's status.used; an empty list where the
+	// quota does not count it. It fails with the refusal of the write. The commit asks it again, of the newest quotas.
+	Charge func(quota *corev1.ResourceQuota) (corev1.ResourceList, error)
 }
 
 // Notes takes what plugins tell besides their verdict. The same text may come more than once, as a write is planned again.

@@ -61,6 +61,9 @@ func Table() []Row {
 		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},
 		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did")},
 		{Name: "ValidatingAdmissionWebhook", On: true, New: configured("ValidatingAdmissionWebhook")},
+		{Name: "ResourceQuota", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
+			return NewResourceQuota(e.Objects, config, e.Clock)
+		}},
 		{Name: "AlwaysDeny", New: plain(func(*Env) admission.Plugin { return AlwaysDeny{} })},
 	}
 }
