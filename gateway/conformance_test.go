@@ -124,8 +124,6 @@ func TestAnswers(t *testing.T) {
 		{"root", "GET", "/", "", nil, 200, "{\n  \"paths\": [\n    \"/.well-known/openid-configuration\",\n    \"/api\"", "application/json"},
 		{"no such role", "GET", "/howdah/v1/controllers/queues", "", nil, 404, notFound, "application/json"},
 		{"no metrics", "GET", "/metrics", "", nil, 404, notFound, "application/json"},
-		{"impersonation", "GET", "/api/v1/pods", "", []string{"Impersonate-User: jane"}, 403,
-			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"users \"jane\" is forbidden: User \"kubernetes-admin\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope","reason":"Forbidden","details":{"name":"jane","kind":"users"},"code":403}` + "\n", "application/json"},
 	}
 	client := c.client("admin")
 	for _, tt := range tests {

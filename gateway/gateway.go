@@ -6,6 +6,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,8 @@ type Config struct {
 	// VerifyClientCertIfGiven. Nil serves plain HTTP/1.1, where no one but
 	// bearers of tokens has a name.
 	TLS *tls.Config
+	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.
+	FrontProxy *FrontProxy
 	// APIServer serves ObjectService and DiscoveryService.
 	APIServer grpc.ClientConnInterface
 	// Scheduler serves SchedulerService; nil leaves its paths out.
@@ -93,7 +96,11 @@ func New(config Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	handler, err := newHandler(config)
+	var clients *x509.CertPool
+	if config.FrontProxy != nil && config.TLS != nil {
+		clients, config.TLS = config.TLS.ClientCAs, config.FrontProxy.admitted(config.TLS)
+	}
+	handler, err := newHandler(config, clients)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

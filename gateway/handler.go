@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -27,18 +28,20 @@ import (
 
 // router sends each request to what serves it.
 type router struct {
-	config    Config
-	slots     chan struct{} // one an in-flight request
-	identity  *identity.Resolver
-	objects   *rest.Handler
-	documents *document.Handler
-	streams   *stream.Handler
-	roles     *role.Handler
-	past      *past.Handler
-	metrics   http.Handler
+	config     Config
+	slots      chan struct{} // one an in-flight request
+	identifier identity.Identifier
+	identity   *identity.Resolver
+	objects    *rest.Handler
+	documents  *document.Handler
+	streams    *stream.Handler
+	roles      *role.Handler
+	past       *past.Handler
+	metrics    http.Handler
 }
 
-func newHandler(config Config) (http.Handler, error) {
+// newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
+func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
 	client := apiv1.NewObjectServiceClient(config.APIServer)
 	discovery := apiv1.NewDiscoveryServiceClient(config.APIServer)
 	objects, err := rest.New(client, config.MaxBody)
@@ -50,14 +53,15 @@ func newHandler(config Config) (http.Handler, error) {
 		return nil, err
 	}
 	rt := &router{
-		config:    config,
-		slots:     make(chan struct{}, config.MaxInFlight),
-		identity:  identity.NewResolver(discovery),
-		objects:   objects,
-		documents: document.New(discovery),
-		streams:   stream.New(client),
-		roles:     roles,
-		past:      past.New(config.APIServer, config.MaxBody),
+		config:     config,
+		slots:      make(chan struct{}, config.MaxInFlight),
+		identifier: identity.Identifier{Proxy: config.frontProxy(clients)},
+		identity:   identity.NewResolver(discovery),
+		objects:    objects,
+		documents:  document.New(discovery),
+		streams:    stream.New(client),
+		roles:      roles,
+		past:       past.New(config.APIServer, config.MaxBody),
 	}
 	if config.Gatherer != nil {
 		rt.metrics = promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{})
@@ -138,14 +142,10 @@ func boundBody(ctx context.Context, w http.ResponseWriter, r *http.Request, time
 }
 
 func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info) {
-	caller, err := identity.Of(r)
+	caller, err := rt.identifier.Of(r)
 	if err != nil {
 		slog.InfoContext(r.Context(), "credentials refused", "err", err)
 		answer.Status(w, r, answer.Unauthorized())
-		return
-	}
-	if impersonates(r.Header) {
-		rt.refuseImpersonation(w, r, caller)
 		return
 	}
 	switch {
@@ -161,28 +161,23 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		rt.documents.Serve(w, r, caller.Metadata())
 	case past.Is(r.URL.Path):
 		rt.past.Serve(w, r, withAgent(caller.Metadata(), r.UserAgent()))
-	case strings.HasPrefix(r.URL.Path, "/howdah/"), r.URL.Path == "/metrics" && rt.metrics != nil:
-		rt.serveOwn(w, r, caller)
 	default:
-		answer.Status(w, r, answer.NotFound())
+		rt.serveOwn(w, r, caller)
 	}
 }
 
-// serveOwn serves the paths that the API server does not guard: for them,
-// the gateway itself asks who calls.
+// serveOwn serves the paths that the API server does not guard, and those that do not exist: for them, the gateway itself
+// asks who calls, and whether that user may use the path.
 func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
-	caller, err := rt.identity.Resolve(r.Context(), caller)
-	if err != nil {
+	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
+	switch {
+	case err != nil:
 		answer.Error(w, r, err)
-		return
-	}
-	if caller.User == identity.Anonymous {
-		answer.Status(w, r, answer.Unauthorized())
-		return
-	}
-	if r.URL.Path == "/metrics" {
+	case r.URL.Path == "/metrics" && rt.metrics != nil:
 		rt.metrics.ServeHTTP(w, r)
-		return
+	case strings.HasPrefix(r.URL.Path, "/howdah/"):
+		rt.roles.Serve(w, r, caller.Metadata())
+	default:
+		answer.Status(w, r, answer.NotFound())
 	}
-	rt.roles.Serve(w, r, caller.Metadata())
 }

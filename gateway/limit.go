@@ -3,14 +3,9 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"howdah.dev/gateway/internal/answer"
-	"howdah.dev/gateway/internal/identity"
 )
 
 type streamEndKey struct{}
@@ -48,34 +43,3 @@ func requestTimeout(r *http.Request, limit time.Duration) (time.Duration, error)
 	}
 	return timeout, nil
 }
-
-// impersonates reports whether the caller wants to act as somebody else.
-func impersonates(h http.Header) bool {
-	for name := range h {
-		if strings.HasPrefix(name, "Impersonate-") {
-			return true
-		}
-	}
-	return false
-}
-
-// refuseImpersonation answers as Kubernetes does where it is not allowed:
-// acting as somebody else needs the authorization that is still to come.
-func (rt *router) refuseImpersonation(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
-	caller, err := rt.identity.Resolve(r.Context(), caller)
-	if err != nil {
-		answer.Error(w, r, err)
-		return
-	}
-	as := r.Header.Get("Impersonate-User")
-	if as == "" {
-		answer.Error(w, r, apierrors.NewBadRequest("requested impersonation without an Impersonate-User header"))
-		return
-	}
-	answer.Error(w, r, apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, as,
-		errorText(`User "`+caller.User+`" cannot impersonate resource "users" in API group "" at the cluster scope`)))
-}
-
-type errorText string
-
-func (e errorText) Error() string { return string(e) }

@@ -17,8 +17,6 @@ import (
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/allocator"
-	"howdah.dev/services/apiserver/internal/authn"
-	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/definitions"
@@ -27,7 +25,6 @@ import (
 	"howdah.dev/services/apiserver/internal/flow"
 	"howdah.dev/services/apiserver/internal/front"
 	"howdah.dev/services/apiserver/internal/kind"
-	"howdah.dev/services/apiserver/internal/nodeauthz"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
@@ -37,7 +34,6 @@ import (
 	"howdah.dev/services/apiserver/internal/review"
 	"howdah.dev/services/apiserver/internal/store"
 	"howdah.dev/services/apiserver/internal/store/postgres"
-	"howdah.dev/services/apiserver/internal/token"
 	"howdah.dev/services/apiserver/internal/transaction"
 )
 
@@ -51,6 +47,10 @@ type Config struct {
 	PublicKeys []crypto.PublicKey
 	// Issuer is the tokens' issuer; default https://kubernetes.default.svc.<ClusterDomain>.
 	Issuer string
+	// Authentication says who is let in, beside nodes, services and service accounts.
+	Authentication Authentication
+	// Authorization sets the authorizers up that AuthorizationModes name.
+	Authorization Authorization
 	// ServiceCIDR is where cluster IPs come from; default 10.96.0.0/12.
 	ServiceCIDR netip.Prefix
 	// NodePortRange is "first-last"; default 30000-32767.
@@ -146,6 +146,9 @@ func (cfg *Config) complete() error {
 	if len(cfg.AuthorizationModes) == 0 {
 		cfg.AuthorizationModes = []string{"Node", "RBAC"}
 	}
+	if cfg.Authorization.AlwaysAllowPaths == nil {
+		cfg.Authorization.AlwaysAllowPaths = []string{"/healthz", "/readyz", "/livez"}
+	}
 	if cfg.MaxReads == 0 {
 		cfg.MaxReads = 400
 	}
@@ -202,25 +205,26 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := token.New(cfg.Issuer, cfg.ServiceAccountKey, cfg.PublicKeys, known, cfg.Clock)
+	authenticator, tokens, err := s.authenticator(authorizer)
 	if err != nil {
 		return nil, err
 	}
 	metrics := objects.NewMetrics(cfg.Registerer)
-	authenticator := front.Remembering{Authenticator: &authn.Authenticator{Tokens: tokens}}
-	maxReads, maxWrites := s.share(authenticator.Authenticator, metrics.Panics)
+	remembering := front.Remembering{Authenticator: authenticator}
+	maxReads, maxWrites := s.share(authenticator, metrics.Panics)
 	s.objects = objects.New(objects.Config{
-		Table: table, Cache: s.cache, Store: st, Authenticator: authenticator,
+		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: authorizer, Ledger: s.ledger(table, st),
-		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, NodeDialer: cfg.NodeDialer,
+		Admission:  chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
 		Network: s.network,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,
 	})
 	s.keeper.API = s.objects
-	s.reviews = &review.Server{ObjectServiceServer: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer}
+	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Virtual: review.Resources(), Authenticator: authenticator, Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
+		Table: table, Virtual: review.Resources(), Authenticator: remembering, Authorizer: authorizer, AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
+		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
 		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
@@ -228,20 +232,6 @@ func build(cfg Config, plain backend) (*Server, error) {
 		}...),
 	})
 	return s, nil
-}
-
-// authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
-// they hold.
-func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
-	modes := authz.Modes{
-		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
-		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
-	}
-	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
-	if err != nil {
-		return nil, nil, err
-	}
-	return chain, &rbac.Guard{Source: roles, Authorizer: chain}, nil
 }
 
 // Register adds the services to a gRPC server.

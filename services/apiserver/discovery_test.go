@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"google.golang.org/grpc/metadata"
+
 	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
@@ -91,13 +93,25 @@ func TestDiscovery(t *testing.T) {
 			}
 		}
 	})
-	t.Run("nobody", func(t *testing.T) {
+	t.Run("by role", func(t *testing.T) {
 		docs := apiv1.NewDiscoveryServiceClient(f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}))
-		for path, want := range map[string]int32{"/version": 200, "/readyz": 200, "/apis": 401, "/openapi/v2": 401} {
-			_, err := docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path})
-			if code := status(err).Code; want == 200 && err != nil || want != 200 && code != want {
-				t.Errorf("%s: %v", path, err)
+		for _, c := range []struct {
+			user, path string
+			want       int32
+		}{
+			{"system:anonymous", "/version", 200}, {"system:anonymous", "/readyz", 200}, {"system:anonymous", "/apis", 403}, {"system:anonymous", "/readyz/store", 403},
+			{"system:anonymous", "/openapi/v2", 403}, {"system:anonymous", "/nonsense", 403}, {"jane", "/apis", 200}, {"jane", "/openapi/v3", 200},
+			{"jane", "/openid/v1/jwks", 403}, {"jane", "/nonsense", 403}, {"", "/version", 401},
+		} {
+			ctx := metadata.NewOutgoingContext(f.ctx, metadata.Pairs("howdah-user", c.user))
+			_, err := docs.Document(ctx, &apiv1.DocumentRequest{Path: c.path})
+			if code := status(err).Code; c.want == 200 && err != nil || c.want != 200 && code != c.want {
+				t.Errorf("%s for %s: %v", c.path, c.user, err)
 			}
+		}
+		_, err := docs.Document(metadata.NewOutgoingContext(f.ctx, metadata.Pairs("howdah-user", "system:anonymous")), &apiv1.DocumentRequest{Path: "/apis"})
+		if got := status(err).Message; got != `forbidden: User "system:anonymous" cannot get path "/apis"` {
+			t.Error(got)
 		}
 	})
 }

@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
 func TestReviews(t *testing.T) {
@@ -23,7 +27,11 @@ func TestReviews(t *testing.T) {
 		{f, z + "localsubjectaccessreviews", "default", `{"user":"jane","resourceAttributes":{"verb":"get","resource":"pods","namespace":"default"}}`, `"allowed":false`},
 		{jane, z + "selfsubjectrulesreviews", "", `{"namespace":"default"}`, `"resources":["selfsubjectaccessreviews","selfsubjectrulesreviews"]`},
 		{jane, n + "selfsubjectreviews", "", `{}`, `"userInfo":{"username":"jane","groups":["devs","system:authenticated"]}`},
-		{f, n + "tokenreviews", "", `{"token":"nonsense"}`, `"status":{"user":{}}`},
+		{jane, z + "selfsubjectaccessreviews", "", `{"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"requirements":[{"key":"a","operator":"Exists"}]}}}`, `"evaluationError":"\"Exists\" is not a valid field selector operator"`},
+		{f, z + "subjectaccessreviews", "", `{"user":"system:node:n1","groups":["system:nodes"],"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"rawSelector":"spec.nodeName=n1"}}}`, `"allowed":true`},
+		{f, z + "subjectaccessreviews", "", `{"user":"system:node:n1","groups":["system:nodes"],"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"requirements":[{"key":"spec.nodeName","operator":"In","values":["n1"]}]}}}`, `"allowed":true`},
+		{f, z + "subjectaccessreviews", "", `{"user":"system:node:n1","groups":["system:nodes"],"resourceAttributes":{"verb":"list","resource":"pods","labelSelector":{"rawSelector":"a in (b)"}}}`, `"reason":"can only list/watch pods with spec.nodeName field selector"`},
+		{f, n + "tokenreviews", "", `{"token":"nonsense"}`, `"status":{"user":{},"error":"nobody knows the token"}`},
 	} {
 		body, err := c.who.create(c.resource, c.namespace, `{"spec":`+c.spec+`}`)
 		if err != nil || !strings.Contains(string(body), c.want) {
@@ -33,7 +41,54 @@ func TestReviews(t *testing.T) {
 	if _, err := jane.create(z+"subjectaccessreviews", "", `{"spec":{"user":"x"}}`); !apierrors.IsForbidden(err) {
 		t.Errorf("jane reviews others: %v", err)
 	}
-	if _, err := f.create(z+"subjectaccessreviews", "", `{"spec":{"user":"x"}}`); !apierrors.IsInvalid(err) {
-		t.Errorf("a review of nothing: %v", err)
+	const resource = `"resourceAttributes":{"verb":"get","resource":"pods"`
+	for name, c := range map[string]struct{ resource, namespace, body, want string }{
+		"of nothing":            {"subjectaccessreviews", "", `{"spec":{"user":"x"}}`, "exactly one of nonResourceAttributes or resourceAttributes must be specified"},
+		"of nobody":             {"subjectaccessreviews", "", `{"spec":{` + resource + `}}}`, "at least one of user or group must be specified"},
+		"of both":               {"selfsubjectaccessreviews", "", `{"spec":{` + resource + `},"nonResourceAttributes":{"verb":"get","path":"/"}}}`, "cannot be specified in combination with resourceAttributes"},
+		"with a name":           {"selfsubjectaccessreviews", "", `{"metadata":{"name":"x"},"spec":{` + resource + `}}}`, "must be empty"},
+		"of another namespace":  {"localsubjectaccessreviews", "default", `{"spec":{"user":"x",` + resource + `,"namespace":"other"}}}`, "must match metadata.namespace"},
+		"of a path locally":     {"localsubjectaccessreviews", "default", `{"spec":{"user":"x","nonResourceAttributes":{"verb":"get","path":"/"}}}`, "disallowed on this kind of request"},
+		"with two selectors":    {"selfsubjectaccessreviews", "", `{"spec":{` + resource + `,"fieldSelector":{"rawSelector":"a=b","requirements":[{"key":"a","operator":"In","values":["b"]}]}}}}`, "may not specified at the same time as requirements"},
+		"with no selector":      {"selfsubjectaccessreviews", "", `{"spec":{` + resource + `,"labelSelector":{}}}}`, "requirements or rawSelector is required"},
+		"with In and no values": {"selfsubjectaccessreviews", "", `{"spec":{` + resource + `,"labelSelector":{"requirements":[{"key":"a","operator":"In"}]}}}}`, "must be specified when `operator` is 'In' or 'NotIn'"},
+	} {
+		if _, err := f.create(z+c.resource, c.namespace, c.body); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.create(n+"tokenreviews", "", `{"spec":{}}`); !apierrors.IsBadRequest(err) || err.Error() != "token is required for TokenReview in authentication" {
+		t.Errorf("no token: %v", err)
+	}
+	if _, err := f.get(n+"tokenreviews", "", "x"); !apierrors.IsMethodNotSupported(err) || err.Error() != "the server does not allow this method on the requested resource" {
+		t.Errorf("another verb: %v", err)
+	}
+}
+
+func TestImpersonatedRequests(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"bot"}}`))
+	f.must(f.create(rbacGroup+"clusterroles", "", `{"metadata":{"name":"actor"},"rules":[{"apiGroups":[""],"resources":["users"],"resourceNames":["jane"],"verbs":["impersonate"]}]}`))
+	f.must(f.create(rbacGroup+"clusterrolebindings", "", `{"metadata":{"name":"actor"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"actor"},"subjects":[{"kind":"User","name":"joe"}]}`))
+	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"edit"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"subjects":[{"kind":"User","name":"joe"}]}`))
+	gateway := apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}))
+	for _, c := range []struct {
+		as   []string
+		want string
+	}{
+		{[]string{"howdah-as-user", "jane"}, `"username":"jane"`},
+		{[]string{"howdah-as-user", "system%3Aserviceaccount%3Adefault%3Abot"}, `"username":"system:serviceaccount:default:bot"`}, // edit may
+		{[]string{"howdah-as-user", "root"}, `users "root" is forbidden: User "joe" cannot impersonate resource "users" in API group "" at the cluster scope`},
+		{[]string{"howdah-as-user", "jane", "howdah-as-group", "system%3Amasters"}, `groups "system:masters" is forbidden: User "joe" cannot impersonate resource "groups" in API group "" at the cluster scope`},
+		{[]string{"howdah-as-user", "jane", "howdah-as-uid", "1"}, `uids.authentication.k8s.io "1" is forbidden: User "joe" cannot impersonate resource "uids" in API group "authentication.k8s.io" at the cluster scope`},
+		{[]string{"howdah-as-user", "jane", "howdah-as-extra", "scopes=view"}, `userextras.authentication.k8s.io "view" is forbidden: User "joe" cannot impersonate resource "userextras/scopes" in API group "authentication.k8s.io" at the cluster scope`},
+		{[]string{"howdah-as-user", "system%3Aserviceaccount%3Akube-system%3Abot"}, `serviceaccounts "bot" is forbidden: User "joe" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "kube-system"`},
+	} {
+		ctx := metadata.NewOutgoingContext(f.ctx, metadata.Pairs(append([]string{"howdah-user", "joe"}, c.as...)...))
+		resp, err := gateway.Create(ctx, &apiv1.CreateRequest{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews", Object: []byte(`{}`)})
+		if got := string(resp.GetObject()) + status(err).Message; !strings.Contains(got, c.want) {
+			t.Errorf("%v: %s", c.as, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -44,10 +45,18 @@ func (s *Server) Document(ctx context.Context, r *apiv1.DocumentRequest) (*apiv1
 	return &apiv1.DocumentResponse{Object: []byte(text), ContentType: "application/json", Etag: etag}, nil
 }
 
-// Authenticate implements DiscoveryService: the token "good" is a service account's.
-func (s *Server) Authenticate(ctx context.Context, r *apiv1.AuthenticateRequest) (*apiv1.AuthenticateResponse, error) {
-	if r.Token != "good" {
+// Authenticate implements DiscoveryService: the token "good" is a service account's, and those who are known may do everything.
+func (s *Server) Authenticate(ctx context.Context, _ *apiv1.AuthenticateRequest) (*apiv1.AuthenticateResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if token := md.Get("authorization"); len(token) > 0 {
+		if token[0] != "Bearer good" {
+			return nil, apierrors.NewUnauthorized("Unauthorized")
+		}
+		return &apiv1.AuthenticateResponse{User: "system:serviceaccount:default:default", Groups: []string{"system:serviceaccounts"}}, nil
+	}
+	users := md.Get("howdah-user")
+	if len(users) == 0 || users[0] == "system:anonymous" {
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
-	return &apiv1.AuthenticateResponse{User: "system:serviceaccount:default:default", Groups: []string{"system:serviceaccounts"}}, nil
+	return &apiv1.AuthenticateResponse{User: users[0], Groups: md.Get("howdah-group")}, nil
 }

@@ -1,12 +1,16 @@
 // Package identity reads who calls from a request's credentials and says so
 // to the services behind the gateway. It verifies certificates only (TLS has);
-// tokens are the API server's to judge.
+// tokens and passwords are the API server's to judge, and so is whether the
+// caller may act as somebody else.
 package identity
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -17,6 +21,8 @@ import (
 const (
 	userKey  = "howdah-user"
 	groupKey = "howdah-group"
+	uidKey   = "howdah-uid"
+	extraKey = "howdah-extra" // key=value, both escaped as in a query
 )
 
 // Names of the caller without credentials.
@@ -25,59 +31,111 @@ const (
 	unauthenticated = "system:unauthenticated"
 )
 
+// credentialID is the key under which it is told by which credential a caller was known.
+const credentialID = "authentication.kubernetes.io/credential-id"
+
 // tokenProtocol offers a bearer token where a browser can set no header: as
 // a WebSocket subprotocol, base64url without padding.
 const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 
-// Caller is who calls. With a Token, User and Groups are unknown.
+// Caller is who calls. With a Credential, User and Groups are unknown.
 type Caller struct {
 	User   string
+	UID    string
 	Groups []string
-	Token  string
+	Extra  []Extra
+	// Credential is a token or password as it stands in the header Authorization.
+	Credential string
+	// As is whom the caller wants to act as; nil is itself.
+	As *Impersonation
 }
 
-// Of returns the caller of a request: its verified certificate, else its
-// bearer token, else the anonymous user.
-func Of(r *http.Request) (Caller, error) {
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		subject := r.TLS.PeerCertificates[0].Subject
-		for _, name := range append([]string{subject.CommonName}, subject.Organization...) {
+// Extra is one value of a user's extra information.
+type Extra struct{ Key, Value string }
+
+// Identifier reads who calls. The zero value knows no front proxies.
+type Identifier struct {
+	// Proxy knows front proxies, which speak for others; nil knows none.
+	Proxy *FrontProxy
+}
+
+// Of returns the caller of a request: whom a front proxy names, else the subject of its verified certificate, else the
+// holder of its token or password, else the anonymous user.
+func (i Identifier) Of(r *http.Request) (Caller, error) {
+	caller, err := i.caller(r)
+	if err != nil {
+		return Caller{}, err
+	}
+	caller.As = impersonation(r.Header)
+	return caller, nil
+}
+
+func (i Identifier) caller(r *http.Request) (Caller, error) {
+	if i.Proxy != nil {
+		if caller, ok, err := i.Proxy.caller(r); ok || err != nil {
+			return caller, err
+		}
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && (i.Proxy == nil || i.Proxy.client(r.TLS)) {
+		cert := r.TLS.PeerCertificates[0]
+		for _, name := range append([]string{cert.Subject.CommonName}, cert.Subject.Organization...) {
 			if !printable(name) {
 				return Caller{}, errors.New("the certificate's subject is not printable ASCII")
 			}
 		}
-		if subject.CommonName != "" {
-			return Caller{User: subject.CommonName, Groups: subject.Organization}, nil
+		if cert.Subject.CommonName != "" {
+			sum := sha256.Sum256(cert.Raw)
+			return Caller{
+				User: cert.Subject.CommonName, Groups: cert.Subject.Organization,
+				Extra: []Extra{{credentialID, "X509SHA256=" + hex.EncodeToString(sum[:])}},
+			}, nil
 		}
 	}
-	if scheme, token, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok && strings.EqualFold(scheme, "bearer") {
-		if token = strings.TrimSpace(token); token != "" {
-			if !printable(token) {
-				return Caller{}, errors.New("the bearer token is not printable ASCII")
+	if scheme, credential, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok {
+		credential = strings.TrimSpace(credential)
+		for _, known := range []string{"Bearer", "Basic"} {
+			if !strings.EqualFold(scheme, known) || credential == "" {
+				continue
 			}
-			return Caller{Token: token}, nil
+			if !printable(credential) {
+				return Caller{}, errors.New("the credential is not printable ASCII")
+			}
+			return Caller{Credential: known + " " + credential}, nil
 		}
 	}
 	if token, ok, err := websocketToken(r); ok || err != nil {
-		return Caller{Token: token}, err
+		return Caller{Credential: "Bearer " + token}, err
 	}
-	return Caller{User: Anonymous, Groups: []string{unauthenticated}}, nil
+	return nobody(), nil
 }
 
-// Verified reports whether the gateway itself has proof of the name.
-func (c Caller) Verified() bool { return c.Token == "" && c.User != Anonymous }
+func nobody() Caller { return Caller{User: Anonymous, Groups: []string{unauthenticated}} }
 
-// Metadata says who calls. Nothing of the client's own headers is in it but the token.
+// Metadata says who calls. Nothing of the client's own headers is in it but the credential, and whom to impersonate.
 func (c Caller) Metadata() metadata.MD {
-	if c.Token != "" {
-		return metadata.Pairs("authorization", "Bearer "+c.Token)
+	md := metadata.MD{}
+	if c.Credential != "" {
+		md["authorization"] = []string{c.Credential}
+		if strings.HasPrefix(c.Credential, "Basic ") { // where nobody verifies passwords, it counts for nothing
+			md[userKey], md[groupKey] = []string{Anonymous}, []string{unauthenticated}
+		}
+	} else {
+		md[userKey] = []string{c.User}
+		if len(c.Groups) > 0 {
+			md[groupKey] = c.Groups
+		}
+		if c.UID != "" {
+			md[uidKey] = []string{c.UID}
+		}
+		for _, e := range c.Extra {
+			md.Append(extraKey, pair(e))
+		}
 	}
-	md := metadata.MD{userKey: {c.User}}
-	if len(c.Groups) > 0 {
-		md[groupKey] = c.Groups
-	}
+	c.As.into(md)
 	return md
 }
+
+func pair(e Extra) string { return url.QueryEscape(e.Key) + "=" + url.QueryEscape(e.Value) }
 
 // websocketToken finds a token among the offered subprotocols.
 func websocketToken(r *http.Request) (token string, ok bool, err error) {

@@ -18,21 +18,22 @@ func TestGatewaySpeaksForTheUserInItsMetadata(t *testing.T) {
 		want string // empty is 401
 	}{
 		{"a certificate's user", metadata.Pairs("howdah-user", "jane", "howdah-group", "devs"), "jane"},
-		{"the anonymous user", metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated"), ""},
+		{"the anonymous user", metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:masters"), "system:anonymous"},
 		{"nobody", nil, ""},
+		{"a password that nobody verifies", metadata.Pairs("authorization", "Basic YTpi", "howdah-user", "system:anonymous"), "system:anonymous"},
 		{"a token that nobody can verify", metadata.Pairs("authorization", "Bearer x", "howdah-user", "jane"), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			user, err := (&Authenticator{}).Authenticate(metadata.NewIncomingContext(gateway, tt.md))
+			user, err := (&Authenticator{Anonymous: true}).Authenticate(metadata.NewIncomingContext(gateway, tt.md))
 			if tt.want == "" {
 				if !apierrors.IsUnauthorized(err) {
 					t.Fatalf("got %v %v, want 401", user, err)
 				}
 				return
 			}
-			if err != nil || user.Name != tt.want || !user.In(AuthenticatedGroup) {
+			if err != nil || user.Name != tt.want || user.In(MastersGroup) || user.In(AuthenticatedGroup) == (tt.want == AnonymousUser) {
 				t.Fatalf("got %v %v", user, err)
 			}
 		})

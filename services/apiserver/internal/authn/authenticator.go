@@ -2,7 +2,10 @@ package authn
 
 import (
 	"context"
+	"errors"
+	"net/url"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,74 +13,156 @@ import (
 	"howdah.dev/kit/rpc"
 )
 
+// ErrNotMine is a verifier's answer to a credential that another one may know.
+var ErrNotMine = errors.New("the credential is of another kind")
+
 // TokenVerifier tells whose token it is. Its error says why the token is none; the client is told only that it is
 // unauthorized.
 type TokenVerifier interface {
-	Verify(ctx context.Context, token string) (*User, error)
+	// Verify returns the bearer, and which of the audiences the token is meant for: at least one of them.
+	Verify(ctx context.Context, token string, audiences []string) (*User, []string, error)
+}
+
+// PasswordVerifier tells whose name and password they are.
+type PasswordVerifier interface {
+	VerifyPassword(ctx context.Context, name, password string) (*User, error)
 }
 
 // Authenticator authenticates calls.
 type Authenticator struct {
-	// Tokens verifies bearer tokens; nil refuses all.
-	Tokens TokenVerifier
+	// Tokens verify bearer tokens, in this order; the first that knows one decides.
+	Tokens []TokenVerifier
+	// Audiences are the API's own: a token that a request brings is meant for one of them.
+	Audiences []string
+	// Passwords verifies basic authentication; nil ignores it.
+	Passwords PasswordVerifier
+	// Anonymous lets requests without credentials in, as system:anonymous.
+	Anonymous bool
+	// MayImpersonate fails with 403 unless the user may act as what is named; nil lets nobody.
+	MayImpersonate func(ctx context.Context, user *User, as Impersonated) error
+	// Metrics counts; may be nil.
+	Metrics *Metrics
 }
 
 // ErrUnauthorized is the 401 that every failure of authentication answers.
 func ErrUnauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
 
 // Authenticate returns the user of a call. The connection's certificate names it, except where that is a gateway's: a
-// gateway speaks for the user in the call's metadata, who is either one whose certificate it verified itself
-// (howdah-user, howdah-group, howdah-uid) or the bearer of a token (authorization). A gateway's call that carries neither, or
-// that is for the anonymous user, is nobody's.
+// gateway speaks for the user in the call's metadata, who is either one whom it verified itself (howdah-user, howdah-group,
+// howdah-uid, howdah-extra) or the bearer of a token or password (authorization). Who may impersonate becomes whom it
+// names (howdah-as-user and so on). A call that carries no credentials is the anonymous user's.
 func (a *Authenticator) Authenticate(ctx context.Context) (*User, error) {
+	start := time.Now()
+	md, _ := metadata.FromIncomingContext(ctx)
+	user, err := a.identify(ctx, md)
+	a.Metrics.observe(user, err, time.Since(start))
+	if err != nil {
+		return nil, err
+	}
+	return a.impersonate(ctx, md, user)
+}
+
+func (a *Authenticator) identify(ctx context.Context, md metadata.MD) (*User, error) {
 	peer, ok := rpc.Peer(ctx)
 	if !ok {
 		return nil, ErrUnauthorized()
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	if !peer.In(GatewayGroup) {
-		if token, ok := bearer(md); ok {
-			return a.Token(ctx, token)
-		}
+	scheme, credential := authorization(md)
+	switch {
+	case strings.EqualFold(scheme, "bearer"):
+		return a.Token(ctx, credential)
+	case strings.EqualFold(scheme, "basic") && a.Passwords != nil:
+		return a.password(ctx, credential)
+	case !peer.In(GatewayGroup):
 		return authenticated(&User{Name: peer.Name, Groups: peer.Groups}), nil
-	}
-	if token, ok := bearer(md); ok {
-		return a.Token(ctx, token)
 	}
 	name := first(md, "howdah-user")
 	if name == "" || name == AnonymousUser {
-		return nil, ErrUnauthorized()
+		if name == "" || !a.Anonymous {
+			return nil, ErrUnauthorized()
+		}
+		return &User{Name: AnonymousUser, Groups: []string{UnauthenticatedGroup}}, nil
 	}
-	return authenticated(&User{Name: name, UID: first(md, "howdah-uid"), Groups: md.Get("howdah-group")}), nil
-}
-
-// Token returns the user of a bearer token.
-func (a *Authenticator) Token(ctx context.Context, token string) (*User, error) {
-	if a.Tokens == nil {
-		return nil, ErrUnauthorized()
-	}
-	user, err := a.Tokens.Verify(ctx, token)
-	if err != nil {
-		return nil, ErrUnauthorized()
+	user := &User{Name: name, UID: first(md, "howdah-uid"), Groups: md.Get("howdah-group")}
+	for _, pair := range md.Get("howdah-extra") {
+		if key, value, ok := unescapePair(pair); ok {
+			user.addExtra(key, value)
+		}
 	}
 	return authenticated(user), nil
 }
 
+// Token returns the user of a bearer token that is meant for the API.
+func (a *Authenticator) Token(ctx context.Context, token string) (*User, error) {
+	user, _, err := a.Review(ctx, token, nil)
+	if err != nil {
+		return nil, ErrUnauthorized()
+	}
+	return user, nil
+}
+
+// Review returns the user of a bearer token, and which of the audiences it is meant for; none stands for the API's own. Its error
+// says why the token is not good.
+func (a *Authenticator) Review(ctx context.Context, token string, audiences []string) (*User, []string, error) {
+	if len(audiences) == 0 {
+		audiences = a.Audiences
+	}
+	errs := []error{errors.New("nobody knows the token")}
+	for _, v := range a.Tokens {
+		user, meant, err := v.Verify(ctx, token, audiences)
+		if err == nil {
+			return authenticated(user), meant, nil
+		}
+		if !errors.Is(err, ErrNotMine) {
+			errs = append(errs, err)
+		}
+	}
+	return nil, nil, errors.Join(errs...)
+}
+
+// Common returns the API's own audiences among the wanted: verifiers whose tokens name no audience take them for the API's.
+func Common(own, wanted []string) []string {
+	var both []string
+	for _, w := range wanted {
+		for _, o := range own {
+			if w == o {
+				both = append(both, w)
+			}
+		}
+	}
+	return both
+}
+
 // authenticated adds the group that everyone who is known belongs to.
 func authenticated(u *User) *User {
-	if !u.In(AuthenticatedGroup) {
+	if !u.In(AuthenticatedGroup) && !u.In(UnauthenticatedGroup) {
 		u.Groups = append(u.Groups[:len(u.Groups):len(u.Groups)], AuthenticatedGroup)
 	}
 	return u
 }
 
-func bearer(md metadata.MD) (string, bool) {
-	scheme, token, ok := strings.Cut(strings.TrimSpace(first(md, "authorization")), " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return "", false
+func (u *User) addExtra(key, value string) {
+	if u.Extra == nil {
+		u.Extra = map[string][]string{}
 	}
-	token = strings.TrimSpace(token)
-	return token, token != ""
+	u.Extra[key] = append(u.Extra[key], value)
+}
+
+// authorization returns the scheme and the credential of the call, or nothing where the credential is empty.
+func authorization(md metadata.MD) (scheme, credential string) {
+	scheme, credential, _ = strings.Cut(strings.TrimSpace(first(md, "authorization")), " ")
+	if credential = strings.TrimSpace(credential); credential == "" {
+		return "", ""
+	}
+	return scheme, credential
+}
+
+// unescapePair reads "key=value", both escaped as in a query.
+func unescapePair(text string) (key, value string, ok bool) {
+	k, v, ok := strings.Cut(text, "=")
+	key, err1 := url.QueryUnescape(k)
+	value, err2 := url.QueryUnescape(v)
+	return key, value, ok && err1 == nil && err2 == nil
 }
 
 func first(md metadata.MD, key string) string {

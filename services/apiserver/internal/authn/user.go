@@ -4,11 +4,15 @@ package authn
 import (
 	"context"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
 )
 
 // Well-known names.
 const (
 	AnonymousUser        = "system:anonymous"
+	UnauthenticatedGroup = "system:unauthenticated"
 	GatewayGroup         = "howdah:gateways"
 	ServiceGroup         = "howdah:services"
 	MastersGroup         = "system:masters"
@@ -25,6 +29,8 @@ type User struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
+	// Impersonator is who acts as this user; nil where it acts for itself.
+	Impersonator *User
 }
 
 // In reports whether the user is in the group.
@@ -54,4 +60,22 @@ func From(ctx context.Context) *User {
 // ServiceAccountName is the user name of a service account.
 func ServiceAccountName(namespace, name string) string {
 	return serviceAccountPrefix + namespace + ":" + name
+}
+
+// SplitServiceAccountName returns the namespace and name of a service account's user name.
+func SplitServiceAccountName(user string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
+	if !ok {
+		return "", "", false
+	}
+	namespace, name, ok = strings.Cut(rest, ":")
+	if !ok || len(validation.ValidateNamespaceName(namespace, false)) > 0 || len(validation.ValidateServiceAccountName(name, false)) > 0 {
+		return "", "", false
+	}
+	return namespace, name, true
+}
+
+// ServiceAccountGroups are the groups of every service account of the namespace.
+func ServiceAccountGroups(namespace string) []string {
+	return []string{ServiceAccountsGroup, ServiceAccountsGroup + ":" + namespace}
 }

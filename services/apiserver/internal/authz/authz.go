@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,8 +24,8 @@ type Attributes struct {
 	Namespace, Name       string
 	// Path is the URL's path where no resource is asked for, as "/healthz"; then Verb is the HTTP method in lower case.
 	Path string
-	// FieldSelector is that of a list or watch, as text.
-	FieldSelector string
+	// FieldSelector and LabelSelector are those of a list, watch or deletecollection, as text.
+	FieldSelector, LabelSelector string
 	// Explain asks for the reason of what is allowed, too.
 	Explain bool
 }
@@ -150,10 +151,13 @@ func (AlwaysAllow) Authorize(context.Context, *Attributes) (Decision, string, er
 	return Allow, "", nil
 }
 
+// sanitizer keeps what a browser would take for HTML out of the text, as Kubernetes does.
+var sanitizer = strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;")
+
 // Forbidden is the 403 that a refusal answers, with Kubernetes' text.
 func Forbidden(a *Attributes, reason string) error {
 	if a.Path != "" {
-		text := fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path)
+		text := sanitizer.Replace(fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path))
 		if reason != "" {
 			text += ": " + reason
 		}
@@ -169,6 +173,7 @@ func Forbidden(a *Attributes, reason string) error {
 	} else {
 		text += " at the cluster scope"
 	}
+	text = sanitizer.Replace(text)
 	if reason != "" {
 		text += ": " + reason
 	}

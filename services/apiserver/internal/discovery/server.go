@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +17,7 @@ import (
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -23,6 +26,11 @@ import (
 type Authenticator interface {
 	Authenticate(ctx context.Context) (*authn.User, error)
 	Token(ctx context.Context, token string) (*authn.User, error)
+}
+
+// Authorizer decides who may read what.
+type Authorizer interface {
+	Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error)
 }
 
 // Documents answers paths that other packages know, as /openapi/v2. nil, nil means that no such document stands.
@@ -45,9 +53,13 @@ type Config struct {
 	Virtual       []*registry.Resource
 	Authenticator Authenticator
 	// Fresh, which may be nil, brings the table up to date.
-	Fresh  func(ctx context.Context) error
-	More   []Documents
-	Checks []Check
+	Fresh func(ctx context.Context) error
+	Authorizer    Authorizer
+	// AlwaysAllowed are paths that are not authorized; one that ends in a star stands for all that it begins. Kubernetes' own
+	// default is /healthz, /readyz and /livez.
+	AlwaysAllowed []string
+	More          []Documents
+	Checks        []Check
 }
 
 // Server implements apiv1.DiscoveryServiceServer.
@@ -107,16 +119,43 @@ func (s *Server) Authenticate(ctx context.Context, req *apiv1.AuthenticateReques
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.AuthenticateResponse{User: user.Name, Groups: user.Groups, Uid: user.UID}, nil
+	if want := req.GetAccess(); want != nil {
+		err := s.authorize(ctx, &authz.Attributes{
+			User: user, Verb: want.GetVerb(), Path: want.GetPath(), Group: want.GetGroup(), Version: want.GetVersion(), Resource: want.GetResource(),
+			Subresource: want.GetSubresource(), Namespace: want.GetNamespace(), Name: want.GetName(),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	resp := &apiv1.AuthenticateResponse{User: user.Name, Groups: user.Groups, Uid: user.UID}
+	for _, key := range slices.Sorted(maps.Keys(user.Extra)) {
+		resp.Extra = append(resp.Extra, &apiv1.UserExtra{Key: key, Values: user.Extra[key]})
+	}
+	return resp, nil
 }
 
-// open are the documents that are told to everybody.
-func open(path string) bool {
-	switch path {
-	case "/version", "/healthz", "/livez", "/readyz", "/.well-known/openid-configuration", "/openid/v1/jwks":
-		return true
+func (s *Server) authorize(ctx context.Context, a *authz.Attributes) error {
+	if a.Path != "" && s.alwaysAllowed(a.Path) {
+		return nil
 	}
-	return strings.HasPrefix(path, "/livez/") || strings.HasPrefix(path, "/readyz/") || strings.HasPrefix(path, "/healthz/")
+	decision, reason, err := s.cfg.Authorizer.Authorize(ctx, a)
+	if decision == authz.Allow {
+		return nil
+	}
+	if err != nil && reason == "" {
+		reason = err.Error()
+	}
+	return authz.Forbidden(a, reason)
+}
+
+func (s *Server) alwaysAllowed(path string) bool {
+	return slices.ContainsFunc(s.cfg.AlwaysAllowed, func(allowed string) bool {
+		if prefix, star := strings.CutSuffix(allowed, "*"); star {
+			return strings.HasPrefix(path, prefix)
+		}
+		return path == allowed
+	})
 }
 
 // Document implements apiv1.DiscoveryServiceServer.
@@ -125,10 +164,12 @@ func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*api
 	if len(path) > 1 {
 		path = strings.TrimSuffix(path, "/")
 	}
-	if !open(path) {
-		if _, err := s.cfg.Authenticator.Authenticate(ctx); err != nil {
-			return nil, err
-		}
+	user, err := s.cfg.Authenticator.Authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authorize(ctx, &authz.Attributes{User: user, Verb: "get", Path: req.GetPath()}); err != nil {
+		return nil, err
 	}
 	d, err := s.document(ctx, path, req.GetQuery(), req.GetAccept())
 	if err != nil {

@@ -85,7 +85,9 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	if err != nil {
 		return err
 	}
-	if r.res, err = s.find(ctx, schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}); err != nil {
+	if v, ok := t.(virtual); ok {
+		r.res = v.res
+	} else if r.res, err = s.find(ctx, schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}); err != nil {
 		return err
 	}
 	if r.verb == "create" && r.subresource == "" && r.res.Kind.Custom != nil && r.res.Kind.Custom.Terminating() {
@@ -119,6 +121,9 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*registry.Resource, error) {
 	if res := s.Table.Find(gvr); res != nil {
 		return res, nil
+	}
+	if err := s.onlyCreated(gvr); err != nil {
+		return nil, err
 	}
 	if s.Cache.Fresh(ctx) == nil {
 		if res := s.Table.Find(gvr); res != nil {

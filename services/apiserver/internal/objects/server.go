@@ -59,6 +59,8 @@ type Config struct {
 	Fields    *fieldmanager.Managers
 	Allocator *allocator.Allocator
 	Tokens    TokenIssuer
+	// Virtual are the resources that are only created, and not stored, as reviews: Answer serves them.
+	Virtual []*registry.Resource
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	// Network reaches pods and services, for proxies; nil answers them with 503.

@@ -1,9 +1,6 @@
 package token
 
-import (
-	"encoding/json"
-	"slices"
-)
+import "encoding/json"
 
 // audience is one string or several.
 type audience []string
@@ -42,8 +39,4 @@ type claims struct {
 	Bound     bound    `json:"kubernetes.io"`
 	NotBefore int64    `json:"nbf"`
 	Subject   string   `json:"sub"`
-}
-
-func (c *claims) meantFor(audiences []string) bool {
-	return slices.ContainsFunc(c.Audience, func(a string) bool { return slices.Contains(audiences, a) })
 }

@@ -5,11 +5,14 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -37,22 +41,42 @@ type Objects interface {
 	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
 }
 
-// Authority issues and verifies tokens.
-type Authority struct {
-	issuer  string
-	key     crypto.Signer
-	keys    map[string]crypto.PublicKey
-	order   []string
-	objects Objects
-	clock   clock.PassiveClock
+// Config is what an authority is made of.
+type Config struct {
+	// Issuers are whose tokens are good; the first issues.
+	Issuers []string
+	// Audiences are the API's own: who asks for a token without naming any gets one for these.
+	Audiences []string
+	// JWKSURI is where others find the keys; default <issuer>/openid/v1/jwks.
+	JWKSURI string
+	// Key signs; nil issues nothing.
+	Key crypto.Signer
+	// More keys verify, beside it.
+	More []crypto.PublicKey
+	// MaxLifetime bounds what is asked for, where it is not 0.
+	MaxLifetime time.Duration
+	Objects     Objects
+	Clock       clock.PassiveClock
 }
 
-// New returns an authority. A nil key issues nothing.
-func New(issuer string, key crypto.Signer, more []crypto.PublicKey, objects Objects, clock clock.PassiveClock) (*Authority, error) {
-	a := &Authority{issuer: issuer, key: key, keys: map[string]crypto.PublicKey{}, objects: objects, clock: clock}
-	all := more
-	if key != nil {
-		all = append([]crypto.PublicKey{key.Public()}, more...)
+// Authority issues and verifies tokens.
+type Authority struct {
+	Config
+	keys  map[string]crypto.PublicKey
+	order []string
+	// verified are the claims of tokens whose signature was good, by the token's hash: a signature costs more than the rest of a read.
+	verified *lru.Cache
+}
+
+// remembered is how many tokens' claims are kept.
+const remembered = 8192
+
+// New returns an authority.
+func New(cfg Config) (*Authority, error) {
+	a := &Authority{Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered)}
+	all := cfg.More
+	if cfg.Key != nil {
+		all = append([]crypto.PublicKey{cfg.Key.Public()}, cfg.More...)
 	}
 	for _, k := range all {
 		if _, err := algorithm(k); err != nil {
@@ -72,12 +96,12 @@ func New(issuer string, key crypto.Signer, more []crypto.PublicKey, objects Obje
 
 // Issue fills the request's status with a token for the account.
 func (a *Authority) Issue(ctx context.Context, account registry.Object, request *authenticationv1.TokenRequest) error {
-	if a.key == nil {
+	if a.Key == nil {
 		return apierrors.NewServiceUnavailable("this cluster has no key to sign service-account tokens with")
 	}
 	spec := &request.Spec
 	if len(spec.Audiences) == 0 {
-		spec.Audiences = []string{a.issuer}
+		spec.Audiences = a.Audiences
 	}
 	if spec.ExpirationSeconds == nil {
 		seconds := int64(defaultLifetime / time.Second)
@@ -86,10 +110,13 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	if errs := validate(spec); len(errs) > 0 {
 		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), account.GetName(), errs)
 	}
-	now := a.clock.Now()
+	now := a.Clock.Now()
+	if longest := int64(a.MaxLifetime / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
+		spec.ExpirationSeconds = &longest
+	}
 	expires := now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)
 	c := claims{
-		Audience: spec.Audiences, Expires: expires.Unix(), IssuedAt: now.Unix(), NotBefore: now.Unix(), Issuer: a.issuer,
+		Audience: spec.Audiences, Expires: expires.Unix(), IssuedAt: now.Unix(), NotBefore: now.Unix(), Issuer: a.Issuers[0],
 		ID: string(uuid.NewUUID()), Subject: authn.ServiceAccountName(account.GetNamespace(), account.GetName()),
 		Bound: bound{
 			Namespace:      account.GetNamespace(),
@@ -99,7 +126,7 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	if err := a.bind(ctx, account, spec.BoundObjectRef, &c.Bound); err != nil {
 		return err
 	}
-	signed, err := sign(a.key, c)
+	signed, err := sign(a.Key, c)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -132,7 +159,7 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 	if ref.Kind == "Node" {
 		namespace = ""
 	}
-	obj, err := a.objects.Get(ctx, "", resource, namespace, ref.Name)
+	obj, err := a.Objects.Get(ctx, "", resource, namespace, ref.Name)
 	if err != nil {
 		return err
 	}
@@ -147,7 +174,7 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 			return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account.GetName()))
 		}
 		b.Pod = to
-		if node, err := a.objects.Get(ctx, "", "nodes", "", o.Spec.NodeName); o.Spec.NodeName != "" && err == nil {
+		if node, err := a.Objects.Get(ctx, "", "nodes", "", o.Spec.NodeName); o.Spec.NodeName != "" && err == nil {
 			b.Node = &reference{node.GetName(), string(node.GetUID())}
 		}
 	case *corev1.Secret:
@@ -159,32 +186,56 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 }
 
 // Verify implements authn.TokenVerifier.
-func (a *Authority) Verify(ctx context.Context, token string) (*authn.User, error) {
-	var c claims
-	if err := open(token, a.keys, &c); err != nil {
+func (a *Authority) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
+	c, err := a.claims(token)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := a.Clock.Now()
+	meant := authn.Common(c.Audience, audiences)
+	switch {
+	case now.Unix() >= c.Expires:
+		return nil, nil, errors.New("the token has expired")
+	case now.Unix() < c.NotBefore-10:
+		return nil, nil, errors.New("the token is not valid yet")
+	case len(meant) == 0:
+		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", []string(c.Audience), audiences)
+	}
+	user, err := a.user(ctx, c)
+	return user, meant, err
+}
+
+// claims returns the claims of a token whose signature and issuer are good. They are shared, and not to be changed.
+func (a *Authority) claims(token string) (*claims, error) {
+	sum := sha256.Sum256([]byte(token))
+	if c, ok := a.verified.Get(sum); ok {
+		return c.(*claims), nil
+	}
+	var peek struct {
+		Issuer string `json:"iss"`
+	}
+	if err := unverified(token, &peek); err != nil || !slices.Contains(a.Issuers, peek.Issuer) {
+		return nil, authn.ErrNotMine
+	}
+	c := &claims{}
+	if err := open(token, a.keys, c); err != nil {
 		return nil, err
 	}
-	now := a.clock.Now()
-	switch {
-	case c.Issuer != a.issuer:
-		return nil, errors.New("the token is another issuer's")
-	case now.Unix() >= c.Expires:
-		return nil, errors.New("the token has expired")
-	case now.Unix() < c.NotBefore-10:
-		return nil, errors.New("the token is not valid yet")
-	case !c.meantFor([]string{a.issuer}):
-		return nil, errors.New("the token is for another audience")
-	}
+	a.verified.Add(sum, c)
+	return c, nil
+}
+
+func (a *Authority) user(ctx context.Context, c *claims) (*authn.User, error) {
 	name := authn.ServiceAccountName(c.Bound.Namespace, c.Bound.ServiceAccount.Name)
 	if c.Subject != name {
 		return nil, errors.New("the token's subject is not its service account")
 	}
-	if err := a.alive(ctx, &c); err != nil {
+	if err := a.alive(ctx, c); err != nil {
 		return nil, err
 	}
 	user := &authn.User{
 		Name: name, UID: c.Bound.ServiceAccount.UID,
-		Groups: []string{authn.ServiceAccountsGroup, authn.ServiceAccountsGroup + ":" + c.Bound.Namespace},
+		Groups: authn.ServiceAccountGroups(c.Bound.Namespace),
 		Extra:  map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=" + c.ID}},
 	}
 	if p := c.Bound.Pod; p != nil {
@@ -204,14 +255,14 @@ func (a *Authority) alive(ctx context.Context, c *claims) error {
 		if want == nil {
 			return nil
 		}
-		obj, err := a.objects.Get(ctx, "", resource, namespace, want.Name)
+		obj, err := a.Objects.Get(ctx, "", resource, namespace, want.Name)
 		if err != nil {
 			return err
 		}
 		if string(obj.GetUID()) != want.UID {
 			return fmt.Errorf("the token's %s was made anew", resource)
 		}
-		if t := obj.GetDeletionTimestamp(); t != nil && a.clock.Now().After(t.Add(deletionLeeway)) {
+		if t := obj.GetDeletionTimestamp(); t != nil && a.Clock.Now().After(t.Add(deletionLeeway)) {
 			return fmt.Errorf("the token's %s is deleted", resource)
 		}
 		return nil
@@ -233,7 +284,7 @@ func (a *Authority) Document(path, _, _ string) (body []byte, contentType string
 	switch path {
 	case "/.well-known/openid-configuration":
 		body, err = json.Marshal(map[string]any{
-			"issuer": a.issuer, "jwks_uri": a.issuer + "/openid/v1/jwks", "response_types_supported": []string{"id_token"},
+			"issuer": a.Issuers[0], "jwks_uri": a.jwksURI(), "response_types_supported": []string{"id_token"},
 			"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": a.algorithms(),
 		})
 		return body, "application/json", err
@@ -246,6 +297,13 @@ func (a *Authority) Document(path, _, _ string) (body []byte, contentType string
 		return body, "application/jwk-set+json", err
 	}
 	return nil, "", nil
+}
+
+func (a *Authority) jwksURI() string {
+	if a.JWKSURI != "" {
+		return a.JWKSURI
+	}
+	return strings.TrimSuffix(a.Issuers[0], "/") + "/openid/v1/jwks"
 }
 
 func (a *Authority) algorithms() []string {

@@ -170,8 +170,10 @@ func (x *DocumentResponse) GetNotModified() bool {
 // AuthenticateRequest carries a credential.
 type AuthenticateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bearer token.
-	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Bearer token; empty stands for the caller in the call's metadata.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// What the user wants to do; unset asks only who it is.
+	Access        *Access `protobuf:"bytes,2,opt,name=access,proto3" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +215,122 @@ func (x *AuthenticateRequest) GetToken() string {
 	return ""
 }
 
+func (x *AuthenticateRequest) GetAccess() *Access {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+// Access is what an authorizer decides on.
+type Access struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kubernetes' verb for a resource, or the HTTP method in lower case for a path.
+	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
+	// URL path, where no resource is asked for.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// API group of the resource.
+	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	// API version of the resource.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Resource, in plural.
+	Resource string `protobuf:"bytes,5,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Subresource; may be empty.
+	Subresource string `protobuf:"bytes,6,opt,name=subresource,proto3" json:"subresource,omitempty"`
+	// Namespace; empty at the cluster scope.
+	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name; may be empty.
+	Name          string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Access) Reset() {
+	*x = Access{}
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Access) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Access) ProtoMessage() {}
+
+func (x *Access) ProtoReflect() protoreflect.Message {
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Access.ProtoReflect.Descriptor instead.
+func (*Access) Descriptor() ([]byte, []int) {
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Access) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *Access) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Access) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Access) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Access) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Access) GetSubresource() string {
+	if x != nil {
+		return x.Subresource
+	}
+	return ""
+}
+
+func (x *Access) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Access) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // AuthenticateResponse names the user.
 type AuthenticateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -221,14 +339,16 @@ type AuthenticateResponse struct {
 	// Groups.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// UID; may be empty.
-	Uid           string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// What else the authenticator knows of the user, in the order of the keys.
+	Extra         []*UserExtra `protobuf:"bytes,4,rep,name=extra,proto3" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuthenticateResponse) Reset() {
 	*x = AuthenticateResponse{}
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[3]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +360,7 @@ func (x *AuthenticateResponse) String() string {
 func (*AuthenticateResponse) ProtoMessage() {}
 
 func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[3]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +373,7 @@ func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateResponse.ProtoReflect.Descriptor instead.
 func (*AuthenticateResponse) Descriptor() ([]byte, []int) {
-	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{3}
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AuthenticateResponse) GetUser() string {
@@ -277,6 +397,68 @@ func (x *AuthenticateResponse) GetUid() string {
 	return ""
 }
 
+func (x *AuthenticateResponse) GetExtra() []*UserExtra {
+	if x != nil {
+		return x.Extra
+	}
+	return nil
+}
+
+// UserExtra is one key of a user's extra information.
+type UserExtra struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key, as in "authentication.kubernetes.io/pod-name".
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Its values.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserExtra) Reset() {
+	*x = UserExtra{}
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserExtra) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserExtra) ProtoMessage() {}
+
+func (x *UserExtra) ProtoReflect() protoreflect.Message {
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserExtra.ProtoReflect.Descriptor instead.
+func (*UserExtra) Descriptor() ([]byte, []int) {
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UserExtra) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *UserExtra) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 var File_howdah_api_v1_discovery_proto protoreflect.FileDescriptor
 
 const file_howdah_api_v1_discovery_proto_rawDesc = "" +
@@ -291,13 +473,27 @@ const file_howdah_api_v1_discovery_proto_rawDesc = "" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12!\n" +
-	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"+\n" +
+	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"Z\n" +
 	"\x13AuthenticateRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"T\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12-\n" +
+	"\x06access\x18\x02 \x01(\v2\x15.howdah.api.v1.AccessR\x06access\"\xd0\x01\n" +
+	"\x06Access\x12\x12\n" +
+	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1a\n" +
+	"\bresource\x18\x05 \x01(\tR\bresource\x12 \n" +
+	"\vsubresource\x18\x06 \x01(\tR\vsubresource\x12\x1c\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"\x84\x01\n" +
 	"\x14AuthenticateResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\tR\x03uid2\xb8\x01\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12.\n" +
+	"\x05extra\x18\x04 \x03(\v2\x18.howdah.api.v1.UserExtraR\x05extra\"5\n" +
+	"\tUserExtra\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values2\xb8\x01\n" +
 	"\x10DiscoveryService\x12K\n" +
 	"\bDocument\x12\x1e.howdah.api.v1.DocumentRequest\x1a\x1f.howdah.api.v1.DocumentResponse\x12W\n" +
 	"\fAuthenticate\x12\".howdah.api.v1.AuthenticateRequest\x1a#.howdah.api.v1.AuthenticateResponseB*Z(howdah.dev/proto/gen/howdah/api/v1;apiv1b\x06proto3"
@@ -314,23 +510,27 @@ func file_howdah_api_v1_discovery_proto_rawDescGZIP() []byte {
 	return file_howdah_api_v1_discovery_proto_rawDescData
 }
 
-var file_howdah_api_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_howdah_api_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_howdah_api_v1_discovery_proto_goTypes = []any{
 	(*DocumentRequest)(nil),      // 0: howdah.api.v1.DocumentRequest
 	(*DocumentResponse)(nil),     // 1: howdah.api.v1.DocumentResponse
 	(*AuthenticateRequest)(nil),  // 2: howdah.api.v1.AuthenticateRequest
-	(*AuthenticateResponse)(nil), // 3: howdah.api.v1.AuthenticateResponse
+	(*Access)(nil),               // 3: howdah.api.v1.Access
+	(*AuthenticateResponse)(nil), // 4: howdah.api.v1.AuthenticateResponse
+	(*UserExtra)(nil),            // 5: howdah.api.v1.UserExtra
 }
 var file_howdah_api_v1_discovery_proto_depIdxs = []int32{
-	0, // 0: howdah.api.v1.DiscoveryService.Document:input_type -> howdah.api.v1.DocumentRequest
-	2, // 1: howdah.api.v1.DiscoveryService.Authenticate:input_type -> howdah.api.v1.AuthenticateRequest
-	1, // 2: howdah.api.v1.DiscoveryService.Document:output_type -> howdah.api.v1.DocumentResponse
-	3, // 3: howdah.api.v1.DiscoveryService.Authenticate:output_type -> howdah.api.v1.AuthenticateResponse
-	2, // [2:4] is the sub-list for method output_type
-	0, // [0:2] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	3, // 0: howdah.api.v1.AuthenticateRequest.access:type_name -> howdah.api.v1.Access
+	5, // 1: howdah.api.v1.AuthenticateResponse.extra:type_name -> howdah.api.v1.UserExtra
+	0, // 2: howdah.api.v1.DiscoveryService.Document:input_type -> howdah.api.v1.DocumentRequest
+	2, // 3: howdah.api.v1.DiscoveryService.Authenticate:input_type -> howdah.api.v1.AuthenticateRequest
+	1, // 4: howdah.api.v1.DiscoveryService.Document:output_type -> howdah.api.v1.DocumentResponse
+	4, // 5: howdah.api.v1.DiscoveryService.Authenticate:output_type -> howdah.api.v1.AuthenticateResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_howdah_api_v1_discovery_proto_init() }
@@ -344,7 +544,7 @@ func file_howdah_api_v1_discovery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_howdah_api_v1_discovery_proto_rawDesc), len(file_howdah_api_v1_discovery_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

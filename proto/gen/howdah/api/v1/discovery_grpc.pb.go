@@ -34,8 +34,10 @@ type DiscoveryServiceClient interface {
 	// that path would, in the encoding that `accept` asks for. 404 NotFound
 	// where no document stands.
 	Document(ctx context.Context, in *DocumentRequest, opts ...grpc.CallOption) (*DocumentResponse, error)
-	// Authenticate resolves a bearer token or a client certificate's subject
-	// to the user that the API will see. It fails with 401.
+	// Authenticate resolves a bearer token, or else whoever the call's metadata
+	// speaks for, to the user that the API will see: impersonation is resolved
+	// too. It fails with 401 or, where that user may not have the access asked
+	// for, or may not impersonate, with 403.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
 }
 
@@ -78,8 +80,10 @@ type DiscoveryServiceServer interface {
 	// that path would, in the encoding that `accept` asks for. 404 NotFound
 	// where no document stands.
 	Document(context.Context, *DocumentRequest) (*DocumentResponse, error)
-	// Authenticate resolves a bearer token or a client certificate's subject
-	// to the user that the API will see. It fails with 401.
+	// Authenticate resolves a bearer token, or else whoever the call's metadata
+	// speaks for, to the user that the API will see: impersonation is resolved
+	// too. It fails with 401 or, where that user may not have the access asked
+	// for, or may not impersonate, with 403.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
 	mustEmbedUnimplementedDiscoveryServiceServer()
 }

@@ -1,0 +1,53 @@
+package gateway_test
+
+import (
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+
+	"howdah.dev/gateway"
+)
+
+func TestFrontProxy(t *testing.T) {
+	t.Parallel()
+	proxies := setup(t) // another authority
+	seen := make(chan metadata.MD, 1)
+	c := setup(t, func(config *gateway.Config) {
+		config.FrontProxy = &gateway.FrontProxy{
+			CAs: []*x509.Certificate{proxies.pki.Certificate}, AllowedNames: []string{"kubernetes-admin", "howdah:gateway"},
+			UsernameHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+		}
+	})
+	c.Before = func(_ string, md metadata.MD) error { seen <- md; return nil }
+	headers := []string{"X-Remote-User: jane", "X-Remote-Uid: 7", "X-Remote-Group: devs", "X-Remote-Extra-Scopes: a"}
+	for _, tt := range []struct {
+		name    string
+		ours    bool
+		role    string
+		headers []string
+		want    metadata.MD
+	}{
+		{"a proxy", false, "admin", headers, metadata.MD{"howdah-user": {"jane"}, "howdah-uid": {"7"}, "howdah-group": {"devs"}, "howdah-extra": {"scopes=a"}}},
+		{"a proxy that names nobody is nobody", false, "admin", nil, metadata.MD{"howdah-user": {"system:anonymous"}}},
+		{"another certificate of the proxies' authority", false, "node1", headers, metadata.MD{"howdah-user": {"system:anonymous"}}},
+		{"a client that pretends to be a proxy", true, "admin", headers, metadata.MD{"howdah-user": {"kubernetes-admin"}, "howdah-group": {"system:masters"}}},
+	} {
+		client := proxies.client(tt.role)
+		if tt.ours {
+			client = c.client(tt.role)
+		} else {
+			config := client.Transport.(*http.Transport).TLSClientConfig
+			config.RootCAs = c.pki.Pool()
+		}
+		c.do(client, "GET", "/api/v1/pods/x", "", tt.headers...)
+		md := <-seen
+		for key, want := range tt.want {
+			if !slices.Equal(md.Get(key), want) {
+				t.Errorf("%s: %s is %v", tt.name, key, md.Get(key))
+			}
+		}
+	}
+}

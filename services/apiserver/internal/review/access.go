@@ -1,0 +1,140 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+	errs := append(checkSubject(&r.Spec), checkMeta(r)...)
+	if len(errs) > 0 {
+		return invalid("SubjectAccessReview", errs)
+	}
+	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	return nil
+}
+
+func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
+	path := field.NewPath("spec")
+	errs := append(checkSubject(&r.Spec), checkMeta(r)...)
+	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
+		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
+	}
+	if r.Spec.NonResourceAttributes != nil {
+		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
+	}
+	if len(errs) > 0 {
+		return invalid("LocalSubjectAccessReview", errs)
+	}
+	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, nil)
+	return nil
+}
+
+func (s *Server) self(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectAccessReview) error {
+	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r)...)
+	if len(errs) > 0 {
+		return invalid("SelfSubjectAccessReview", errs)
+	}
+	r.Status = s.decide(ctx, user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	return nil
+}
+
+func (s *Server) rules(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectRulesReview) error {
+	namespace := r.Spec.Namespace
+	if namespace == "" {
+		return apierrors.NewBadRequest("no namespace on request")
+	}
+	rules, incomplete, err := s.Lister.RulesFor(ctx, user, namespace)
+	*r = authorizationv1.SelfSubjectRulesReview{TypeMeta: r.TypeMeta, Status: authorizationv1.SubjectRulesReviewStatus{
+		Incomplete: incomplete, ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
+	}}
+	if err != nil {
+		r.Status.EvaluationError = err.Error()
+	}
+	for _, p := range rules {
+		if len(p.NonResourceURLs) > 0 {
+			r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: p.Verbs, NonResourceURLs: p.NonResourceURLs})
+			continue
+		}
+		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{
+			Verbs: p.Verbs, APIGroups: p.APIGroups, Resources: p.Resources, ResourceNames: p.ResourceNames,
+		})
+	}
+	return nil
+}
+
+// decide asks the authorizers. What of the selectors cannot be understood is left out, which allows no more, and reported.
+func (s *Server) decide(ctx context.Context, user *authn.User, r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
+	a := &authz.Attributes{User: user, Explain: true}
+	var bad error
+	if r != nil {
+		a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name = r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name
+		bad = selectors(r, a)
+	} else {
+		a.Verb, a.Path = n.Verb, n.Path
+	}
+	decision, reason, err := s.Authorizer.Authorize(ctx, a)
+	status := authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason}
+	if err = errors.Join(bad, err); err != nil {
+		status.EvaluationError = err.Error()
+	}
+	return status
+}
+
+func userOf(spec *authorizationv1.SubjectAccessReviewSpec) *authn.User {
+	user := &authn.User{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: map[string][]string{}}
+	for key, values := range spec.Extra {
+		user.Extra[key] = values
+	}
+	return user
+}
+
+func checkSubject(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
+	errs := checkAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
+	if spec.User == "" && len(spec.Groups) == 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
+	}
+	return errs
+}
+
+func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) (errs field.ErrorList) {
+	path := field.NewPath("spec")
+	switch {
+	case r != nil && n != nil:
+		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), n, "cannot be specified in combination with resourceAttributes"))
+	case r == nil && n == nil:
+		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), n, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	}
+	if r != nil {
+		errs = append(errs, checkSelectors(r, path.Child("resourceAttributes"))...)
+	}
+	return errs
+}
+
+// checkMeta refuses metadata: nothing of it would be kept.
+func checkMeta(obj registry.Object) field.ErrorList {
+	given := metav1.ObjectMeta{
+		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
+	}
+	if equality.Semantic.DeepEqual(given, metav1.ObjectMeta{}) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata"), fmt.Sprintf("%+v", given), "must be empty")}
+}
+
+func invalid(kind string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName, Kind: kind}, "", errs)
+}
