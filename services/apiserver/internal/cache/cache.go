@@ -66,6 +66,7 @@ type Cache struct {
 	observers   map[string]Observer
 	definitions Definitions
 
+	hands   hands
 	applied atomic.Int64
 	ready   chan struct{}
 	once    sync.Once
@@ -304,6 +305,7 @@ func groupEnds(events []store.Event) []int64 {
 
 func (c *Cache) advance(revision int64) {
 	c.applied.Store(revision)
+	c.hands.forget(revision)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := c.waiters[:0]

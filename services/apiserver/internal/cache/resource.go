@@ -91,7 +91,9 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			if previous == nil {
 				event.Type = Added
 			}
-			event.Item = codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision)
+			if event.Item = r.cache.hands.take(r.kind, e); event.Item == nil {
+				event.Item = codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision)
+			}
 			r.items[e.Key] = event.Item
 			r.sorted.ReplaceOrInsert(event.Item)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
@@ -68,6 +69,18 @@ func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item
 	return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
 }
 
+// outcome returns what a committed plan has made of the object.
+func (s *Server) outcome(p *plan, handed *cache.Handed, kind *registry.Kind, key string, revision int64) *codec.Item {
+	if handed == nil {
+		return p.item(kind, key, revision)
+	}
+	createRevision := p.createRevision
+	if createRevision == 0 {
+		createRevision = revision
+	}
+	return handed.Done(s.Cache, revision, createRevision)
+}
+
 // execute plans and commits a write until it lands, fails, or the object keeps moving on.
 func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer, error) {
 	r := op.about()
@@ -85,10 +98,17 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			p.end(false)
 			return op.answer(p.item(kind, key, 0), p)
 		}
+		var handed *cache.Handed
+		if !p.deleted && kind.Custom == nil {
+			handed = s.Cache.Hand(kind, key, p.value, p.obj)
+		}
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
 		if err == nil {
-			return op.answer(p.item(kind, key, revision), p)
+			return op.answer(s.outcome(p, handed, kind, key, revision), p)
+		}
+		if handed != nil {
+			handed.Drop()
 		}
 		if g, ok := op.(interface{ collided(error) bool }); ok && g.collided(err) {
 			continue
