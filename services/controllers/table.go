@@ -16,6 +16,7 @@ import (
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 	"howdah.dev/services/controllers/internal/podgc"
 	"howdah.dev/services/controllers/internal/replicaset"
+	"howdah.dev/services/controllers/internal/resourcequota"
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/serviceaccount"
 	"howdah.dev/services/controllers/internal/tainteviction"
@@ -52,6 +53,7 @@ func table() []row {
 		}},
 		{"lifecycle", "namespace", "namespace-controller", simple(namespace.New)},
 		{"lifecycle", "garbagecollector", "garbage-collector-controller", simple(garbage.New)},
+		{"lifecycle", "resourcequota", "resourcequota-controller", simple(resourcequota.New)},
 		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
 		{"identity", "rootca", "root-ca-certificate-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.RootCA) == 0 {
