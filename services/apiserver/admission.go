@@ -15,6 +15,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/plugin"
+	"howdah.dev/services/apiserver/internal/admission/policy"
 	"howdah.dev/services/apiserver/internal/admission/webhooks"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/ledger"
@@ -46,8 +47,11 @@ func (s *Server) configured(authorizer authz.Authorizer) map[string]admission.Pl
 	mutating, validating := webhooks.New(webhooks.Config{
 		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Caller: caller, Registerer: s.cfg.Registerer,
 	})
+	mutates, validates := policy.New(policy.Config{
+		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Types: s.fields.TypesOf, Registerer: s.cfg.Registerer,
+	})
 	plugins := map[string]admission.Plugin{}
-	for _, p := range []admission.Plugin{mutating, validating} {
+	for _, p := range []admission.Plugin{mutates, mutating, validates, validating} {
 		plugins[p.Name()] = p
 	}
 	return plugins

@@ -78,7 +78,7 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		return found, nil
 	}
 	converter := converter{m.table, res.Kind}
-	types, err := m.typesOf(res)
+	types, err := m.TypesOf(res)
 	if err != nil {
 		return nil, fmt.Errorf("field types of %s: %w", res.GVK, err)
 	}
@@ -98,8 +98,8 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 	return m.managers[k], nil
 }
 
-// typesOf returns what knows the fields of a resource.
-func (m *Managers) typesOf(res *registry.Resource) (managedfields.TypeConverter, error) {
+// TypesOf returns what knows the fields of a resource. It fails where the schema of a custom kind cannot be had.
+func (m *Managers) TypesOf(res *registry.Resource) (managedfields.TypeConverter, error) {
 	switch {
 	case res.Kind.Custom != nil:
 		return res.Kind.Custom.Types()

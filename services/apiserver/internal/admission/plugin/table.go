@@ -58,8 +58,10 @@ func Table() []Row {
 		{Name: "DenyServiceExternalIPs", New: plain(func(*Env) admission.Plugin { return DenyServiceExternalIPs{} })},
 		{Name: "PodTopologyLabels", On: true, New: plain(func(e *Env) admission.Plugin { return &PodTopologyLabels{Objects: e.Objects} })},
 		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
+		{Name: "MutatingAdmissionPolicy", On: true, New: configured("MutatingAdmissionPolicy")},
 		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},
 		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did")},
+		{Name: "ValidatingAdmissionPolicy", On: true, New: configured("ValidatingAdmissionPolicy")},
 		{Name: "ValidatingAdmissionWebhook", On: true, New: configured("ValidatingAdmissionWebhook")},
 		{Name: "ResourceQuota", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
 			return NewResourceQuota(e.Objects, config, e.Clock)
