@@ -2,14 +2,13 @@ package apiserver
 
 import (
 	"encoding/json"
-	"strings"
-	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
@@ -142,27 +141,44 @@ func (f *fixture) object(b []byte, err error) *unstructured.Unstructured {
 	return u
 }
 
-func TestCustomResourceSlice(t *testing.T) {
-	f := startMemory(t)
-	d := f.define(widgets)
-	if d.Status.AcceptedNames.Kind != "Widget" || d.Status.StoredVersions[0] != "v1" {
-		t.Errorf("%+v", d.Status)
+// change patches an object; options change the request.
+func (f *fixture) change(resource, namespace, name, media, body string, options ...func(*apiv1.PatchRequest)) ([]byte, error) {
+	g, v, r := split(resource)
+	req := &apiv1.PatchRequest{
+		Group: g, Version: v, Resource: r, Namespace: namespace, Name: name, ContentType: "application/" + media, Object: []byte(body),
 	}
-	made := f.object(f.create("example.com/v1/widgets", "default", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"size":"big","extra":1},"status":{"replicas":3}}`))
-	if made.GetGeneration() != 1 || made.GetUID() == "" || made.GetResourceVersion() == "" {
-		t.Errorf("%v", made.Object)
+	if media == "apply-patch+yaml" {
+		req.FieldManager = "applier"
 	}
-	t.Log(made.Object)
-	got := f.object(f.get("example.com/v1/widgets", "default", "a"))
-	if color, _, _ := unstructured.NestedString(got.Object, "spec", "color"); color != "red" {
-		t.Errorf("%v", got.Object)
+	for _, o := range options {
+		o(req)
 	}
-	b, err := f.list(&apiv1.ListRequest{Group: "example.com", Version: "v1", Resource: "widgets"})
-	if err != nil || !strings.Contains(string(b), `"kind":"WidgetList"`) || !strings.Contains(string(b), `"kind":"Widget"`) {
-		t.Errorf("%v %s", err, b)
+	resp, err := f.api.Patch(f.ctx, req)
+	return resp.GetObject(), apistatus.FromGRPC(err)
+}
+
+// put replaces an object, or a subresource of it.
+func (f *fixture) put(resource, subresource string, u *unstructured.Unstructured) ([]byte, error) {
+	f.t.Helper()
+	g, v, r := split(resource)
+	body, err := u.MarshalJSON()
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	doc, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/apis/example.com/v1"})
-	if err != nil || !strings.Contains(string(doc.GetObject()), `"widgets/status"`) {
-		t.Errorf("%v %s", err, doc.GetObject())
-	}
+	resp, err := f.api.Update(f.ctx, &apiv1.UpdateRequest{
+		Group: g, Version: v, Resource: r, Namespace: u.GetNamespace(), Name: u.GetName(), Subresource: subresource, Object: body,
+	})
+	return resp.GetObject(), apistatus.FromGRPC(err)
+}
+
+func (f *fixture) drop(resource, namespace, name string) ([]byte, error) {
+	g, v, r := split(resource)
+	resp, err := f.api.Delete(f.ctx, &apiv1.DeleteRequest{Group: g, Version: v, Resource: r, Namespace: namespace, Name: name})
+	return resp.GetObject(), apistatus.FromGRPC(err)
+}
+
+// field returns what is at a path of fields, nil where nothing is.
+func field(u *unstructured.Unstructured, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
+	return value
 }

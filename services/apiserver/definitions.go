@@ -4,13 +4,22 @@ import (
 	"context"
 
 	"howdah.dev/services/apiserver/internal/custom"
+	"howdah.dev/services/apiserver/internal/custom/conversion"
 	"howdah.dev/services/apiserver/internal/definitions"
+	"howdah.dev/services/apiserver/internal/objects"
+	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/webhook"
 )
 
 // define makes the table and the cache follow the custom resource definitions.
 func (s *Server) define(table *registry.Table) {
-	s.follower = definitions.NewFollower(table, custom.Config{Now: s.cfg.Clock.Now, Meta: s.documents.Meta})
+	caller := webhook.New(webhook.Config{
+		Dialer: &podnet.Dialer{Objects: objects.Objects{Table: table, Cache: s.cache}, Nodes: s.cfg.NodeDialer}, Registerer: s.cfg.Registerer,
+	})
+	s.follower = definitions.NewFollower(table, custom.Config{
+		Now: s.cfg.Clock.Now, Meta: s.documents.Meta, Converter: conversion.New(caller, s.cfg.Registerer).For,
+	})
 	s.cache.Define(s.follower)
 }
 

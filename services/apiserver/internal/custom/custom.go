@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ type family struct {
 	group                 string
 	names                 apiextensionsv1.CustomResourceDefinitionNames
 	namespaced            bool
-	storage               string
+	storage, fingerprint  string
 	preserve, terminating bool
 	versions              map[string]*version
 	gvks                  []schema.GroupVersionKind
@@ -63,6 +64,7 @@ func New(cfg Config, d *apiextensionsv1.CustomResourceDefinition, established, t
 	if !established || f.names.Plural == "" {
 		f.names = *d.Spec.Names.DeepCopy()
 	}
+	f.fingerprint = fmt.Sprintf("%s/%d/%s", d.UID, d.Generation, strings.Join([]string{f.names.Plural, f.names.Kind, f.names.ListKind}, "/"))
 	f.types = sync.OnceValues(f.newTypes)
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && cfg.Converter != nil {
 		f.converter = cfg.Converter(d)

@@ -77,6 +77,9 @@ func (v *version) gvk() schema.GroupVersionKind {
 // Remote implements registry.Custom.
 func (v *version) Remote() bool { return v.converter != nil && !v.raw }
 
+// Fingerprint implements registry.Custom.
+func (v *version) Fingerprint() string { return v.fingerprint + "/" + v.name }
+
 // Terminating implements registry.Custom.
 func (v *version) Terminating() bool { return v.terminating }
 

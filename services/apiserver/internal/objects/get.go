@@ -80,6 +80,11 @@ func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, 
 		if err != nil {
 			return answer{}, err
 		}
+		if check := kind.Scale.Check; check != nil {
+			if err := check(obj); err != nil {
+				return answer{}, apierrors.NewInternalError(err)
+			}
+		}
 		b, contentType, err := codec.Any(scaleOf(kind, obj), scaleGVK, form)
 		return answer{object: b, contentType: contentType, code: 200}, err
 	default:

@@ -27,6 +27,8 @@ type models struct {
 	v2, v3 map[string]spec.Schema
 	deps   map[string][]string
 	kinds  map[schema.GroupVersionKind]string
+	// custom are the names of the models of custom kinds that a document is about.
+	custom map[schema.GroupVersionKind]string
 }
 
 func newModels(table *registry.Table) *models {
@@ -191,6 +193,9 @@ func (m *models) reachable(roots map[string]bool, version int) map[string]spec.S
 
 // ref refers to the model of a kind, and makes it a root.
 func (m *models) ref(gvk schema.GroupVersionKind, roots map[string]bool, prefix string) map[string]any {
+	if name, ok := m.custom[gvk]; ok {
+		return map[string]any{"$ref": prefix + name}
+	}
 	name, ok := m.kinds[gvk]
 	if !ok {
 		return map[string]any{"type": "object"}

@@ -8,11 +8,11 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 	"sync"
 
-	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
 	"google.golang.org/protobuf/proto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +34,8 @@ type Documents struct {
 
 	mu   sync.Mutex
 	made map[string][]byte
+	// kept are documents of custom kinds.
+	kept kept
 }
 
 // New returns the documents of the kinds in the table.
@@ -45,16 +47,16 @@ func New(table *registry.Table, version string) *Documents {
 func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 	switch {
 	case path == "/openapi/v2":
-		return d.encoded(path, wantsProtobuf(accept), protobufV2, d.v2, func(b []byte) (proto.Message, error) { return openapi_v2.ParseDocument(b) })
+		return d.whole(wantsProtobuf(accept))
 	case path == "/openapi/v3":
-		b, err := d.once(path, d.index)
+		b, err := d.index()
 		return b, "application/json", err
 	case strings.HasPrefix(path, "/openapi/v3/"):
 		gv, ok := d.groupVersion(strings.TrimPrefix(path, "/openapi/v3/"))
 		if !ok {
 			return nil, "", nil
 		}
-		return d.encoded(path, wantsProtobuf(accept), protobufV3, func() ([]byte, error) { return d.v3(gv) },
+		return d.encoded(path, wantsProtobuf(accept), protobufV3, d.about(gv), func() ([]byte, error) { return d.v3(gv) },
 			func(b []byte) (proto.Message, error) { return openapi_v3.ParseDocument(b) })
 	}
 	return nil, "", nil
@@ -72,12 +74,17 @@ func wantsProtobuf(accept string) bool {
 	return false
 }
 
-func (d *Documents) encoded(path string, binary bool, media string, build func() ([]byte, error), parse func([]byte) (proto.Message, error)) ([]byte, string, error) {
-	text, err := d.once(path, build)
+// encoded is a document as JSON or protobuf. A custom document is about definitions as they are now, and is made anew when they change.
+func (d *Documents) encoded(path string, binary bool, media, about string, build func() ([]byte, error), parse func([]byte) (proto.Message, error)) ([]byte, string, error) {
+	once := d.once
+	if about != "" {
+		once = func(key string, build func() ([]byte, error)) ([]byte, error) { return d.kept.once(key, about, build) }
+	}
+	text, err := once(path, build)
 	if err != nil || !binary {
 		return text, "application/json", err
 	}
-	b, err := d.once(path+" protobuf", func() ([]byte, error) {
+	b, err := once(path+" protobuf", func() ([]byte, error) {
 		m, err := parse(text)
 		if err != nil {
 			return nil, err
@@ -134,16 +141,21 @@ func (d *Documents) groupVersion(name string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{}, false
 }
 
-// index lists the documents of version 3, each with the hash of what it says.
+// index lists the documents of version 3, each with the hash of what it says; those of custom kinds, which are made when they
+// are asked for, with one of the definitions that they are about.
 func (d *Documents) index() ([]byte, error) {
 	paths := map[string]any{}
 	for _, gv := range d.groupVersions() {
 		path := "/openapi/v3/" + documentName(gv)
-		b, err := d.once(path, func() ([]byte, error) { return d.v3(gv) })
+		about := d.about(gv)
+		hash, err := []byte(about), error(nil)
+		if about == "" {
+			hash, err = d.once(path, func() ([]byte, error) { return d.v3(gv) })
+		}
 		if err != nil {
 			return nil, err
 		}
-		paths[documentName(gv)] = map[string]string{"serverRelativeURL": fmt.Sprintf("%s?hash=%X", path, sha512.Sum512(b))}
+		paths[documentName(gv)] = map[string]string{"serverRelativeURL": fmt.Sprintf("%s?hash=%X", path, sha512.Sum512(hash))}
 	}
 	return json.Marshal(map[string]any{"paths": paths})
 }
@@ -152,35 +164,29 @@ func (d *Documents) info() map[string]any {
 	return map[string]any{"title": "Kubernetes", "version": d.version}
 }
 
-// v2 is the whole API in one document.
-func (d *Documents) v2() ([]byte, error) {
-	m := d.models()
-	paths := map[string]any{}
-	roots := map[string]bool{}
-	for _, r := range d.table.Resources() {
-		for _, p := range pathsOf(r) {
-			paths[p.path] = p.v2(m, roots)
-		}
-	}
-	return json.Marshal(map[string]any{
-		"swagger": "2.0", "info": d.info(), "paths": paths, "definitions": m.reachable(roots, 2),
-	})
-}
-
 // v3 is the document of one group and version.
 func (d *Documents) v3(gv schema.GroupVersion) ([]byte, error) {
-	m := d.models()
+	var resources []*registry.Resource
+	for _, r := range d.table.Resources() {
+		if r.GVK.GroupVersion() == gv {
+			resources = append(resources, r)
+		}
+	}
+	m, schemas := d.models().with(resources, 3)
 	paths := map[string]any{}
 	roots := map[string]bool{}
-	for _, r := range d.table.Resources() {
-		if r.GVK.GroupVersion() != gv {
-			continue
-		}
+	for _, r := range resources {
 		for _, p := range pathsOf(r) {
 			paths[p.path] = p.v3(m, roots)
 		}
 	}
+	if len(schemas) > 0 {
+		roots[metaModel], roots[listMetaModel] = true, true
+		maps.Copy(schemas, m.reachable(roots, 3))
+	} else {
+		schemas = m.reachable(roots, 3)
+	}
 	return json.Marshal(map[string]any{
-		"openapi": "3.0.0", "info": d.info(), "paths": paths, "components": map[string]any{"schemas": m.reachable(roots, 3)},
+		"openapi": "3.0.0", "info": d.info(), "paths": paths, "components": map[string]any{"schemas": schemas},
 	})
 }

@@ -92,25 +92,29 @@ func pathsOf(r *registry.Resource) []path {
 	}
 	scoped += "/" + r.Kind.Resource
 	gv := r.GVK.GroupVersion()
+	id := gv
+	if r.Kind.Custom != nil { // the whole group: those of custom kinds are alike in their first part
+		id.Group = camel(gv.Group)
+	}
 	list := gv.WithKind(r.ListKind)
 	what := space + r.GVK.Kind
 	options := gv.WithKind("DeleteOptions")
 	collection := path{scoped, parameters, []operation{
-		{method: "get", action: "list", id: operationID("list", gv, what), gvk: r.GVK, response: list, parameters: listParameters},
-		{method: "post", action: "post", id: operationID("create", gv, what), gvk: r.GVK, request: r.GVK, response: r.GVK, parameters: writeParameters},
-		{method: "delete", action: "deletecollection", id: operationID("deleteCollection", gv, what), gvk: r.GVK, request: options, response: statusGVK,
+		{method: "get", action: "list", id: operationID("list", id, what), gvk: r.GVK, response: list, parameters: listParameters},
+		{method: "post", action: "post", id: operationID("create", id, what), gvk: r.GVK, request: r.GVK, response: r.GVK, parameters: writeParameters},
+		{method: "delete", action: "deletecollection", id: operationID("deleteCollection", id, what), gvk: r.GVK, request: options, response: statusGVK,
 			parameters: append(append([]parameter{}, listParameters...), deleteParameters...)},
 	}}
 	named := append(append([]parameter{}, parameters...), nameParameter)
-	one := path{scoped + "/{name}", named, append(objectOperations(r, gv, what),
-		operation{method: "delete", action: "delete", id: operationID("delete", gv, what), gvk: r.GVK, request: options, response: statusGVK, parameters: deleteParameters})}
+	one := path{scoped + "/{name}", named, append(objectOperations(r, id, what),
+		operation{method: "delete", action: "delete", id: operationID("delete", id, what), gvk: r.GVK, request: options, response: statusGVK, parameters: deleteParameters})}
 	paths := []path{collection, one}
 	if r.Kind.Namespaced {
 		paths = append(paths, path{root + "/" + r.Kind.Resource, nil, []operation{{
-			method: "get", action: "list", id: operationID("list", gv, r.GVK.Kind+"ForAllNamespaces"), gvk: r.GVK, response: list, parameters: listParameters,
+			method: "get", action: "list", id: operationID("list", id, r.GVK.Kind+"ForAllNamespaces"), gvk: r.GVK, response: list, parameters: listParameters,
 		}}})
 	}
-	return append(paths, subpaths(r, scoped+"/{name}/", named, gv, what)...)
+	return append(paths, subpaths(r, scoped+"/{name}/", named, id, what)...)
 }
 
 func objectOperations(r *registry.Resource, gv schema.GroupVersion, what string) []operation {

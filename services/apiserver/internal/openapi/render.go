@@ -7,6 +7,21 @@ var (
 	patchMedia  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 )
 
+// media are those of bodies. Custom objects have no protobuf form, and no strategic merge patch.
+func (m *models) media() []string {
+	if len(m.custom) > 0 {
+		return objectMedia[:2]
+	}
+	return objectMedia
+}
+
+func (m *models) patchMedia() []string {
+	if len(m.custom) > 0 {
+		return []string{patchMedia[0], patchMedia[1], patchMedia[3]}
+	}
+	return patchMedia
+}
+
 func (p *path) v2(m *models, roots map[string]bool) map[string]any {
 	item := map[string]any{}
 	var shared []any
@@ -19,9 +34,10 @@ func (p *path) v2(m *models, roots map[string]bool) map[string]any {
 		for _, q := range o.parameters {
 			parameters = append(parameters, q.v2())
 		}
-		consumes := objectMedia
+		media := m.media()
+		consumes := media
 		if o.patch {
-			consumes = patchMedia
+			consumes = m.patchMedia()
 			parameters = append(parameters, map[string]any{"name": "body", "in": "body", "required": true, "schema": map[string]any{"type": "object"}})
 		} else if o.request.Kind != "" {
 			parameters = append(parameters, map[string]any{
@@ -34,7 +50,7 @@ func (p *path) v2(m *models, roots map[string]bool) map[string]any {
 		}
 		responses["401"] = map[string]any{"description": "Unauthorized"}
 		item[o.method] = map[string]any{
-			"operationId": o.id, "parameters": parameters, "responses": responses, "consumes": consumes, "produces": objectMedia,
+			"operationId": o.id, "parameters": parameters, "responses": responses, "consumes": consumes, "produces": media,
 			"schemes": []string{"https"}, "x-kubernetes-action": o.action, gvkExtension: gvkMap(o.gvk), "tags": []string{tag(o.gvk)},
 		}
 	}
@@ -55,7 +71,7 @@ func (p *path) v3(m *models, roots map[string]bool) map[string]any {
 		}
 		responses := map[string]any{}
 		for code, text := range o.codes() {
-			responses[code] = map[string]any{"description": text, "content": content(objectMedia, m.ref(o.response, roots, "#/components/schemas/"))}
+			responses[code] = map[string]any{"description": text, "content": content(m.media(), m.ref(o.response, roots, "#/components/schemas/"))}
 		}
 		responses["401"] = map[string]any{"description": "Unauthorized"}
 		out := map[string]any{
@@ -63,10 +79,10 @@ func (p *path) v3(m *models, roots map[string]bool) map[string]any {
 			gvkExtension: gvkMap(o.gvk), "tags": []string{tag(o.gvk)},
 		}
 		if o.patch {
-			out["requestBody"] = map[string]any{"required": true, "content": content(patchMedia, map[string]any{"type": "object"})}
+			out["requestBody"] = map[string]any{"required": true, "content": content(m.patchMedia(), map[string]any{"type": "object"})}
 		} else if o.request.Kind != "" {
 			out["requestBody"] = map[string]any{
-				"required": o.method != "delete", "content": content(objectMedia, m.ref(o.request, roots, "#/components/schemas/")),
+				"required": o.method != "delete", "content": content(m.media(), m.ref(o.request, roots, "#/components/schemas/")),
 			}
 		}
 		item[o.method] = out

@@ -27,6 +27,8 @@ type Custom interface {
 	Types() (managedfields.TypeConverter, error)
 	// Schema is the version's for OpenAPI 2 or 3, without metadata and the like; nil where none is published.
 	Schema(openAPI int) *spec.Schema
+	// Fingerprint names the state of the definition that the version was made of: where it differs, the schema may.
+	Fingerprint() string
 	// Terminating reports that the definition is being deleted: no object may be created.
 	Terminating() bool
 	// GVKs are the kinds of all versions.

@@ -1,0 +1,179 @@
+// Package conversion converts custom objects between versions by webhooks.
+package conversion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/obs"
+	"howdah.dev/services/apiserver/internal/custom"
+	"howdah.dev/services/apiserver/internal/webhook"
+)
+
+// Bounds on one call. A list is converted by as many as it takes.
+const (
+	timeout    = 30 * time.Second
+	maxObjects = 500
+	maxBytes   = 4 << 20
+	maxAnswer  = 32 << 20
+)
+
+var tracer = otel.Tracer("howdah.dev/services/apiserver/conversion")
+
+// Poster calls webhooks.
+type Poster interface {
+	Post(ctx context.Context, call webhook.Call) ([]byte, error)
+}
+
+// Webhooks makes the converters of definitions.
+type Webhooks struct {
+	poster    Poster
+	durations *prometheus.HistogramVec
+}
+
+// New returns the maker of converters that call by the poster. A nil registerer registers no metrics.
+func New(poster Poster, registerer prometheus.Registerer) *Webhooks {
+	w := &Webhooks{poster: poster, durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "apiserver_crd_conversion_webhook_duration_seconds", Help: "Time of calls to conversion webhooks, by result and by what failed.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
+	}, []string{"result", "failure_type"})}
+	if registerer != nil {
+		registerer.MustRegister(w.durations)
+	}
+	return w
+}
+
+// For returns the converter of a definition whose conversion strategy is Webhook.
+func (w *Webhooks) For(d *apiextensionsv1.CustomResourceDefinition) custom.Converter {
+	c := &converter{Webhooks: w, name: d.Name}
+	hook := d.Spec.Conversion.Webhook
+	if hook == nil || hook.ClientConfig == nil { // validation has kept it out
+		return c
+	}
+	c.target = targetOf(hook.ClientConfig)
+	for _, version := range hook.ConversionReviewVersions {
+		if version == "v1" || version == "v1beta1" { // the first that is understood
+			c.version = version
+			break
+		}
+	}
+	return c
+}
+
+func targetOf(in *apiextensionsv1.WebhookClientConfig) webhook.Target {
+	t := webhook.Target{}
+	if len(bytes.TrimSpace(in.CABundle)) > 0 {
+		t.CABundle = bytes.Clone(in.CABundle)
+	}
+	if in.URL != nil {
+		t.URL = *in.URL
+	}
+	if s := in.Service; s != nil {
+		t.Service = &webhook.Service{Namespace: s.Namespace, Name: s.Name}
+		if s.Path != nil {
+			t.Service.Path = *s.Path
+		}
+		if s.Port != nil {
+			t.Service.Port = *s.Port
+		}
+	}
+	return t
+}
+
+// converter converts the objects of one definition.
+type converter struct {
+	*Webhooks
+	name    string
+	version string // of ConversionReview
+	target  webhook.Target
+}
+
+// Convert implements custom.Converter.
+func (c *converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
+	out := make([]*unstructured.Unstructured, 0, len(objects))
+	for len(objects) > 0 {
+		piece, bodies, err := cut(objects)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		converted, err := c.piece(ctx, piece, bodies, to)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		out, objects = append(out, converted...), objects[len(piece):]
+	}
+	return out, nil
+}
+
+// cut takes as many objects from the front as one call may carry, and encodes them.
+func cut(objects []*unstructured.Unstructured) (piece []*unstructured.Unstructured, bodies []json.RawMessage, err error) {
+	size := 0
+	for n, u := range objects {
+		body, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, nil, err
+		}
+		if size += len(body); n > 0 && (n == maxObjects || size > maxBytes) {
+			return objects[:n], bodies, nil
+		}
+		bodies = append(bodies, body)
+	}
+	return objects, bodies, nil
+}
+
+// piece converts what goes into one call.
+func (c *converter) piece(ctx context.Context, in []*unstructured.Unstructured, bodies []json.RawMessage, to schema.GroupVersion) (out []*unstructured.Unstructured, err error) {
+	ctx, span := tracer.Start(ctx, "convert", trace.WithAttributes(
+		attribute.String("custom-resource-definition", c.name), attribute.String("desired-api-version", to.String()),
+		attribute.Int("object-count", len(in))))
+	start, failure := time.Now(), ""
+	defer func() {
+		result := "success"
+		if err != nil {
+			result = "failure"
+		}
+		c.durations.WithLabelValues(result, failure).Observe(time.Since(start).Seconds())
+		obs.End(span, err)
+	}()
+	kind := in[0].GroupVersionKind()
+	request, err := c.request(bodies, to)
+	if err != nil {
+		failure = "conversion_webhook_call_failure"
+		return nil, err
+	}
+	answer, err := c.poster.Post(ctx, webhook.Call{Purpose: "conversion", Target: c.target, Body: request.body, Timeout: timeout, MaxAnswer: maxAnswer})
+	if err != nil {
+		failure = "conversion_webhook_call_failure"
+		return nil, fmt.Errorf("conversion webhook for %v failed: %w", kind, err)
+	}
+	converted, err := request.answered(answer)
+	if err != nil {
+		failure = "conversion_webhook_malformed_response_failure"
+		return nil, fmt.Errorf("conversion webhook for %v failed: %w", kind, err)
+	}
+	if len(converted) != len(in) {
+		failure = "conversion_webhook_partial_response_failure"
+		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", kind, len(converted), len(in))
+	}
+	for n, raw := range converted {
+		u, err := accept(in[n], raw, to)
+		if err != nil {
+			failure = "conversion_webhook_invalid_converted_object_failure"
+			return nil, fmt.Errorf("conversion webhook for %v returned invalid converted object at index %d: %w", kind, n, err)
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}

@@ -1,0 +1,99 @@
+package openapi
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+const listMetaModel = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
+
+// about names the definitions of the custom kinds of a group and version, as they are; empty where there are none.
+func (d *Documents) about(gv schema.GroupVersion) string {
+	var text strings.Builder
+	for _, r := range d.table.Resources() {
+		if r.Kind.Custom != nil && r.GVK.GroupVersion() == gv {
+			fmt.Fprintf(&text, "%s %s\n", r.GVR, r.Kind.Custom.Fingerprint())
+		}
+	}
+	return text.String()
+}
+
+// reversed returns the parts of a group, the last first.
+func reversed(group string) []string {
+	parts := strings.Split(group, ".")
+	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
+		parts[i], parts[j] = parts[j], parts[i]
+	}
+	return parts
+}
+
+// camel is a group in the names of operations: ComExample.
+func camel(group string) string {
+	var text strings.Builder
+	for _, part := range reversed(group) {
+		text.WriteString(title(part))
+	}
+	return text.String()
+}
+
+// customName is the name of a custom kind's model: com.example.v1.Widget.
+func customName(gvk schema.GroupVersionKind) string {
+	return strings.Join(append(reversed(gvk.Group), gvk.Version, gvk.Kind), ".")
+}
+
+// with returns models that know the custom kinds among the resources, and their schemas.
+func (m *models) with(resources []*registry.Resource, version int) (*models, map[string]spec.Schema) {
+	out, schemas := *m, map[string]spec.Schema{}
+	out.custom = map[schema.GroupVersionKind]string{}
+	for _, r := range resources {
+		if r.Kind.Custom == nil {
+			continue
+		}
+		gv := r.GVK.GroupVersion()
+		name, list := customName(r.GVK), customName(gv.WithKind(r.ListKind))
+		out.custom[r.GVK], out.custom[gv.WithKind(r.ListKind)] = name, list
+		out.custom[gv.WithKind("DeleteOptions")] = m.kinds[schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}]
+		if s := r.Kind.Custom.Schema(version); s != nil {
+			schemas[name] = *s
+		}
+		schemas[list] = listOf(r, name, version)
+	}
+	return &out, schemas
+}
+
+// listOf is the model of a list.
+func listOf(r *registry.Resource, item string, version int) spec.Schema {
+	prefix := "#/components/schemas/"
+	if version == 2 {
+		prefix = "#/definitions/"
+	}
+	const conventions = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+	metaDescription := "Standard list metadata. " + conventions + "#types-kinds"
+	meta := spec.Schema{SchemaProps: spec.SchemaProps{Description: metaDescription, AllOf: []spec.Schema{*spec.RefSchema(prefix + listMetaModel)}}}
+	element := spec.Schema{SchemaProps: spec.SchemaProps{Default: map[string]any{}, AllOf: []spec.Schema{*spec.RefSchema(prefix + item)}}}
+	if version == 2 {
+		meta, element = *spec.RefSchema(prefix + listMetaModel).WithDescription(metaDescription), *spec.RefSchema(prefix + item)
+	}
+	typeMeta := metav1.TypeMeta{}.SwaggerDoc()
+	out := spec.Schema{SchemaProps: spec.SchemaProps{
+		Description: r.ListKind + " is a list of " + r.GVK.Kind, Type: []string{"object"}, Required: []string{"items"},
+		Properties: map[string]spec.Schema{
+			"apiVersion": *spec.StringProperty().WithDescription(typeMeta["apiVersion"]),
+			"kind":       *spec.StringProperty().WithDescription(typeMeta["kind"]),
+			"metadata":   meta,
+			"items": {SchemaProps: spec.SchemaProps{
+				Description: "List of " + r.Kind.Resource + ". " + conventions,
+				Type:        []string{"array"}, Items: &spec.SchemaOrArray{Schema: &element},
+			}},
+		},
+	}}
+	out.AddExtension(gvkExtension, []any{map[string]any{"group": r.GVK.Group, "version": r.GVK.Version, "kind": r.ListKind}})
+	return out
+}
