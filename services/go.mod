@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/klauspost/compress v1.18.4
 	golang.org/x/crypto v0.53.0
 	howdah.dev/kit v0.0.0
 	howdah.dev/migrations v0.0.0
@@ -11,16 +12,18 @@ require (
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apiserver v0.36.3
 	k8s.io/kms v0.36.3
+	k8s.io/kube-aggregator v0.36.3
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
-	github.com/klauspost/compress v1.18.4
 )
 
 require (
-	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
-	k8s.io/pod-security-admission v0.36.3
+	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
+	k8s.io/streaming v0.36.3 // indirect
 )
+
+require k8s.io/pod-security-admission v0.36.3
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -108,7 +111,7 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect

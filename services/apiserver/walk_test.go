@@ -62,6 +62,8 @@ var bodies = map[string]string{
 	"horizontalpodautoscalers": `{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"x"}}}`,
 	"poddisruptionbudgets":     `{"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}`,
 
+	"apiservices": `{"spec":{"group":"walk","version":"v1","groupPriorityMinimum":100,"versionPriority":10}}`,
+
 	"deviceclasses":          `{"spec":{"selectors":[{"cel":{"expression":"device.driver == 'example.com'"}}]}}`,
 	"resourceclaims":         `{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c"}}]}}}`,
 	"resourceclaimtemplates": `{"spec":{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c"}}]}}}}`,
@@ -119,6 +121,9 @@ func (w *walker) body(name string) map[string]any {
 	var body map[string]any
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "NS", w.namespace)), &body); err != nil {
 		w.t.Fatal(err)
+	}
+	if spec, ok := body["spec"].(map[string]any); ok && w.res.Kind.Resource == "apiservices" { // its name says what it serves
+		_, spec["group"], _ = strings.Cut(name, ".")
 	}
 	u := &unstructured.Unstructured{Object: body}
 	u.SetGroupVersionKind(w.res.GVK)
@@ -228,8 +233,11 @@ func (w *walker) walk() {
 	if w.res.Kind.Resource == "priorityclasses" || w.res.Kind.Resource == "namespaces" {
 		name = fmt.Sprintf("walk-me-%s", w.res.GVR.Version)
 	}
-	if w.res.Kind.Resource == "ipaddresses" {
+	switch w.res.Kind.Resource {
+	case "ipaddresses":
 		name = "10.9.8.7"
+	case "apiservices":
+		name = "v1.walk-me"
 	}
 	body := w.body(name)
 	(&unstructured.Unstructured{Object: body}).SetLabels(map[string]string{"walk": "yes"})
@@ -402,8 +410,11 @@ func (w *walker) deletes(name string) {
 	}
 	for i := range 3 {
 		name := fmt.Sprintf("walk-%d", i)
-		if w.res.Kind.Resource == "ipaddresses" {
+		switch w.res.Kind.Resource {
+		case "ipaddresses":
 			name = fmt.Sprintf("10.9.0.%d", i)
+		case "apiservices":
+			name = "v1." + name
 		}
 		body := w.body(name)
 		(&unstructured.Unstructured{Object: body}).SetLabels(map[string]string{"walk": "yes"})

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/services/apiserver/internal/kind/admissionregistration"
+	"howdah.dev/services/apiserver/internal/kind/apiservice"
 	"howdah.dev/services/apiserver/internal/kind/autoscaler"
 	"howdah.dev/services/apiserver/internal/kind/beta"
 	"howdah.dev/services/apiserver/internal/kind/claim"
@@ -76,6 +77,7 @@ func All(cfg Config) []*registry.Kind {
 		quota.LimitRange(),
 		runtimeClass(now),
 		certificateSigningRequest(now),
+		apiservice.Kind(now),
 		definition.Kind(now),
 	},
 		admissionregistration.Kinds(now),

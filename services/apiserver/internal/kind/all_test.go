@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/services/apiserver/internal/kind"
@@ -41,7 +42,7 @@ func table(t *testing.T) *registry.Table {
 func TestRows(t *testing.T) {
 	t.Parallel()
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
 		if err := add(known); err != nil {
 			t.Fatal(err)
 		}
@@ -203,6 +204,8 @@ func TestServed(t *testing.T) {
 		"storage.k8s.io/v1beta1/CSINode":                        {"csinodes", "", false},
 		"storage.k8s.io/v1beta1/CSIStorageCapacity":             {"csistoragecapacities", "", true},
 		"storage.k8s.io/v1beta1/VolumeAttributesClass":          {"volumeattributesclasses", "vac", false},
+
+		"apiregistration.k8s.io/v1/APIService": {"apiservices", "", false},
 
 		"resource.k8s.io/v1/DeviceClass":           {"deviceclasses", "", false},
 		"resource.k8s.io/v1/ResourceClaim":         {"resourceclaims", "", true},
