@@ -38,7 +38,9 @@ trap 'exit 130' INT TERM
 "$here/images.sh" build
 "$here/images.sh" binaries
 
-export HOWDAH_TEST_CONTAINERD=$BUILD/containerd/containerd
+"$here/clients.sh"
+
+export HOWDAH_TEST_CONTAINERD=$BUILD/containerd/containerd HOWDAH_TEST_BIN=$BUILD/clients
 failed=()   # a failure does not keep the other tests from running
 for module in $(cd "$ROOT" && go list -m -f '{{.Dir}}'); do
     # What needs a running cluster, or measures one, is not a unit test.

@@ -45,6 +45,22 @@ func item(t testing.TB, res *registry.Resource, name string, revision int64) *It
 	return NewItem(res.Kind, res.Kind.Key("ns", name), value, revision, revision)
 }
 
+func TestRevisionZeroIsNone(t *testing.T) {
+	res := pods(t)
+	b, err := item(t, res, "p", 0).Encoded(res, Form{Media: Protobuf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &corev1.Pod{}
+	if err := got.Unmarshal(e.raw); err != nil || got.ResourceVersion != "" || got.Name != "p" {
+		t.Errorf("%q has resourceVersion %q, %v", got.Name, got.ResourceVersion, err)
+	}
+}
+
 // TestRevisionsAreAppended checks the one trick of this package: a stored body gets its resourceVersion by appending.
 func TestRevisionsAreAppended(t *testing.T) {
 	res := pods(t)

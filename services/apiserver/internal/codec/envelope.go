@@ -177,7 +177,12 @@ func eachField(b []byte, f func(tag uint64, value []byte) error) error {
 // revisionSuffix is a second metadata field that holds only the resourceVersion. Decoders merge repeated
 // occurrences of an embedded message, so appending it to a stored body sets the resourceVersion without
 // decoding anything: it is how stored bytes, which cannot know their own revision, are handed out.
+//
+// An object that is not stored, as a dry run's, has revision 0 and no resourceVersion: its suffix is empty.
 func revisionSuffix(b []byte, revision int64) []byte {
+	if revision == 0 {
+		return b
+	}
 	var digits [20]byte
 	text := strconv.AppendInt(digits[:0], revision, 10)
 	b = append(b, 1<<3|2, byte(len(text)+2), 6<<3|2, byte(len(text)))
@@ -185,6 +190,9 @@ func revisionSuffix(b []byte, revision int64) []byte {
 }
 
 func revisionSuffixSize(revision int64) int {
+	if revision == 0 {
+		return 0
+	}
 	n := 5
 	for revision >= 10 {
 		revision /= 10

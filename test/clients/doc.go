@@ -1,0 +1,3 @@
+// Package clients runs clients that others wrote, unmodified, against a standalone howdah with simulated nodes: kubectl
+// through its command groups, Helm 3 and 4, and client-go's informers whose connections are cut.
+package clients
