@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -181,4 +182,13 @@ func (f *fixture) drop(resource, namespace, name string) ([]byte, error) {
 func field(u *unstructured.Unstructured, path ...string) any {
 	value, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	return value
+}
+
+func asJSON(t testing.TB, text string) string {
+	t.Helper()
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
