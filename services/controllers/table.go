@@ -15,6 +15,7 @@ import (
 	"howdah.dev/services/controllers/internal/nodeipam"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 	"howdah.dev/services/controllers/internal/podgc"
+	"howdah.dev/services/controllers/internal/policystatus"
 	"howdah.dev/services/controllers/internal/replicaset"
 	"howdah.dev/services/controllers/internal/resourcequota"
 	"howdah.dev/services/controllers/internal/rootca"
@@ -54,6 +55,7 @@ func table() []row {
 		{"lifecycle", "namespace", "namespace-controller", simple(namespace.New)},
 		{"lifecycle", "garbagecollector", "garbage-collector-controller", simple(garbage.New)},
 		{"lifecycle", "resourcequota", "resourcequota-controller", simple(resourcequota.New)},
+		{"lifecycle", "policystatus", "validatingadmissionpolicy-status-controller", simple(policystatus.New)},
 		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
 		{"identity", "rootca", "root-ca-certificate-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.RootCA) == 0 {
