@@ -8,15 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/config"
+	"howdah.dev/kit/memory"
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/task"
@@ -62,23 +63,27 @@ func (r *role) command(short string, run func(ctx context.Context) error) *cobra
 			}
 			defer finish()
 			slog.Info("starting", "settings", config.Effective(cmd.Flags()))
-			err = run(cmd.Context())
+			err = r.runKept(cmd.Context(), run)
 			slog.Info("stopped", "err", err)
 			return err
 		},
 	}
 }
 
-// gcPercent lets the heap grow to three times of what lives in it, instead of
-// twice: what lives is mostly the caches, and marking them is a quarter of what
-// a write costs. $GOGC overrides it.
-const gcPercent = 200
+// runKept runs the role, and what keeps its memory small beside it.
+func (r *role) runKept(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		_ = memory.New(clock.RealClock{}).Run(ctx) // it ends with the role
+	}()
+	defer func() { cancel(); <-kept }()
+	return run(ctx)
+}
 
 // start sets telemetry up and reads the identity.
 func (r *role) start(cmd *cobra.Command) (func(), error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	host, _ := os.Hostname()
 	finish, err := obs.Setup(cmd.Context(), obs.Config{
 		Service: r.name, Instance: host, Endpoint: r.otlpEndpoint, SampleRatio: r.sampleRatio,

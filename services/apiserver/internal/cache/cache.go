@@ -166,6 +166,7 @@ func (c *Cache) age(ctx context.Context) {
 				r.mu.Lock()
 				r.ring.age(c.clock.Now())
 				r.mu.Unlock()
+				r.cool()
 			}
 		}
 	}

@@ -240,3 +240,49 @@ func TestRingKeepsWhatItMust(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestRingIsBoundedByBytes(t *testing.T) {
+	var r ring
+	now := time.Now()
+	kind := &registry.Kind{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Namespaced: true}
+	value := make([]byte, ringBytes/1000)
+	for i := range int64(3000) {
+		r.push(&Event{Revision: i + 1, Item: codec.NewItem(kind, kind.Key("ns", "a"), value, i+1, 1), at: now})
+	}
+	kept, err := r.after(r.since)
+	if err != nil || len(kept) != 1000 || r.bytes > ringBytes || kept[0].Revision != 2001 {
+		t.Errorf("%d events of %d bytes, %v", len(kept), r.bytes, err)
+	}
+	if _, err := r.after(r.since - 1); !IsTooOld(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatNobodyUsesIsForgotten(t *testing.T) {
+	w := setup(t)
+	for i := range 2*coolAtOnce + 10 {
+		w.put(fmt.Sprintf("p%d", i), "", "")
+	}
+	decoded := func(name string) any {
+		obj, err := w.pods.Get(w.kind.Key("ns", name)).Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj
+	}
+	before := map[string]any{}
+	for _, name := range []string{"p0", "p1500", "p2009"} {
+		before[name] = decoded(name)
+	}
+	w.pods.cool()
+	if decoded("p0") != before["p0"] {
+		t.Error("what was just used is forgotten")
+	}
+	w.pods.cool()
+	w.pods.cool()
+	for name, was := range before {
+		if decoded(name) == was {
+			t.Errorf("%s is still in memory", name)
+		}
+	}
+}

@@ -52,13 +52,15 @@ func (e *TooOldError) Error() string {
 }
 
 // coolAfter is when what was decoded and encoded for an event is forgotten: by then watchers have had it.
-const coolAfter = 10 * time.Second
+const coolAfter = 5 * time.Second
 
-// Recent events are kept for ringAge, but at least ringMin and at most ringMax of a kind.
+// Recent events are kept for ringAge, as Kubernetes keeps them, but at least ringMin and at most ringMax of a kind, or as many as
+// have ringBytes of stored bytes.
 const (
-	ringAge = 3 * time.Minute
-	ringMin = 256
-	ringMax = 16384
+	ringAge   = 75 * time.Second
+	ringMin   = 256
+	ringMax   = 16384
+	ringBytes = 64 << 20
 )
 
 // ring holds the recent events of a kind, oldest first.
@@ -67,19 +69,22 @@ type ring struct {
 	head   int   // events before it are dropped
 	cooled int   // events before it hold nothing but their stored bytes
 	since  int64 // every event after this revision is in the ring
+	bytes  int   // of the stored objects of its events
 }
 
 func (r *ring) reset(revision int64) { *r = ring{since: revision} }
 
 func (r *ring) push(e *Event) {
 	r.events = append(r.events, e)
+	r.bytes += len(e.Item.Value())
 	r.age(e.at)
 }
 
 // age drops what is too old or too much, and lets go of what the rest need not hold in memory.
 func (r *ring) age(now time.Time) {
-	for n := len(r.events) - r.head; n > ringMax || n > ringMin && now.Sub(r.events[r.head].at) > ringAge; n-- {
+	for n := len(r.events) - r.head; n > ringMax || n > ringMin && (r.bytes > ringBytes || now.Sub(r.events[r.head].at) > ringAge); n-- {
 		r.since = r.events[r.head].Revision
+		r.bytes -= len(r.events[r.head].Item.Value())
 		r.events[r.head] = nil
 		r.head++
 	}

@@ -104,6 +104,27 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 	r.watchers.publish()
 }
 
+// coolAtOnce is how many items are looked at under one lock.
+const coolAtOnce = 1000
+
+// cool lets go of what was computed from items that nobody has used since the last time: lists decode and encode all they
+// return, and what they leave is several times what is stored.
+func (r *Resource) cool() {
+	from := &codec.Item{}
+	for more := true; more; {
+		seen, last := 0, ""
+		r.mu.RLock()
+		r.sorted.AscendGreaterOrEqual(from, func(i *codec.Item) bool {
+			i.Cool()
+			seen++
+			last = i.Key
+			return seen < coolAtOnce
+		})
+		r.mu.RUnlock()
+		more, from = seen == coolAtOnce, &codec.Item{Key: last + "\x00"}
+	}
+}
+
 // Get returns the newest item of a key that the cache knows, or nil.
 func (r *Resource) Get(key string) *codec.Item {
 	r.mu.RLock()

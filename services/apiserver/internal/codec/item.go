@@ -24,6 +24,7 @@ type Item struct {
 	value           []byte
 
 	decoded atomic.Pointer[decoded]
+	used    atomic.Bool // what was computed, since the last Cool
 
 	mu    sync.Mutex
 	memos []memo
@@ -70,6 +71,7 @@ func (i *Item) Object() (registry.Object, error) {
 }
 
 func (i *Item) decode() *decoded {
+	i.use()
 	if d := i.decoded.Load(); d != nil {
 		return d
 	}
@@ -88,6 +90,27 @@ func (i *Item) revisionText() string { return strconv.FormatInt(i.Revision, 10) 
 
 func (i *Item) newDecoded(obj registry.Object, err error) *decoded {
 	return &decoded{object: obj, err: err, fields: sync.OnceValue(func() fields.Set { return i.Kind.SelectableFields(obj) })}
+}
+
+func (i *Item) use() {
+	if !i.used.Load() { // most are used again and again: reading shares the cache line
+		i.used.Store(true)
+	}
+}
+
+// Cool forgets what was computed from the item where none of it was used since the last call.
+func (i *Item) Cool() {
+	if i.used.Load() {
+		i.used.Store(false)
+	} else if i.warm() {
+		i.Trim()
+	}
+}
+
+func (i *Item) warm() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.decoded.Load() != nil || i.memos != nil || i.views != nil
 }
 
 // Trim forgets what was computed from the item; it is computed again when asked for.
@@ -157,6 +180,7 @@ func (f fieldsOf) Get(field string) string {
 
 // memoize returns the bytes that make made the first time for the key.
 func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error) {
+	i.use()
 	i.mu.Lock()
 	for _, m := range i.memos {
 		if m.form == key {

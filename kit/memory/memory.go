@@ -1,0 +1,113 @@
+// Package memory keeps a process as small as what it does allows: the heap may grow far beyond what lives in it only while that is
+// little, and what a load has left behind goes back to the system when it is over.
+package memory
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// every is the time between two looks.
+	every = time.Second
+	// headroom is about how much garbage may gather before a collection, in bytes: marking caches again and again is a quarter of what
+	// a write costs, but on a large heap twice of what lives is more than a machine should spare for it.
+	headroom = 192 << 20
+	// mostPercent and leastPercent bound GOGC.
+	mostPercent, leastPercent = 200, 50
+	// quietRate is what a process may allocate in a second and still be at rest; quietLooks how often in a row it must have been.
+	quietRate, quietLooks = 8 << 20, 5
+	// worthwhile is how much must be reclaimable for a process at rest to collect and give it back, in bytes; between is the least
+	// time between two such efforts.
+	worthwhile = 24 << 20
+	between    = 30 * time.Second
+)
+
+// reading is what the runtime says of the heap, in bytes.
+type reading struct {
+	live      uint64 // after the last collection
+	held      uint64 // of the system's memory: objects, dead or alive, and what is free
+	allocated uint64 // since the process began
+}
+
+// Keeper decides, once a second, how far the heap may grow, and gives memory back. New makes one of the process itself.
+type Keeper struct {
+	read    func() reading
+	percent func(int)
+	release func()
+	clock   clock.WithTicker
+
+	last     reading
+	set      int
+	quiet    int
+	released time.Time
+}
+
+// New returns a keeper of this process. Where $GOGC is set, it leaves the growth of the heap alone.
+func New(clock clock.WithTicker) *Keeper {
+	k := &Keeper{read: read, release: debug.FreeOSMemory, clock: clock, percent: func(n int) { debug.SetGCPercent(n) }}
+	if os.Getenv("GOGC") != "" {
+		k.percent = func(int) {}
+	}
+	return k
+}
+
+// Run keeps until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := k.clock.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		k.look(k.clock.Now())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C():
+		}
+	}
+}
+
+func (k *Keeper) look(now time.Time) {
+	r := k.read()
+	if n := percentFor(r.live); n != k.set {
+		k.set = n
+		k.percent(n)
+	}
+	if r.allocated-k.last.allocated > quietRate {
+		k.quiet = 0
+	} else {
+		k.quiet++
+	}
+	k.last = r
+	if k.quiet >= quietLooks && r.held > r.live+worthwhile && now.Sub(k.released) >= between {
+		k.release()
+		k.released = now
+	}
+}
+
+// percentFor is GOGC for a heap of so many living bytes, in steps of five.
+func percentFor(live uint64) int {
+	if live == 0 {
+		return mostPercent
+	}
+	return min(mostPercent, max(leastPercent, int(headroom*100/live)/5*5))
+}
+
+func read() reading {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/allocs:bytes"},
+	}
+	metrics.Read(samples)
+	value := func(n int) uint64 {
+		if samples[n].Value.Kind() != metrics.KindUint64 {
+			return 0
+		}
+		return samples[n].Value.Uint64()
+	}
+	return reading{live: value(0), held: value(1) + value(2) + value(3), allocated: value(4)}
+}

@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+func TestPercent(t *testing.T) {
+	t.Parallel()
+	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 96 << 20: 200, 192 << 20: 100, 240 << 20: 80, 400 << 20: 50, 4 << 30: 50} {
+		if got := percentFor(live); got != want {
+			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
+		}
+	}
+}
+
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	t.Parallel()
+	var r reading
+	var set []int
+	released := 0
+	k := &Keeper{read: func() reading { return r }, percent: func(n int) { set = append(set, n) }, release: func() { released++ }}
+	now := time.Now()
+	look := func(times int, allocates uint64) {
+		for range times {
+			r.allocated += allocates
+			now = now.Add(every)
+			k.look(now)
+		}
+	}
+	r = reading{live: 240 << 20, held: 700 << 20}
+	if look(20, 1<<30); released != 0 {
+		t.Error("memory is given back in the middle of a load")
+	}
+	if look(quietLooks-1, 0); released != 0 {
+		t.Error("a pause is no rest")
+	}
+	if look(3, 1<<20); released != 1 {
+		t.Errorf("given back %d times at rest", released)
+	}
+	if look(int(between/every), 1<<20); released != 2 {
+		t.Errorf("given back %d times, though there is more", released)
+	}
+	r.live, r.held = 90<<20, 100<<20
+	if look(100, 0); released != 2 {
+		t.Error("there is nothing worth the effort")
+	}
+	if len(set) != 2 || set[0] != 80 || set[1] != 200 {
+		t.Errorf("GOGC was set to %v", set)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	looked := make(chan struct{}, 8)
+	time := testingclock.NewFakeClock(time.Now())
+	k := &Keeper{read: func() reading { looked <- struct{}{}; return reading{} }, percent: func(int) {}, release: func() {}, clock: time}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	<-looked
+	for !time.HasWaiters() {
+	}
+	time.Step(every)
+	<-looked
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestReadingTheRuntime(t *testing.T) {
+	t.Setenv("GOGC", "100")
+	k := New(clock.RealClock{})
+	k.percent(1) // is left alone
+	if r := k.read(); r.held == 0 || r.allocated == 0 {
+		t.Errorf("%+v", r)
+	}
+}
