@@ -1,5 +1,5 @@
 // Command bench measures a howdah control plane from outside, through REST
-// with client-go, and prints a JSON line a figure.
+// with client-go, and prints a JSON line a figure, and at the end, on the standard error, a table that compares with Kubernetes.
 //
 // It starts `howdah standalone` with simulated nodes on a database of its
 // own, or measures the cluster of $KUBECONFIG with --cluster.
@@ -50,7 +50,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{"floor", floor}, {"objects", objects}, {"list", list}, {"watch", watch},
 	{"deployment-1000", replicas(1000)}, {"deployment-5000", replicas(5000)},
-	{"podstart", podStart}, {"services", services},
+	{"podstart", podStart}, {"services", services}, {"memory", memory},
 }
 
 type bench struct {
@@ -65,10 +65,14 @@ type bench struct {
 	clients []int
 	period  time.Duration
 	cpu     profiler
-	server     *standalone // nil where a cluster is measured
+	figures []figure    // that were reported
+	server  *standalone // nil where a cluster is measured
 }
 
-func (b *bench) report(f figure) { _ = b.out.Encode(f) }
+func (b *bench) report(f figure) {
+	b.figures = append(b.figures, f)
+	_ = b.out.Encode(f)
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -137,6 +141,7 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	compare(os.Stderr, b.figures)
 	return nil
 }
 
