@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,14 +113,16 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if s := apistatus.Of(err); s.Code != 405 || s.Message != "create not allowed while custom resource definition is terminating" {
 		t.Errorf("a creation meanwhile: %+v", s)
 	}
-	if held := f.object(f.get(widget, "default", "held")); held.GetDeletionTimestamp() == nil {
-		t.Error("what is held is not in deletion")
-	}
-	_ = w
+	f.await("the deletion of what is held", func() bool { return f.object(f.get(widget, "default", "held")).GetDeletionTimestamp() != nil })
 	if _, err := f.change(widget, "default", "held", "merge-patch+json", `{"metadata":{"finalizers":null}}`); err != nil {
 		t.Fatal(err)
 	}
 	f.await("the end of the definition", func() bool { _, err := f.get(crds, "", "widgets.example.com"); return apierrors.IsNotFound(err) })
+	select {
+	case <-w.ended: // as the kind did
+	case <-time.After(30 * time.Second):
+		t.Error("the watch goes on")
+	}
 	if _, err := f.get(widget, "default", "a"); err == nil || err.Error() != "the server could not find the requested resource" {
 		t.Errorf("%v", err)
 	}

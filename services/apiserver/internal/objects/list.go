@@ -79,6 +79,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		return page, err
 	}
 	query.Limit = o.limit
+	query, selects := converted(res.Kind, query)
 	resource := s.Cache.For(res.Kind)
 	var result cache.Page
 	switch {
@@ -104,12 +105,12 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		return page, storeError(err, res.GroupResource(), "", "list")
 	}
 	if some {
-		page.items = codec.Load(ctx, res.Kind, result.Items)
+		page.items = selects(codec.Load(ctx, res.Kind, result.Items))
 	}
 	page.meta.ResourceVersion = revisionText(result.Revision)
 	if some && result.Next != "" {
 		page.meta.Continue = encodeToken(result.Revision, strings.TrimPrefix(result.Next, res.Kind.Prefix("")))
-		if result.Remaining > 0 {
+		if result.Remaining > 0 && len(page.items) == len(result.Items) {
 			page.meta.RemainingItemCount = &result.Remaining
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -48,7 +49,7 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 			ok = ok && (q.Namespace == "" || q.Namespace == r.Value)
 			q.Namespace = r.Value
 		case equal:
-			if scope.Field == "" {
+			if scope.Field == "" && !remote(res.Kind) {
 				scope.Field, scope.Value = r.Field, r.Value
 			}
 			rest = append(rest, fields.OneTermEqualSelector(r.Field, r.Value))
@@ -61,6 +62,28 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 	}
 	scope.Namespace, scope.Name = q.Namespace, q.Name
 	return q, scope, ok, nil
+}
+
+// remote reports whether objects have to be converted by a webhook, at least some of them, to be seen as the kind.
+func remote(kind *registry.Kind) bool { return kind.Custom != nil && kind.Custom.Remote() }
+
+// converted takes the selection by fields out of a query whose objects have to be converted first, which cannot be done where
+// they are selected, and returns it as a filter of the converted objects.
+func converted(kind *registry.Kind, q cache.Query) (cache.Query, func([]*codec.Item) []*codec.Item) {
+	if q.Field == nil || !remote(kind) {
+		return q, func(items []*codec.Item) []*codec.Item { return items }
+	}
+	field := q.Field
+	q.Field = nil
+	return q, func(items []*codec.Item) []*codec.Item {
+		var kept []*codec.Item
+		for _, i := range items {
+			if i.Matches(nil, field) {
+				kept = append(kept, i)
+			}
+		}
+		return kept
+	}
 }
 
 func selectable(kind *registry.Kind) map[string]bool {

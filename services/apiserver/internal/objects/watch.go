@@ -130,12 +130,13 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}
 	var page cache.Page
-	w.watcher, page = resource.WatchList(w.scope, w.query)
+	query, selects := converted(w.r.res.Kind, w.query)
+	w.watcher, page = resource.WatchList(w.scope, query)
 	if w.scope.Name == "\x00" {
 		page.Items = nil
 	}
 	w.sent = page.Revision
-	if err := w.initial(codec.Load(ctx, w.r.res.Kind, page.Items)); err != nil {
+	if err := w.initial(selects(codec.Load(ctx, w.r.res.Kind, page.Items))); err != nil {
 		w.watcher.Stop()
 		return err
 	}
