@@ -1,6 +1,8 @@
 package main
 
 import (
+	"runtime"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -9,6 +11,7 @@ import (
 // withCodec returns a copy of cfg that can read Statuses.
 func withCodec(cfg *rest.Config) *rest.Config {
 	c := rest.CopyConfig(cfg)
+	c.UserAgent = "howdah/" + kubernetesVersion + " (" + runtime.GOOS + "/" + runtime.GOARCH + ")"
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	c.GroupVersion = &schema.GroupVersion{Version: "v1"}
 	return c

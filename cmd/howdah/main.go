@@ -25,7 +25,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		if errors.Is(err, errDifferent) {
+			os.Exit(1) // the difference is printed
+		}
 		fmt.Fprintln(os.Stderr, "howdah:", err)
+		if _, ok := errors.AsType[comparisonFailed](err); ok {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
@@ -43,7 +49,7 @@ func command() *cobra.Command {
 	root.AddCommand(
 		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), standaloneCommand(),
 		migrateCommand(), pkiCommand(), addonsCommand(), healthCommand(),
-		traceCommand(), explainCommand(), versionCommand(),
+		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), versionCommand(),
 	)
 	return root
 }

@@ -42,9 +42,9 @@ func Origin(text string) (verb, manager, program string) {
 	return verb, manager, program
 }
 
-// TraceID returns the trace of a W3C traceparent, or nothing.
+// TraceID returns the trace of a W3C traceparent that was recorded, or nothing.
 func TraceID(traceparent string) string {
-	if len(traceparent) < 35 || traceparent[2] != '-' {
+	if len(traceparent) != 55 || traceparent[2] != '-' || (traceparent[54]-'0')&1 == 0 {
 		return ""
 	}
 	return traceparent[3:35]
