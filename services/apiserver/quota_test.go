@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -137,5 +139,93 @@ func TestQuotaIsExactUnderConcurrency(t *testing.T) {
 	}
 	if q, r := used(f, "default", "q", "count/configmaps"), used(f, "default", "r", "configmaps"); q != "40" || r != "40" {
 		t.Errorf("used %s and %s", q, r)
+	}
+}
+
+func TestQuotaIsExactWithTwoServers(t *testing.T) {
+	var url string
+	one := startPostgres(t, func(c *Config) { c.Registerer = prometheus.NewRegistry() })
+	url = one.server.cfg.DatabaseURL
+	two := start(t, nil, func(c *Config) { c.DatabaseURL = url })
+	setQuota(one, "default", "q", map[string]string{"count/configmaps": "50"})
+	used(two, "default", "q", "count/configmaps") // a read of the newest state: now it knows the quota
+	var made atomic.Int32
+	var wg sync.WaitGroup
+	for w := range 12 {
+		f := []*fixture{one, two}[w%2]
+		wg.Go(func() {
+			for n := range 6 {
+				_, err := f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"c-%d-%d"}}`, w, n))
+				switch {
+				case err == nil:
+					made.Add(1)
+				case !apierrors.IsForbidden(err):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := used(two, "default", "q", "count/configmaps"); made.Load() != 50 || got != "50" {
+		t.Errorf("%d made, %s used", made.Load(), got)
+	}
+}
+
+func TestQuotaOfAnAtomicBatch(t *testing.T) {
+	f := startMemory(t)
+	f.must(f.create("v1/namespaces", "", `{"metadata":{"name":"team"}}`))
+	setQuota(f, "default", "q", map[string]string{"configmaps": "2"})
+	setQuota(f, "team", "r", map[string]string{"configmaps": "1"})
+	batch := func(names ...string) (codes []int32) {
+		t.Helper()
+		req := &apiv1.BatchRequest{Atomic: true}
+		for _, name := range names {
+			ns, name, _ := strings.Cut(name, "/")
+			req.Items = append(req.Items, &apiv1.BatchItem{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{
+				Version: "v1", Resource: "configmaps", Namespace: ns, Object: []byte(`{"metadata":{"name":"` + name + `"}}`)}}})
+		}
+		resp, err := f.api.Batch(f.ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range resp.GetResults() {
+			codes = append(codes, r.GetCode())
+		}
+		return codes
+	}
+	if got := fmt.Sprint(batch("default/a", "team/a", "team/b")); !strings.Contains(got, "403") && !strings.Contains(got, "409") {
+		t.Errorf("too much: %s", got)
+	}
+	if q, r := used(f, "default", "q", "configmaps"), used(f, "team", "r", "configmaps"); q != "0" || r != "0" {
+		t.Errorf("a refused batch used %s and %s", q, r)
+	}
+	if got := fmt.Sprint(batch("default/a", "team/a", "default/b")); got != "[201 201 201]" {
+		t.Errorf("got %s", got)
+	}
+	if q, r := used(f, "default", "q", "configmaps"), used(f, "team", "r", "configmaps"); q != "2" || r != "1" {
+		t.Errorf("used %s and %s", q, r)
+	}
+}
+
+func BenchmarkCreateWithQuota(b *testing.B) {
+	for _, quota := range []bool{false, true} {
+		b.Run(fmt.Sprintf("quota=%v", quota), func(b *testing.B) {
+			f := startPostgres(b)
+			f.ctx = context.Background()
+			if quota {
+				setQuota(f, "default", "q", map[string]string{"count/configmaps": "10000000", "configmaps": "10000000"})
+			}
+			var n atomic.Int64
+			b.SetParallelism(32)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n.Add(1))); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
 	}
 }
