@@ -148,19 +148,20 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		answer.Status(w, r, answer.Unauthorized())
 		return
 	}
+	md := withOrigin(caller.Metadata(), w, r)
 	switch {
 	case info.IsResource() && info.Verb == "":
 		answer.Status(w, r, answer.NotAllowed())
 	case info.Verb == request.Connect:
-		rt.streams.Serve(w, r, info, caller.Metadata())
+		rt.streams.Serve(w, r, info, md)
 	case info.IsResource() && info.ReadOnly():
-		rt.objects.Serve(w, r, info, caller.Metadata())
+		rt.objects.Serve(w, r, info, md)
 	case info.IsResource():
-		rt.objects.Serve(w, r, info, withAgent(caller.Metadata(), r.UserAgent()))
+		rt.objects.Serve(w, r, info, withAgent(md, r.UserAgent()))
 	case document.Is(r.URL.Path):
-		rt.documents.Serve(w, r, caller.Metadata())
+		rt.documents.Serve(w, r, md)
 	case past.Is(r.URL.Path):
-		rt.past.Serve(w, r, withAgent(caller.Metadata(), r.UserAgent()))
+		rt.past.Serve(w, r, withAgent(md, r.UserAgent()))
 	default:
 		rt.serveOwn(w, r, caller)
 	}

@@ -23,7 +23,10 @@ require (
 	k8s.io/streaming v0.36.3 // indirect
 )
 
-require k8s.io/pod-security-admission v0.36.3
+require (
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1
+	k8s.io/pod-security-admission v0.36.3
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -17,9 +17,11 @@ type protectionFlags struct {
 	maxWrites        int
 	fairness         bool
 	requestTimeout   time.Duration
+	audit            auditFlags
 }
 
 func (p *protectionFlags) flags(f *pflag.FlagSet) {
+	p.audit.flags(f)
 	f.StringVar(&p.encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration that says what is encrypted in the database, and how; empty encrypts nothing")
 	f.IntVar(&p.maxReads, "max-requests-inflight", 400, "reading requests that are answered at a time; with priority and fairness, its sum with the next is what is shared out")
 	f.IntVar(&p.maxWrites, "max-mutating-requests-inflight", 200, "writing requests that are answered at a time")
@@ -29,6 +31,7 @@ func (p *protectionFlags) flags(f *pflag.FlagSet) {
 }
 
 func (p *protectionFlags) apply(cfg *apiserver.Config) {
+	cfg.Audit, _ = p.audit.settings()
 	cfg.EncryptionConfig, cfg.EncryptionReload = p.encryptionConfig, p.encryptionReload
 	cfg.MaxReads, cfg.MaxWrites, cfg.NoPriorityAndFairness = p.maxReads, p.maxWrites, !p.fairness
 	cfg.RequestTimeout = p.requestTimeout
@@ -45,6 +48,9 @@ func (p *protectionFlags) check() error {
 	}
 	if p.requestTimeout <= 0 {
 		problems = append(problems, errors.New("--request-timeout must be positive"))
+	}
+	if _, err := p.audit.settings(); err != nil {
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }

@@ -17,6 +17,7 @@ import (
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/allocator"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/definitions"
@@ -73,6 +74,8 @@ type Config struct {
 	// With EncryptionReload, changes of the file take effect without a restart.
 	EncryptionConfig string
 	EncryptionReload bool
+	// Audit says what is recorded of requests.
+	Audit Audit
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
 	// shares out; without it, more are refused with 429.
 	MaxReads, MaxWrites int
@@ -113,6 +116,7 @@ type Server struct {
 	front        *front.Front
 	flow         *flow.Dispatcher // nil where priority and fairness is off
 	keeper       flow.Keeper
+	audit        *audit.Log // nil where nothing is recorded
 }
 
 // New builds a server; it connects to nothing and starts nothing.
@@ -179,7 +183,11 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
+	log, err := cfg.auditLog()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
 	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {
@@ -214,7 +222,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	maxReads, maxWrites := s.share(authenticator, metrics.Panics)
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
-		Authorizer: authorizer, Ledger: s.ledger(table, st),
+		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
 		Network: s.network,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,
@@ -223,7 +231,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Virtual: review.Resources(), Authenticator: remembering, Authorizer: authorizer, AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
+		Table: table, Virtual: review.Resources(), Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
 		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
@@ -257,7 +265,7 @@ func (s *Server) notReady() error {
 
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.start)
+	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.start, s.runAudit)
 }
 
 // start waits for the cache and makes what every cluster has.

@@ -23,7 +23,7 @@ func (s *Server) share(authenticator front.Authenticator, panics prometheus.Coun
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Panics: panics})
+	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Panics: panics})
 	return maxReads, maxWrites
 }
 

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/flow"
 )
@@ -32,6 +34,8 @@ type Config struct {
 	Flow *flow.Dispatcher
 	// Count is how many objects there are of a resource: what a list of them costs.
 	Count func(group, version, resource string) int
+	// Audit records calls; nil records none.
+	Audit *audit.Log
 	// Panics counts handlers that panicked.
 	Panics prometheus.Counter
 }
@@ -78,7 +82,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 
 func (f *Front) unary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
 	c, ctx := f.begin(ctx)
-	defer func() { c.end(ctx, &err, recover()) }()
+	defer func() { c.end(ctx, resp, &err, recover()) }()
 	if err := c.admit(ctx, req, func(md metadata.MD) { _ = grpc.SetHeader(ctx, md) }); err != nil {
 		return nil, err
 	}
@@ -87,8 +91,8 @@ func (f *Front) unary(ctx context.Context, req any, handler grpc.UnaryHandler) (
 
 func (f *Front) stream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
 	c, ctx := f.begin(ss.Context())
-	defer func() { c.end(ctx, &err, recover()) }()
 	s := &stream{ServerStream: ss, ctx: ctx, call: c}
+	defer func() { c.end(ctx, s.told, &err, recover()) }()
 	err = handler(srv, s)
 	if s.refused != nil {
 		return s.refused
@@ -103,6 +107,7 @@ type stream struct {
 	call    *call
 	judged  bool
 	refused error
+	told    *list // what was answered, where the audit wants it
 }
 
 func (s *stream) Context() context.Context { return s.ctx }
@@ -116,19 +121,36 @@ func (s *stream) RecvMsg(m any) error {
 	return s.refused
 }
 
+func (s *stream) SendMsg(m any) error {
+	if e := s.call.slot.Load(); e != nil {
+		if part, ok := m.(*apiv1.ListResponse); ok {
+			s.told = s.told.add(e, part)
+		} else {
+			e.Started()
+		}
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
 // call is one call on its way through.
 type call struct {
 	front  *Front
 	holder flow.Holder
 	ticket *flow.Ticket
 	user   *authn.User
+	slot   audit.Slot
+	items  []*audit.Entry // of a batch, an entry a write
 }
 
 type callKey struct{}
 
 func (f *Front) begin(ctx context.Context) (*call, context.Context) {
 	c := &call{front: f}
-	return c, flow.WithHolder(context.WithValue(ctx, callKey{}, c), &c.holder)
+	ctx = flow.WithHolder(context.WithValue(ctx, callKey{}, c), &c.holder)
+	if f.cfg.Audit != nil {
+		ctx = audit.WithSlot(ctx, &c.slot)
+	}
+	return c, ctx
 }
 
 // admit waits until the call may run.
@@ -138,9 +160,12 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 		return nil
 	}
 	user, err := c.front.cfg.Authenticator.Authenticate(ctx)
+	if err == nil {
+		c.user = user
+	}
+	c.record(ctx, req, &r)
 	switch {
 	case err == nil:
-		c.user = user
 	case r.Path == "":
 		return nil // the service behind refuses it, and says why
 	default:
@@ -161,11 +186,14 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 }
 
 // end gives back what admit took. A panic becomes a 500 that names the trace.
-func (c *call) end(ctx context.Context, err *error, panicked any) {
+func (c *call) end(ctx context.Context, resp any, err *error, panicked any) {
 	c.ticket.Leave()
 	if panicked == nil {
+		c.recordEnd(resp, *err)
 		return
 	}
+	defer func() { c.recordEnd(nil, *err) }()
+	c.slot.Load().Panicked()
 	c.front.cfg.Panics.Inc()
 	slog.ErrorContext(ctx, "panic in a handler", "err", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 	*err = apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic (trace %s)", trace.SpanContextFromContext(ctx).TraceID()))

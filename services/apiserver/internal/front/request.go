@@ -11,8 +11,8 @@ import (
 // request is what a message asks for.
 type request struct {
 	flow.Request
-	// Name is the object's.
-	Name, Version, Subresource string
+	// Name is the object's, plain the resource without its subresource.
+	Name, Version, Subresource, plain string
 	// long is a stream that may last for ever, and holds no seat.
 	long bool
 	// free is let through whatever comes: it is howdah's own plumbing.
@@ -85,7 +85,7 @@ func read(message any, count func(group, version, resource string) int) request 
 
 func (r *request) of(m resource, name, subresource string) {
 	r.Group, r.Version, r.Resource, r.Namespace = m.GetGroup(), m.GetVersion(), m.GetResource(), m.GetNamespace()
-	r.Name, r.Subresource = name, subresource
+	r.Name, r.Subresource, r.plain = name, subresource, m.GetResource()
 	if subresource != "" {
 		r.Resource += "/" + subresource
 	}

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -190,7 +191,9 @@ func (s *Server) enter(r *request) bool {
 
 // end gives back what begin took and counts the request. A panic becomes a 500 that names the trace.
 func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) {
+	audit.Note(ctx, r.name, r.annotations)
 	if panicked != nil {
+		audit.From(ctx).Panicked()
 		s.Metrics.Panics.Inc()
 		slog.ErrorContext(ctx, "panic in a handler", "verb", r.verb, "err", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 		*err = apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic (trace %s)",

@@ -1,0 +1,221 @@
+package apiserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/authn"
+)
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  users: ["system:apiserver"]
+- level: None
+  nonResourceURLs: ["/healthz*"]
+- level: Metadata
+  resources: [{group: "", resources: [secrets]}]
+- level: RequestResponse
+  omitManagedFields: true
+  namespaces: [default]
+  resources: [{group: "", resources: [configmaps]}]
+- level: Request
+  verbs: [patch]
+- level: Metadata
+`
+
+// audited runs a server that writes its audit to a file.
+func audited(t *testing.T, configure ...func(*Config)) (*fixture, func() []auditv1.Event) {
+	t.Helper()
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := startMemory(t, append(configure, func(c *Config) { c.Audit = Audit{PolicyFile: policy, LogPath: log} })...)
+	return f, func() []auditv1.Event {
+		t.Helper()
+		file, err := os.Open(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		var events []auditv1.Event
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var e auditv1.Event
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				t.Fatalf("%s: %v", lines.Bytes(), err)
+			}
+			if e.Kind != "Event" || e.APIVersion != "audit.k8s.io/v1" || e.AuditID == "" || e.RequestReceivedTimestamp.IsZero() || e.StageTimestamp.IsZero() {
+				t.Errorf("an event lacks something: %s", lines.Bytes())
+			}
+			events = append(events, e)
+		}
+		return events
+	}
+}
+
+// about returns the events about a name.
+func about(events []auditv1.Event, verb, name string) []auditv1.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e auditv1.Event) bool {
+		return e.Verb != verb || e.ObjectRef == nil || e.ObjectRef.Name != name
+	})
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	jane := f.dial(rpc.User{Name: authn.GatewayGroup, Groups: []string{authn.GatewayGroup}})
+	client := apiv1.NewObjectServiceClient(jane)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "howdah-user", "root", "howdah-group", "system:masters",
+		"howdah-as-user", "jane", "howdah-as-group", "devs",
+		"howdah-origin-bin", "the-id\n192.0.2.7,10.0.0.1\nkubectl/v1.36\n/api/v1/namespaces/default/configmaps/x?pretty=1")
+	_, err := client.Get(ctx, &apiv1.GetRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Name: "x"})
+	if apistatus.Of(apistatus.FromGRPC(err)).Code != 403 {
+		t.Fatal(err)
+	}
+	if _, err := f.create("v1/configmaps", "default", `{"metadata":{"name":"c"},"data":{"a":"b"}}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.create("v1/secrets", "default", `{"metadata":{"name":"s"},"stringData":{"a":"do-not-tell"}}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.api.Patch(f.ctx, &apiv1.PatchRequest{Version: "v1", Resource: "namespaces", Name: "default", ContentType: "application/merge-patch+json",
+		Object: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/healthz"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/version"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.api.Batch(f.ctx, &apiv1.BatchRequest{Items: []*apiv1.BatchItem{
+		{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{Version: "v1", Resource: "serviceaccounts", Namespace: "kube-system", Name: "", Object: []byte(`{"metadata":{"name":"one"}}`)}}},
+		{Write: &apiv1.BatchItem_Delete{Delete: &apiv1.DeleteRequest{Version: "v1", Resource: "configmaps", Namespace: "kube-public", Name: "none"}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	all := events()
+
+	refused := about(all, "get", "x")
+	if len(refused) != 1 {
+		t.Fatalf("%d events of the request that was refused", len(refused))
+	}
+	e := refused[0]
+	if e.AuditID != "the-id" || e.Stage != "ResponseComplete" || e.Level != "RequestResponse" || e.UserAgent != "kubectl/v1.36" ||
+		e.RequestURI != "/api/v1/namespaces/default/configmaps/x?pretty=1" || strings.Join(e.SourceIPs, " ") != "192.0.2.7 10.0.0.1" ||
+		e.User.Username != "root" || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "jane" ||
+		e.ResponseStatus.Code != 403 || e.ResponseStatus.Reason != "Forbidden" || e.Annotations["authorization.k8s.io/decision"] != "forbid" {
+		t.Errorf("%+v", e)
+	}
+	created := about(all, "create", "c")
+	if len(created) != 1 || created[0].ResponseStatus.Code != 201 || created[0].RequestURI != "/api/v1/namespaces/default/configmaps" ||
+		created[0].Annotations["authorization.k8s.io/decision"] != "allow" || created[0].User.Username != "admin" {
+		t.Fatalf("%+v", created)
+	}
+	if body := string(created[0].ResponseObject.Raw); !strings.Contains(body, `"uid"`) || strings.Contains(body, "managedFields") || !strings.Contains(string(created[0].RequestObject.Raw), `"a":"b"`) {
+		t.Errorf("request %s response %s", created[0].RequestObject.Raw, body)
+	}
+	if secret := about(all, "create", "s"); len(secret) != 1 || secret[0].RequestObject != nil || secret[0].ResponseObject != nil {
+		t.Errorf("%+v", secret)
+	}
+	if patch := about(all, "patch", "default"); len(patch) != 1 || patch[0].RequestObject == nil || patch[0].ResponseObject != nil {
+		t.Errorf("%+v", patch)
+	}
+	if gone := about(all, "delete", "none"); len(gone) != 1 || gone[0].ResponseStatus.Code != 404 {
+		t.Errorf("%+v", gone)
+	}
+	for _, e := range all {
+		if e.RequestURI == "/healthz" || e.User.Username == "system:apiserver" {
+			t.Errorf("the policy leaves this out: %+v", e)
+		}
+		if e.Verb == "list" && (e.ResponseObject == nil || !strings.Contains(string(e.ResponseObject.Raw), `"items"`)) {
+			t.Errorf("list: %+v", e)
+		}
+	}
+	if !slices.ContainsFunc(all, func(e auditv1.Event) bool {
+		return e.RequestURI == "/version" && e.ObjectRef == nil && e.ResponseStatus.Code == 200
+	}) {
+		t.Error("no event of /version")
+	}
+	raw, err := os.ReadFile(f.server.cfg.Audit.LogPath)
+	if err != nil || strings.Contains(string(raw), "do-not-tell") || strings.Contains(string(raw), "ZG8tbm90LXRlbGw") {
+		t.Error("a Secret's content is in the log", err)
+	}
+	if info, err := os.Stat(f.server.cfg.Audit.LogPath); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+}
+
+func TestAuditOfAWatch(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	stream, err := f.api.Watch(t.Context(), &apiv1.WatchRequest{Version: "v1", Resource: "namespaces", TimeoutSeconds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		var stages []string
+		for _, e := range events() {
+			if e.Verb == "watch" && e.User.Username == "admin" {
+				stages = append(stages, string(e.Stage))
+			}
+		}
+		if slices.Equal(stages, []string{"ResponseStarted", "ResponseComplete"}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(stages)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestAuditSettingsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	for path, text := range map[string]string{good: auditPolicy, bad: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Everything}]\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		audit Audit
+		want  string
+	}{
+		"no backend":       {Audit{PolicyFile: good}, "needs an --audit-log-path"},
+		"no policy":        {Audit{LogPath: "-"}, "need an --audit-policy-file"},
+		"a bad level":      {Audit{PolicyFile: bad, LogPath: "-"}, `Unsupported value: "Everything"`},
+		"no file":          {Audit{PolicyFile: filepath.Join(dir, "none"), LogPath: "-"}, "failed to read file path"},
+		"a folder":         {Audit{PolicyFile: good, LogPath: dir}, "audit log: open"},
+		"no configuration": {Audit{PolicyFile: good, WebhookConfigFile: filepath.Join(dir, "none")}, "audit webhook"},
+	} {
+		if _, err := New(Config{DatabaseURL: "postgres://localhost/none", Audit: tt.audit}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

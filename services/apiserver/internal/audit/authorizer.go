@@ -1,0 +1,35 @@
+package audit
+
+import (
+	"context"
+
+	"howdah.dev/services/apiserver/internal/authz"
+)
+
+// Annotations of a decision, as Kubernetes names them.
+const (
+	decisionKey = "authorization.k8s.io/decision"
+	reasonKey   = "authorization.k8s.io/reason"
+)
+
+// Authorizer tells the entry of a request how it was decided on. Only the first decision of a request is told: what else is
+// asked on its behalf is not about the request itself.
+type Authorizer struct{ authz.Authorizer }
+
+// Authorize implements authz.Authorizer.
+func (a Authorizer) Authorize(ctx context.Context, attributes *authz.Attributes) (authz.Decision, string, error) {
+	e := From(ctx)
+	if e == nil {
+		return a.Authorizer.Authorize(ctx, attributes)
+	}
+	explain := *attributes
+	explain.Explain = true
+	decision, reason, err := a.Authorizer.Authorize(ctx, &explain)
+	word := "forbid"
+	if decision == authz.Allow {
+		word = "allow"
+	}
+	e.Annotate(decisionKey, word)
+	e.Annotate(reasonKey, reason)
+	return decision, reason, err
+}

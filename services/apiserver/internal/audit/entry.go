@@ -1,0 +1,277 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/services/apiserver/internal/authn"
+)
+
+// Request is what an entry is about.
+type Request struct {
+	// User is who asks; nil where that could not be found out.
+	User *authn.User
+	Verb string
+	// Path is set where no resource is asked for.
+	Path                                                   string
+	Group, Version, Resource, Subresource, Namespace, Name string
+	// Body is what was sent, in its content type.
+	Body        []byte
+	ContentType string
+	Origin      Origin
+}
+
+// Entry is the audit of one request. The nil Entry records nothing.
+type Entry struct {
+	log    *Log
+	config auditConfig
+
+	mu       sync.Mutex
+	event    auditv1.Event
+	panicked bool
+	ended    bool
+}
+
+// Slot is where a request's entry is found by those who have something to tell it. It is there before the entry is: of a stream,
+// nothing is known before its first message.
+type Slot struct{ entry atomic.Pointer[Entry] }
+
+type slotKey struct{}
+
+// WithSlot returns a context that carries the slot.
+func WithSlot(ctx context.Context, s *Slot) context.Context {
+	return context.WithValue(ctx, slotKey{}, s)
+}
+
+// Put keeps an entry.
+func (s *Slot) Put(e *Entry) { s.entry.Store(e) }
+
+// Load returns the entry, or nil.
+func (s *Slot) Load() *Entry { return s.entry.Load() }
+
+// From returns the entry of a context, or nil.
+func From(ctx context.Context) *Entry {
+	if s, ok := ctx.Value(slotKey{}).(*Slot); ok {
+		return s.entry.Load()
+	}
+	return nil
+}
+
+// Note tells the entry of a context the object's name, where the request did not, and annotations.
+func Note(ctx context.Context, name string, annotations map[string]string) {
+	e := From(ctx)
+	if e == nil {
+		return
+	}
+	e.Name(name)
+	for key, value := range annotations {
+		e.Annotate(key, value)
+	}
+}
+
+// Begin returns the entry of a request and records that it was received; nil where the policy says None.
+func (l *Log) Begin(r *Request) *Entry {
+	config := l.evaluate(r)
+	if config.Level == auditinternal.LevelNone {
+		l.metrics.level(string(config.Level))
+		return nil
+	}
+	now := metav1.NewMicroTime(l.clock.Now())
+	e := &Entry{log: l, config: config, event: auditv1.Event{
+		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()},
+		Level:    auditv1.Level(config.Level), AuditID: types.UID(r.Origin.AuditID), RequestURI: cmp.Or(r.Origin.URI, r.path()), Verb: r.Verb,
+		SourceIPs: r.Origin.SourceIPs, UserAgent: r.Origin.UserAgent, RequestReceivedTimestamp: now,
+	}}
+	if u := r.User; u != nil {
+		if u.Impersonator != nil {
+			as := userInfo(u)
+			e.event.ImpersonatedUser, u = &as, u.Impersonator
+		}
+		e.event.User = userInfo(u)
+	}
+	if r.Path == "" {
+		e.event.ObjectRef = &auditv1.ObjectReference{
+			Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, APIGroup: r.Group, APIVersion: r.Version,
+		}
+	}
+	e.stage(auditv1.StageRequestReceived, now)
+	if config.Level.GreaterOrEqual(auditinternal.LevelRequest) {
+		e.event.RequestObject = e.object(r.Body, r.ContentType)
+	}
+	return e
+}
+
+func userInfo(u *authn.User) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups}
+	if len(u.Extra) > 0 {
+		info.Extra = map[string]authenticationv1.ExtraValue{}
+		for key, values := range u.Extra {
+			info.Extra[key] = values
+		}
+	}
+	return info
+}
+
+// Annotate adds an annotation. The first value of a key stays.
+func (e *Entry) Annotate(key, value string) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, there := e.event.Annotations[key]; there {
+		return
+	}
+	// Events that were recorded share the map.
+	annotations := map[string]string{key: value}
+	maps.Copy(annotations, e.event.Annotations)
+	e.event.Annotations = annotations
+}
+
+// Name tells the name of the object, where the request did not.
+func (e *Entry) Name(name string) {
+	if e == nil || name == "" {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ref := e.event.ObjectRef; ref != nil && ref.Name == "" {
+		named := *ref
+		named.Name = name
+		e.event.ObjectRef = &named
+	}
+}
+
+// Started records that a stream has begun.
+func (e *Entry) Started() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended || e.event.ResponseStatus != nil {
+		return
+	}
+	e.event.ResponseStatus = &metav1.Status{Code: http.StatusOK}
+	e.stage(auditv1.StageResponseStarted, metav1.NewMicroTime(e.log.clock.Now()))
+}
+
+// Wants reports whether what is answered will be recorded.
+func (e *Entry) Wants() bool {
+	return e != nil && e.config.Level.GreaterOrEqual(auditinternal.LevelRequestResponse)
+}
+
+// Panicked says that the handler did.
+func (e *Entry) Panicked() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.panicked = true
+}
+
+// End records the outcome: code and body of the answer, or the error.
+func (e *Entry) End(code int, body []byte, contentType string, err error) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
+	e.ended = true
+	status := &metav1.Status{Code: int32(max(code, http.StatusOK))}
+	if err != nil {
+		s := apistatus.Of(err)
+		status = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
+		if e.Wants() {
+			s.Kind, s.APIVersion = "Status", "v1"
+			body, _ = json.Marshal(s) // a Status holds nothing that JSON cannot
+			contentType = runtime.ContentTypeJSON
+		}
+	}
+	e.event.ResponseStatus = status
+	if e.Wants() {
+		e.event.ResponseObject = e.object(body, contentType)
+	}
+	stage := auditv1.StageResponseComplete
+	if e.panicked {
+		stage = auditv1.StagePanic
+	}
+	e.stage(stage, metav1.NewMicroTime(e.log.clock.Now()))
+}
+
+// stage records the event as it stands, unless the policy leaves the stage out.
+func (e *Entry) stage(stage auditv1.Stage, now metav1.MicroTime) {
+	if slices.Contains(e.config.OmitStages, auditinternal.Stage(stage)) {
+		return
+	}
+	e.event.Stage, e.event.StageTimestamp = stage, now
+	e.log.record(e.event)
+}
+
+// object returns a body as JSON. What is no object is told by its content type alone.
+func (e *Entry) object(body []byte, contentType string) *runtime.Unknown {
+	if len(body) == 0 {
+		return nil
+	}
+	var value any
+	err := json.Unmarshal(body, &value)
+	if err != nil {
+		obj, _, e := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if e != nil {
+			told, _ := json.Marshal(map[string]string{"kind": "Unknown", "apiVersion": "runtime.k8s.io/v1", "contentType": contentType})
+			return &runtime.Unknown{Raw: told, ContentType: runtime.ContentTypeJSON}
+		}
+		if body, err = json.Marshal(obj); err == nil {
+			err = json.Unmarshal(body, &value)
+		}
+		if err != nil {
+			return nil
+		}
+	}
+	if e.config.OmitManagedFields && withoutManagedFields(value) {
+		if body, err = json.Marshal(value); err != nil {
+			return nil
+		}
+	}
+	return &runtime.Unknown{Raw: bytes.Clone(body), ContentType: runtime.ContentTypeJSON}
+}
+
+// withoutManagedFields takes them out of an object, or of a list's items, and tells whether there were any.
+func withoutManagedFields(value any) bool {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return false
+	}
+	changed := false
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		if _, changed = meta["managedFields"]; changed {
+			delete(meta, "managedFields")
+		}
+	}
+	if items, ok := object["items"].([]any); ok {
+		for _, item := range items {
+			changed = withoutManagedFields(item) || changed
+		}
+	}
+	return changed
+}

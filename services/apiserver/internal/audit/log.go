@@ -1,0 +1,105 @@
+// Package audit records who asked for what, and what came of it, as an audit.k8s.io Policy says.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	libraryaudit "k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/task"
+)
+
+type auditConfig = libraryaudit.RequestAuditConfig
+
+// backend takes events. It must not change them, nor what they point to.
+type backend interface {
+	record(auditv1.Event)
+	// run delivers until ctx ends, and then what it has taken.
+	run(ctx context.Context) error
+}
+
+// Config is what a log needs.
+type Config struct {
+	// PolicyFile is an audit.k8s.io/v1 Policy.
+	PolicyFile string
+	File       FileConfig
+	Webhook    WebhookConfig
+	Metrics    *Metrics
+	Clock      clock.WithTicker
+}
+
+// Log records events.
+type Log struct {
+	rules    libraryaudit.PolicyRuleEvaluator
+	backends []backend
+	metrics  *Metrics
+	clock    clock.PassiveClock
+}
+
+// New reads the policy and builds the backends; nothing runs before Run. nil, nil is answered where nothing is configured.
+func New(cfg Config) (*Log, error) {
+	if cfg.PolicyFile == "" {
+		if cfg.File.Path != "" || cfg.Webhook.ConfigFile != "" {
+			return nil, errors.New("audit: --audit-log-path and --audit-webhook-config-file need an --audit-policy-file")
+		}
+		return nil, nil
+	}
+	if cfg.File.Path == "" && cfg.Webhook.ConfigFile == "" {
+		return nil, errors.New("audit: --audit-policy-file needs an --audit-log-path or an --audit-webhook-config-file")
+	}
+	p, err := policy.LoadPolicyFromFile(cfg.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("audit policy: %w", err)
+	}
+	l := &Log{rules: policy.NewPolicyRuleEvaluator(p), metrics: cfg.Metrics, clock: cfg.Clock}
+	if cfg.File.Path != "" {
+		b, err := newFile(cfg.File, cfg.Metrics, cfg.Clock)
+		if err != nil {
+			return nil, err
+		}
+		l.backends = append(l.backends, b)
+	}
+	if cfg.Webhook.ConfigFile != "" {
+		b, err := newWebhook(cfg.Webhook, cfg.Metrics, cfg.Clock)
+		if err != nil {
+			return nil, err
+		}
+		l.backends = append(l.backends, b)
+	}
+	return l, nil
+}
+
+// Run delivers events until ctx ends.
+func (l *Log) Run(ctx context.Context) error {
+	var parts []task.Func
+	for _, b := range l.backends {
+		parts = append(parts, b.run)
+	}
+	return task.Run(ctx, parts...)
+}
+
+func (l *Log) record(e auditv1.Event) {
+	l.metrics.event(string(e.Level))
+	for _, b := range l.backends {
+		b.record(e)
+	}
+}
+
+// evaluate asks the policy.
+func (l *Log) evaluate(r *Request) auditConfig {
+	a := authorizer.AttributesRecord{
+		Verb: r.Verb, Namespace: r.Namespace, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Subresource: r.Subresource,
+		Name: r.Name, ResourceRequest: r.Path == "", Path: r.Path,
+	}
+	if u := r.User; u != nil {
+		a.User = &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: u.Groups}
+	}
+	return l.rules.EvaluatePolicyRule(a)
+}

@@ -1,0 +1,77 @@
+package audit
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"howdah.dev/kit/rpc"
+	"howdah.dev/services/apiserver/internal/authn"
+)
+
+// Origin is where a request came from.
+type Origin struct {
+	AuditID, UserAgent, URI string
+	SourceIPs               []string
+}
+
+// originKey is the metadata by which a gateway passes on an audit ID, the source addresses (separated by commas), the client's User-Agent
+// and the request's URI, a line each.
+const originKey = "howdah-origin-bin"
+
+// OriginOf reads a call's metadata. Only gateways are believed; who calls directly gets an ID and has the address of its connection.
+func OriginOf(ctx context.Context) Origin {
+	md, _ := metadata.FromIncomingContext(ctx)
+	var o Origin
+	if from, ok := rpc.Peer(ctx); ok && from.In(authn.GatewayGroup) {
+		if lines := strings.SplitN(first(md, originKey), "\n", 4); len(lines) == 4 {
+			o.AuditID, o.UserAgent, o.URI = lines[0], strings.ToValidUTF8(lines[2], "?"), strings.ToValidUTF8(lines[3], "?")
+			if lines[1] != "" {
+				o.SourceIPs = strings.Split(lines[1], ",")
+			}
+		}
+	} else if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		if host, _, err := net.SplitHostPort(p.Addr.String()); err == nil {
+			o.SourceIPs = []string{host}
+		}
+	}
+	if o.AuditID == "" {
+		o.AuditID = string(uuid.NewUUID())
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = first(md, "user-agent")
+	}
+	return o
+}
+
+// path is the URI of a request that came without one.
+func (r *Request) path() string {
+	if r.Path != "" {
+		return r.Path
+	}
+	parts := []string{"/api", r.Version}
+	if r.Group != "" {
+		parts = []string{"/apis", r.Group, r.Version}
+	}
+	if r.Namespace != "" {
+		parts = append(parts, "namespaces", r.Namespace)
+	}
+	parts = append(parts, r.Resource)
+	for _, part := range []string{r.Name, r.Subresource} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func first(md metadata.MD, key string) string {
+	if values := md.Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

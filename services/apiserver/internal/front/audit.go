@@ -1,0 +1,133 @@
+package front
+
+import (
+	"context"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
+)
+
+// most is how much of a list's answer is kept for the audit, in bytes; of a longer one nothing is.
+const most = 8 << 20
+
+// list is the answer to a list, as far as it was sent.
+type list struct {
+	body        []byte
+	contentType string
+	tooLong     bool
+}
+
+// add keeps a part where the entry wants it.
+func (l *list) add(e *audit.Entry, part *apiv1.ListResponse) *list {
+	if !e.Wants() {
+		return nil
+	}
+	if l == nil {
+		l = &list{contentType: part.GetContentType()}
+	}
+	if l.tooLong = l.tooLong || len(l.body)+len(part.GetObject()) > most; l.tooLong {
+		l.body = nil
+		return l
+	}
+	l.body = append(l.body, part.GetObject()...)
+	return l
+}
+
+// GetObject, GetContentType and GetCode are those of answers.
+func (l *list) GetObject() []byte {
+	if l == nil {
+		return nil
+	}
+	return l.body
+}
+
+func (l *list) GetContentType() string {
+	if l == nil {
+		return ""
+	}
+	return l.contentType
+}
+
+// record begins the audit of a call; of a batch, of each of its writes.
+func (c *call) record(ctx context.Context, req any, r *request) {
+	log := c.front.cfg.Audit
+	if log == nil {
+		return
+	}
+	origin := audit.OriginOf(ctx)
+	b, ok := req.(*apiv1.BatchRequest)
+	if !ok {
+		if e := log.Begin(c.audited(req, r, origin)); e != nil {
+			c.slot.Put(e)
+		}
+		return
+	}
+	for _, item := range b.GetItems() {
+		var message any
+		switch w := item.GetWrite().(type) {
+		case *apiv1.BatchItem_Create:
+			message = w.Create
+		case *apiv1.BatchItem_Update:
+			message = w.Update
+		case *apiv1.BatchItem_Patch:
+			message = w.Patch
+		case *apiv1.BatchItem_Delete:
+			message = w.Delete
+		default: // it is refused
+			c.items = append(c.items, nil)
+			continue
+		}
+		one := read(message, func(string, string, string) int { return 0 })
+		c.items = append(c.items, log.Begin(c.audited(message, &one, origin)))
+	}
+}
+
+func (c *call) audited(req any, r *request, origin audit.Origin) *audit.Request {
+	a := &audit.Request{
+		User: c.user, Verb: r.Verb, Path: r.Path, Group: r.Group, Version: r.Version, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+		Origin: origin,
+	}
+	a.Resource = r.plain
+	if m, ok := req.(interface {
+		GetObject() []byte
+		GetContentType() string
+	}); ok {
+		a.Body, a.ContentType = m.GetObject(), m.GetContentType()
+	}
+	return a
+}
+
+// recordEnd ends the audit of a call.
+func (c *call) recordEnd(resp any, err error) {
+	if b, ok := resp.(*apiv1.BatchResponse); ok && err == nil {
+		for i, e := range c.items {
+			if i < len(b.GetResults()) {
+				r := b.GetResults()[i]
+				e.End(int(r.GetCode()), r.GetObject(), r.GetContentType(), nil)
+			}
+		}
+		return
+	}
+	for _, e := range c.items {
+		e.End(0, nil, "", err)
+	}
+	e := c.slot.Load()
+	if e == nil {
+		return
+	}
+	var body []byte
+	var contentType string
+	code := 0
+	if err == nil {
+		if m, ok := resp.(interface {
+			GetObject() []byte
+			GetContentType() string
+		}); ok && e.Wants() {
+			body, contentType = m.GetObject(), m.GetContentType()
+		}
+		if m, ok := resp.(interface{ GetCode() int32 }); ok {
+			code = int(m.GetCode())
+		}
+	}
+	e.End(code, body, contentType, err)
+}
