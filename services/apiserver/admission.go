@@ -31,9 +31,10 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 	if err != nil {
 		return nil, err
 	}
+	caller := webhook.New(webhook.Config{Dialer: &podnet.Dialer{Objects: s.known, Nodes: s.cfg.NodeDialer}, Registerer: s.cfg.Registerer})
 	plugins, err := plugin.Build(&plugin.Env{
 		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Kinds: kinds{s.known.Table}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
-		Configured: s.configured(authorizer),
+		Webhooks: caller, Configured: s.configured(authorizer, caller),
 	}, plugin.Settings{Enabled: s.cfg.EnabledAdmission, Disabled: s.cfg.DisabledAdmission, Config: config})
 	if err != nil {
 		return nil, err
@@ -42,8 +43,7 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 }
 
 // configured returns the admission plugins that objects of the API configure.
-func (s *Server) configured(authorizer authz.Authorizer) map[string]admission.Plugin {
-	caller := webhook.New(webhook.Config{Dialer: &podnet.Dialer{Objects: s.known, Nodes: s.cfg.NodeDialer}, Registerer: s.cfg.Registerer})
+func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller) map[string]admission.Plugin {
 	mutating, validating := webhooks.New(webhooks.Config{
 		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Caller: caller, Registerer: s.cfg.Registerer,
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,6 +41,7 @@ type key struct {
 	url     string
 	service Service
 	bundle  [sha256.Size]byte
+	client  [sha256.Size]byte
 }
 
 type kept struct {
@@ -49,6 +51,9 @@ type kept struct {
 
 func (t *transports) client(target *Target) (*http.Client, error) {
 	k := key{bundle: sha256.Sum256(target.CABundle)}
+	if c := target.Client; c != nil {
+		k.client = sha256.Sum256(slices.Concat(c.Certificate, c.Key, []byte(c.ServerName)))
+	}
 	if target.Service != nil {
 		k.service = *target.Service
 		k.service.Path = ""
@@ -89,6 +94,16 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 		settings.RootCAs = x509.NewCertPool()
 		if !settings.RootCAs.AppendCertsFromPEM(target.CABundle) {
 			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+	}
+	if c := target.Client; c != nil {
+		settings.ServerName = c.ServerName
+		if len(c.Certificate) > 0 {
+			pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+			if err != nil {
+				return nil, fmt.Errorf("client certificate of a webhook: %w", err)
+			}
+			settings.Certificates = []tls.Certificate{pair}
 		}
 	}
 	transport := &http.Transport{

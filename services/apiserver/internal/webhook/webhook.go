@@ -41,6 +41,17 @@ type Target struct {
 	Service *Service
 	// CABundle is PEM; the roots of the system where it is empty.
 	CABundle []byte
+	// Client is how the apiserver shows who it is; nil shows nothing.
+	Client *Client
+}
+
+// Client is what an apiserver shows a webhook.
+type Client struct {
+	// Certificate and Key are PEM, for TLS; Token is a bearer token. Either may be empty.
+	Certificate, Key []byte
+	Token            string
+	// ServerName that the webhook's certificate is to be for; empty is the URL's host.
+	ServerName string
 }
 
 // Service is a webhook behind a Service. Its certificate must be for <name>.<namespace>.svc.
@@ -136,6 +147,9 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	if c := call.Target.Client; c != nil && c.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.Token)
+	}
 	// Webhooks may be called again: a request that fell over a connection that had gone stale is sent once more. The header, whose
 	// value is empty, tells net/http so and is not sent.
 	request.Header["Idempotency-Key"] = []string{}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/admission/imagepolicy"
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
@@ -27,6 +28,8 @@ type Env struct {
 	Namespaces Namespaces
 	Kinds      Kinds
 	Clock      clock.Clock
+	// Webhooks calls webhooks.
+	Webhooks imagepolicy.Poster
 	// Configured are the plugins that the API itself configures, webhooks and policies, by name.
 	Configured map[string]admission.Plugin
 	// Registerer takes the metrics of plugins that have their own; nil registers them nowhere.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/admission/imagepolicy"
 )
 
 // Table returns every plugin in the order in which Kubernetes runs them. Plugins that Kubernetes has removed stand where they
@@ -25,6 +26,9 @@ func Table() []Row {
 		})},
 		{Name: "TaintNodesByCondition", On: true, New: plain(func(*Env) admission.Plugin { return TaintNodesByCondition{} })},
 		{Name: "AlwaysPullImages", New: plain(func(*Env) admission.Plugin { return AlwaysPullImages{} })},
+		{Name: "ImagePolicyWebhook", New: func(e *Env, config []byte) (admission.Plugin, error) {
+			return imagepolicy.New(config, e.Webhooks, e.Clock)
+		}},
 		{Name: "PodSecurity", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
 			return NewPodSecurity(e.Objects, config, e.Registerer)
 		}},
