@@ -93,50 +93,55 @@ func TestTypedClient(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	for _, encoding := range encodings {
-		t.Run(encoding, func(t *testing.T) {
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := setup(t)
-			config := c.as("admin")
-			config.ContentType, config.AcceptContentTypes = encoding, encoding
-			client := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
-			w, err := client.Watch(t.Context(), metav1.ListOptions{}) // returns before there is any event
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Stop()
-			if _, err := client.Create(t.Context(), configMap("a"), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
-				e := next(t, w)
-				if m, ok := e.Object.(*corev1.ConfigMap); !ok || e.Type != want || m.Name != "a" || m.Data["key"] != "value" {
-					t.Fatalf("got %v %v, want %v", e.Type, e.Object, want)
-				}
-			}
+			for _, encoding := range encodings {
+				t.Run(encoding, func(t *testing.T) {
+					t.Parallel()
+					c := setup(t)
+					config := c.as("admin")
+					config.ContentType, config.AcceptContentTypes = encoding, encoding
+					client := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
+					w, err := client.Watch(t.Context(), metav1.ListOptions{}) // returns before there is any event
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer w.Stop()
+					if _, err := client.Create(t.Context(), configMap("a"), metav1.CreateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
+						e := next(t, w)
+						if m, ok := e.Object.(*corev1.ConfigMap); !ok || e.Type != want || m.Name != "a" || m.Data["key"] != "value" {
+							t.Fatalf("got %v %v, want %v", e.Type, e.Object, want)
+						}
+					}
 
-			expired, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer expired.Stop()
-			if e := next(t, expired); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
-				t.Errorf("got %v %v, want an expired resource version", e.Type, e.Object)
-			}
-			if _, more := <-expired.ResultChan(); more {
-				t.Error("the watch goes on after its error")
-			}
+					expired, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer expired.Stop()
+					if e := next(t, expired); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+						t.Errorf("got %v %v, want an expired resource version", e.Type, e.Object)
+					}
+					if _, more := <-expired.ResultChan(); more {
+						t.Error("the watch goes on after its error")
+					}
 
-			if _, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "bad"}); !apierrors.IsBadRequest(err) {
-				t.Errorf("a watch that cannot begin: %v", err)
-			}
+					if _, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "bad"}); !apierrors.IsBadRequest(err) {
+						t.Errorf("a watch that cannot begin: %v", err)
+					}
 
-			c.BreakWatches()
-			if e, more := <-w.ResultChan(); more {
-				t.Errorf("a lost connection must end the watch without an event, got %v %v", e.Type, e.Object)
+					c.BreakWatches()
+					if e, more := <-w.ResultChan(); more {
+						t.Errorf("a lost connection must end the watch without an event, got %v %v", e.Type, e.Object)
+					}
+				})
 			}
 		})
 	}
@@ -158,50 +163,55 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 
 func TestInformer(t *testing.T) {
 	t.Parallel()
-	c := setup(t)
-	client := kubernetes.NewForConfigOrDie(c.as("admin"))
-	for _, name := range []string{"a", "b"} {
-		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-	defer cancel()
-	added := make(chan string, 10)
-	// Plain list and watch: the streamed list is the API server's to serve.
-	factory := informers.NewSharedInformerFactory(client, 0)
-	informer := factory.InformerFor(&corev1.ConfigMap{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		maps := client.CoreV1().ConfigMaps("default")
-		lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
-		}, noWatchList{})
-		return cache.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, resync, cache.Indexers{})
-	})
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { added <- o.(*corev1.ConfigMap).Name },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	factory.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		t.Fatal("no sync")
-	}
-	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("c"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for range 3 {
-		select {
-		case name := <-added:
-			names = append(names, name)
-		case <-ctx.Done():
-			t.Fatalf("only %v were added", names)
-		}
-	}
-	slices.Sort(names)
-	if !slices.Equal(names, []string{"a", "b", "c"}) {
-		t.Errorf("added %v", names)
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			client := kubernetes.NewForConfigOrDie(c.as("admin"))
+			for _, name := range []string{"a", "b"} {
+				if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			added := make(chan string, 10)
+			// Plain list and watch: the streamed list is the API server's to serve.
+			factory := informers.NewSharedInformerFactory(client, 0)
+			informer := factory.InformerFor(&corev1.ConfigMap{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+				maps := client.CoreV1().ConfigMaps("default")
+				lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+					ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
+					WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
+				}, noWatchList{})
+				return cache.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, resync, cache.Indexers{})
+			})
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc: func(o any) { added <- o.(*corev1.ConfigMap).Name },
+			}); err != nil {
+				t.Fatal(err)
+			}
+			factory.StartWithContext(ctx)
+			if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+				t.Fatal("no sync")
+			}
+			if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("c"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for range 3 {
+				select {
+				case name := <-added:
+					names = append(names, name)
+				case <-ctx.Done():
+					t.Fatalf("only %v were added", names)
+				}
+			}
+			slices.Sort(names)
+			if !slices.Equal(names, []string{"a", "b", "c"}) {
+				t.Errorf("added %v", names)
+			}
+		})
 	}
 }
 

@@ -215,35 +215,40 @@ func unzip(t *testing.T, text string) string {
 
 func TestWatchFrames(t *testing.T) {
 	t.Parallel()
-	c := setup(t)
-	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		client := c.client("admin")
-		if proto == "HTTP/1.1" {
-			client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
-		}
-		name := strings.ToLower(strings.NewReplacer("/", "-", ".", "-").Replace(proto))
-		req, _ := http.NewRequestWithContext(t.Context(), "GET", c.url+"/api/v1/namespaces/"+name+"/configmaps?watch=true", nil)
-		resp, err := client.Do(req) // returns with the headers, before any event
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if resp.Proto != proto || resp.Header.Get("Content-Type") != "application/json" || resp.ContentLength != -1 {
-			t.Errorf("%s: %s %v", proto, resp.Proto, resp.Header)
-		}
-		if proto == "HTTP/1.1" && !slices.Equal(resp.TransferEncoding, []string{"chunked"}) {
-			t.Errorf("%v", resp.TransferEncoding)
-		}
-		body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"}}`
-		c.do(client, "POST", "/api/v1/namespaces/"+name+"/configmaps", body)
-		line, err := bufio.NewReader(resp.Body).ReadString('\n')
-		if err != nil || !strings.HasPrefix(line, `{"type":"ADDED","object":{"apiVersion":"v1"`) || !strings.HasSuffix(line, "}}\n") {
-			t.Errorf("%s: %q %v", proto, line, err)
-		}
-	}
-	got := c.do(c.client("admin"), "GET", "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion=5", "", "Accept: application/vnd.kubernetes.protobuf;stream=watch")
-	if got.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf;stream=watch" || got.body != "" {
-		t.Errorf("%v %q", got.Header, got.body)
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+				client := c.client("admin")
+				if proto == "HTTP/1.1" {
+					client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+				}
+				name := strings.ToLower(strings.NewReplacer("/", "-", ".", "-").Replace(proto))
+				req, _ := http.NewRequestWithContext(t.Context(), "GET", c.url+"/api/v1/namespaces/"+name+"/configmaps?watch=true", nil)
+				resp, err := client.Do(req) // returns with the headers, before any event
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if resp.Proto != proto || resp.Header.Get("Content-Type") != "application/json" || resp.ContentLength != -1 {
+					t.Errorf("%s: %s %v", proto, resp.Proto, resp.Header)
+				}
+				if proto == "HTTP/1.1" && !slices.Equal(resp.TransferEncoding, []string{"chunked"}) {
+					t.Errorf("%v", resp.TransferEncoding)
+				}
+				body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"}}`
+				c.do(client, "POST", "/api/v1/namespaces/"+name+"/configmaps", body)
+				line, err := bufio.NewReader(resp.Body).ReadString('\n')
+				if err != nil || !strings.HasPrefix(line, `{"type":"ADDED","object":{"apiVersion":"v1"`) || !strings.HasSuffix(line, "}}\n") {
+					t.Errorf("%s: %q %v", proto, line, err)
+				}
+			}
+			got := c.do(c.client("admin"), "GET", "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion=5", "", "Accept: application/vnd.kubernetes.protobuf;stream=watch")
+			if got.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf;stream=watch" || got.body != "" {
+				t.Errorf("%v %q", got.Header, got.body)
+			}
+		})
 	}
 }
 
@@ -385,29 +390,39 @@ func TestBodyThatStalls(t *testing.T) {
 // TestStop asserts that streams end at once and cleanly where the gateway stops.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	c := setup(t, func(config *gateway.Config) { config.StopTimeout = 10 * time.Second })
-	client := c.client("admin")
-	body := c.watch(t.Context(), client, "/api/v1/pods?watch=1")
-	follow := c.watch(t.Context(), client, "/api/v1/namespaces/a/pods/p/log?follow=true")
-	c.stop()
-	if data, err := io.ReadAll(body); err != nil || len(data) != 0 {
-		t.Errorf("watch: %q %v", data, err)
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t, func(config *gateway.Config) { config.StopTimeout = 10 * time.Second })
+			client := c.client("admin")
+			body := c.watch(t.Context(), client, "/api/v1/pods?watch=1")
+			follow := c.watch(t.Context(), client, "/api/v1/namespaces/a/pods/p/log?follow=true")
+			c.stop()
+			if data, err := io.ReadAll(body); err != nil || len(data) != 0 {
+				t.Errorf("watch: %q %v", data, err)
+			}
+			if _, err := io.ReadAll(follow); err == nil {
+				t.Error("a log whose end has not come must break off")
+			}
+			c.awaitEnd("Connect", "Watch")
+		})
 	}
-	if _, err := io.ReadAll(follow); err == nil {
-		t.Error("a log whose end has not come must break off")
-	}
-	c.awaitEnd("Connect", "Watch")
 }
 
 // TestWatchEndsWithItsClient asserts that the watch behind ends when the client goes.
 func TestWatchEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	c := setup(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	body := c.watch(ctx, c.client("admin"), "/api/v1/pods?watch=1")
-	cancel()
-	_ = body.Close()
-	c.awaitEnd("Watch")
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			body := c.watch(ctx, c.client("admin"), "/api/v1/pods?watch=1")
+			cancel()
+			_ = body.Close()
+			c.awaitEnd("Watch")
+		})
+	}
 }
 
 // TestListThatBreaksOff asserts that nobody takes a part of a list for the whole.

@@ -73,6 +73,30 @@ func setup(t testing.TB, change ...func(*gateway.Config)) *cluster {
 	return c
 }
 
+// setups are the ways to the API server: over a network's protocol, and within the process.
+var setups = map[string]func(testing.TB, ...func(*gateway.Config)) *cluster{"grpc": setup, "within a process": setupWithin}
+
+// setupWithin is setup with the API server in the same process, as in the standalone.
+func setupWithin(t testing.TB, change ...func(*gateway.Config)) *cluster {
+	t.Helper()
+	wire, server, api := rpc.NewLocal(), rpc.NewServer(nil, nil), fake.New()
+	api.Register(server)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeLocal(ctx, wire) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	c := setup(t, append(change, func(config *gateway.Config) {
+		config.APIServer = wire.Dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}})
+	})...)
+	c.Server = api
+	return c
+}
+
 // as returns client-go's configuration for a role or node.
 func (c *cluster) as(name string) *rest.Config {
 	c.t.Helper()

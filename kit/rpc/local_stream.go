@@ -32,7 +32,7 @@ func (c *localConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 	}
 	l := &localStream{
 		client: client, requests: make(chan any, localBuffer), responses: make(chan any, localBuffer),
-		headed: make(chan struct{}), done: make(chan struct{}), single: !desc.ServerStreams,
+		headed: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), single: !desc.ServerStreams, sink: sinkOf(options),
 	}
 	l.transport = localTransport{method: method, sent: l.sendHead}
 	l.server = grpc.NewContextWithServerTransportStream(server, &l.transport)
@@ -42,6 +42,7 @@ func (c *localConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 	s.local.calls.Add(1)
 	go func() { // owned by the stream: it ends with the handler, whose context the client's or the server's end cancels
 		defer s.local.calls.Done()
+		defer close(l.over)
 		defer cancel()
 		defer stop()
 		defer context.AfterFunc(c.wire.life, func() {
@@ -75,6 +76,8 @@ type localStream struct {
 	finish sync.Once
 	done   chan struct{} // closed when err is set
 	err    error
+	over   chan struct{} // closed when the handler has returned
+	sink   func(metadata.MD, any) error
 
 	closeSend sync.Once
 }
@@ -138,6 +141,10 @@ func (l *localStream) SendMsg(message any) error {
 
 // RecvMsg returns the responses in order, and then how the stream ended.
 func (l *localStream) RecvMsg(into any) error {
+	if l.sink != nil {
+		<-l.over // not before: the sink may be at work
+		return l.err
+	}
 	received, err := l.next()
 	if err != nil {
 		return err
@@ -191,6 +198,9 @@ func (l *localServerStream) SendHeader(md metadata.MD) error {
 
 // SendMsg waits for room, or fails when the stream has ended.
 func (l *localServerStream) SendMsg(message any) error {
+	if l.sink != nil {
+		return (*localStream)(l).drain(message)
+	}
 	sent, err := snapshot(message)
 	if err != nil {
 		return err

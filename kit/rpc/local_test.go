@@ -285,3 +285,65 @@ func BenchmarkUnary(b *testing.B) {
 		})
 	}
 }
+
+// TestSink asserts that messages come in order, on the sender's goroutine, with the headers, and none after the end is told.
+func TestSink(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	for name, end := range map[string]error{"end": nil, "error": status.Error(codes.Aborted, "enough")} {
+		t.Run(name, func(t *testing.T) {
+			wire, server := rpc.NewLocal(), rpc.NewServer(nil, nil)
+			apiv1.RegisterObjectServiceServer(server, &crowd{n: n, sent: make(chan int, n), err: end})
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			go func() { _ = server.ServeLocal(ctx, wire) }()
+			var got []byte // unguarded: the race detector tells if somebody reads it too early
+			sink := rpc.Sink(func(_ metadata.MD, m any) error {
+				got = append(got, m.(*apiv1.ListResponse).GetObject()...)
+				return nil
+			})
+			stream, err := apiv1.NewObjectServiceClient(wire.Dial(rpc.User{})).List(within(t), &apiv1.ListRequest{}, sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = stream.Recv()
+			if end == nil && err != io.EOF || end != nil && status.Code(err) != codes.Aborted {
+				t.Errorf("the stream ended with %v", err)
+			}
+			if len(got) != n || got[0] != 0 || got[n-1] != n-1 {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestSinkThatFails asserts that the sender is told, and that a client who gives up waits for the sink.
+func TestSinkThatFails(t *testing.T) {
+	t.Parallel()
+	wire, server := rpc.NewLocal(), rpc.NewServer(nil, nil)
+	apiv1.RegisterObjectServiceServer(server, &crowd{n: 10, sent: make(chan int, 10)})
+	serving, stop := context.WithCancel(within(t))
+	defer stop()
+	go func() { _ = server.ServeLocal(serving, wire) }()
+	client := apiv1.NewObjectServiceClient(wire.Dial(rpc.User{}))
+	stream, err := client.List(within(t), &apiv1.ListRequest{}, rpc.Sink(func(metadata.MD, any) error { return status.Error(codes.DataLoss, "no") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.DataLoss {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	calls := 0
+	stream, err = client.List(ctx, &apiv1.ListRequest{}, rpc.Sink(func(metadata.MD, any) error {
+		calls++
+		cancel()
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Canceled || calls != 1 {
+		t.Errorf("%v after %d messages", err, calls)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"mime"
+	"sync/atomic"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -80,4 +82,36 @@ func frames(f framer, events []*apiv1.WatchEvent) []byte {
 		out = f.appendFrame(out, e.GetType(), e.GetObject())
 	}
 	return out
+}
+
+// recentFrames is how many frames are kept.
+const recentFrames = 64
+
+// frameCache keeps recent frames: where the API server is in the same process, the many watchers of an event get the very same
+// bytes, and so can its frame be.
+type frameCache [recentFrames]atomic.Pointer[framed]
+
+// framed is an event in its frame. It keeps the object, so that no other can be at its place in memory.
+type framed struct {
+	framer    framer
+	eventType string
+	object    []byte
+	frame     []byte
+}
+
+// of returns the frames of all events of a response, which nobody may change.
+func (c *frameCache) of(f framer, events []*apiv1.WatchEvent) []byte {
+	if len(events) != 1 || len(events[0].GetObject()) == 0 {
+		return frames(f, events)
+	}
+	eventType, object := events[0].GetType(), events[0].GetObject()
+	start := unsafe.SliceData(object)
+	place := &c[uintptr(unsafe.Pointer(start))>>6%recentFrames]
+	if known := place.Load(); known != nil && known.framer == f && known.eventType == eventType &&
+		unsafe.SliceData(known.object) == start && len(known.object) == len(object) {
+		return known.frame
+	}
+	made := &framed{f, eventType, object, frames(f, events)}
+	place.Store(made)
+	return made.frame
 }

@@ -27,6 +27,7 @@ type Handler struct {
 	client  apiv1.ObjectServiceClient
 	mux     *runtime.ServeMux
 	maxBody int64
+	frames  frameCache
 	// generated sends every verb through the mux: what direct does must not differ from it.
 	generated bool
 }
