@@ -203,8 +203,36 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
+// single is a response of one event, as most are, in one piece of memory.
+type single struct {
+	response apiv1.WatchResponse
+	event    apiv1.WatchEvent
+	events   [1]*apiv1.WatchEvent
+}
+
+// one sends a single event.
+func (w *watch) one(e *cache.Event) error {
+	kind, item := w.seen(e)
+	if kind == "" {
+		return nil
+	}
+	b, err := w.encode(item)
+	if err != nil {
+		return w.fail(err)
+	}
+	s := &single{}
+	s.event.Type, s.event.Object, s.event.Revision, s.event.Traceparent = kind, b, e.Revision, e.Trace
+	s.events[0] = &s.event
+	s.response.Events = s.events[:]
+	w.sent = e.Revision
+	return w.stream.Send(&s.response)
+}
+
 func (w *watch) send(ctx context.Context, events []*cache.Event) error {
 	w.load(ctx, events)
+	if len(events) == 1 {
+		return w.one(events[0])
+	}
 	response := &apiv1.WatchResponse{}
 	size, group := 0, int64(0)
 	for _, e := range events {
