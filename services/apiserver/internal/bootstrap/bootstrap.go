@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,11 @@ func once(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	for _, class := range priorityClasses() {
+		if err := ensure(ctx, cfg.API, resource{"scheduling.k8s.io", "v1", "priorityclasses"}, class, nil); err != nil {
+			return err
+		}
+	}
 	if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "services"}, service(cfg), nil); err != nil {
 		return err
 	}
@@ -81,6 +87,17 @@ func once(ctx context.Context, cfg Config) error {
 	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(cfg), func(old, obj *discoveryv1.EndpointSlice) bool {
 		return equality.Semantic.DeepEqual(old.Endpoints, obj.Endpoints) && equality.Semantic.DeepEqual(old.Ports, obj.Ports)
 	})
+}
+
+// priorityClasses are those of the cluster's own pods, with Kubernetes' descriptions.
+func priorityClasses() []*schedulingv1.PriorityClass {
+	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, Description: description}
+	}
+	return []*schedulingv1.PriorityClass{
+		class("system-node-critical", 2000001000, "Used for system critical pods that must not be moved from their current node."),
+		class("system-cluster-critical", 2000000000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+	}
 }
 
 func service(cfg Config) *corev1.Service {

