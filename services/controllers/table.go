@@ -17,6 +17,7 @@ import (
 	"howdah.dev/services/controllers/internal/podgc"
 	"howdah.dev/services/controllers/internal/policystatus"
 	"howdah.dev/services/controllers/internal/replicaset"
+	"howdah.dev/services/controllers/internal/replicationcontroller"
 	"howdah.dev/services/controllers/internal/resourcequota"
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/serviceaccount"
@@ -36,6 +37,7 @@ func table() []row {
 	return []row{
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
 		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
+		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
 		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},

@@ -44,16 +44,15 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 	k.Status = &registry.Status{
 		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
 			r.Spec = old.Spec
-			// Approval has a subresource, and permissions, of its own.
-			r.Status.Conditions = conditions(r.Status.Conditions, old.Status.Conditions, false)
+			r.Status.Conditions = stamped(undecided(r.Status.Conditions, old.Status.Conditions), old.Status.Conditions, metav1.NewTime(now()))
 		}),
 		ValidateUpdate: typed.CheckChange(validateIssued),
 	}
 	k.Writes = map[string]*registry.Status{"approval": {
 		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
-			list := conditions(r.Status.Conditions, old.Status.Conditions, true)
+			list := r.Status.Conditions
 			r.Spec, r.Status = old.Spec, old.Status
-			r.Status.Conditions = list
+			r.Status.Conditions = stamped(list, old.Status.Conditions, metav1.NewTime(now()))
 		}),
 		ValidateUpdate: typed.CheckChange(validateIssued),
 	}}
@@ -97,20 +96,44 @@ func condition(r *signingRequest) string {
 	return text
 }
 
-// conditions takes those about approval, or all others, from now, and the rest from old.
-func conditions(now, old []certificatesv1.CertificateSigningRequestCondition, approval bool) []certificatesv1.CertificateSigningRequestCondition {
-	var out []certificatesv1.CertificateSigningRequestCondition
-	decides := func(c certificatesv1.CertificateSigningRequestCondition) bool {
+type csrCondition = certificatesv1.CertificateSigningRequestCondition
+
+// undecided takes all conditions from now but those about approval, which has a subresource, and permissions, of its own.
+func undecided(now, old []csrCondition) []csrCondition {
+	var out []csrCondition
+	decides := func(c csrCondition) bool {
 		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
 	}
 	for _, c := range old {
-		if decides(c) != approval {
+		if decides(c) {
 			out = append(out, c)
 		}
 	}
 	for _, c := range now {
-		if decides(c) == approval {
+		if !decides(c) {
 			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// stamped fills the times that the client left out.
+func stamped(list, old []csrCondition, now metav1.Time) []csrCondition {
+	out := slices.Clone(list)
+	for i := range out {
+		c := &out[i]
+		if c.LastUpdateTime.IsZero() {
+			c.LastUpdateTime = now
+		}
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = now
+		same := slices.IndexFunc(old, func(o csrCondition) bool {
+			return o.Type == c.Type && o.Status == c.Status && !o.LastTransitionTime.IsZero()
+		})
+		if same >= 0 {
+			c.LastTransitionTime = old[same].LastTransitionTime
 		}
 	}
 	return out

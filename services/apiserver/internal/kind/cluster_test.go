@@ -100,9 +100,9 @@ func TestSigningRequest(t *testing.T) {
 		t.Errorf("the signer approved: %+v", signed.Status)
 	}
 	said := r.DeepCopy()
-	said.Status = certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("x"), Conditions: []certificatesv1.CertificateSigningRequestCondition{approved}}
+	said.Status = certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("x"), Conditions: []certificatesv1.CertificateSigningRequestCondition{approved, {Type: "Checked", Status: "True"}}}
 	k.Writes["approval"].PrepareUpdate(said, r)
-	if len(said.Status.Conditions) != 1 || said.Status.Certificate != nil {
+	if c := said.Status.Conditions; len(c) != 2 || c[0].LastUpdateTime.IsZero() || c[1].LastTransitionTime.IsZero() || said.Status.Certificate != nil {
 		t.Errorf("the approver signed: %+v", said.Status)
 	}
 	expect(t, k.Writes["approval"].ValidateUpdate(r, said), `status.conditions: Forbidden: updates may not remove a condition of type "Approved"`)

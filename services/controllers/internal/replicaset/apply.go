@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"howdah.dev/kit/object"
@@ -73,7 +74,7 @@ func (c *replicaSets) createBatch(ctx context.Context, rs *appsv1.ReplicaSet, na
 	pods := object.For(c.client, object.Pod)
 	items := make([]object.Item, 0, len(names))
 	for _, n := range names {
-		items = append(items, pods.CreateItem(podOf(rs, n)))
+		items = append(items, pods.CreateItem(podOf(rs, c.kind, n)))
 	}
 	results, err := c.client.Batch(ctx, items, false)
 	if err != nil {
@@ -144,7 +145,7 @@ func prefix(rs *appsv1.ReplicaSet) string {
 }
 
 // podOf returns a pod of the set's template. It shares the template's parts.
-func podOf(rs *appsv1.ReplicaSet, name string) *corev1.Pod {
+func podOf(rs *appsv1.ReplicaSet, kind schema.GroupVersionKind, name string) *corev1.Pod {
 	t := &rs.Spec.Template
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

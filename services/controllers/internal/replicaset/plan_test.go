@@ -34,7 +34,7 @@ func newPod(name string, change func(*corev1.Pod)) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: types.UID(name), Labels: app,
 			CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
-			OwnerReferences:   []metav1.OwnerReference{*metav1.NewControllerRef(newSet(0), kind)},
+			OwnerReferences:   []metav1.OwnerReference{*metav1.NewControllerRef(newSet(0), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 		},
 		Spec: corev1.PodSpec{NodeName: name + "-node"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -24,12 +25,11 @@ import (
 	"howdah.dev/services/controllers/internal/pace"
 )
 
-var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
-
-// replicaSets reconciles ReplicaSets.
+// replicaSets reconciles ReplicaSets, or what is seen as such.
 type replicaSets struct {
 	client *object.Client
-	sets   *object.Informer[*appsv1.ReplicaSet]
+	kind   schema.GroupVersionKind
+	sets   Source
 	pods   *object.Informer[*corev1.Pod]
 	events record.EventRecorder
 	clock  clock.PassiveClock
@@ -40,15 +40,21 @@ type replicaSets struct {
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
+	sets := env.Sets()
+	return NewFor(env, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), replicaSetSource{sets, env.Client})
+}
+
+// NewFor returns a controller of that name for the kind behind the source.
+func NewFor(env *controller.Env, name string, kind schema.GroupVersionKind, source Source) controller.Unit {
 	c := &replicaSets{
-		client: env.Client, sets: env.Sets(), pods: env.Pods(),
-		events: env.Recorder("replicaset-controller"), clock: env.Clock,
+		client: env.Client, kind: kind, sets: source, pods: env.Pods(),
+		events: env.Recorder(name + "-controller"), clock: env.Clock,
 		expect: newExpectations(), pace: pace.New(),
 	}
 	c.queue = reconcile.New(reconcile.Config{
-		Name: "replicaset", Kind: "ReplicaSet", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
+		Name: name, Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
-	controller.Handle(env, c.sets, c.setChanged)
+	source.Handle(env, c.setChanged)
 	controller.Handle(env, c.pods, c.podChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
 }
@@ -97,7 +103,7 @@ func (c *replicaSets) podChanged(old, new *corev1.Pod) {
 }
 
 func (c *replicaSets) enqueueOwner(namespace string, ref *metav1.OwnerReference, by trace.SpanContext) {
-	if ref.Kind == kind.Kind && ref.APIVersion == appsv1.SchemeGroupVersion.String() {
+	if ref.Kind == c.kind.Kind && ref.APIVersion == c.kind.GroupVersion().String() {
 		c.queue.Enqueue(object.Key(namespace, ref.Name), by)
 	}
 }
@@ -141,7 +147,7 @@ func (c *replicaSets) reconcile(ctx context.Context, key string) (time.Duration,
 	if changed(rs.Status, status) {
 		updated := *rs
 		updated.Status = status
-		if _, err := object.For(c.client, object.ReplicaSet).UpdateStatus(ctx, &updated); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.sets.WriteStatus(ctx, &updated); err != nil && !apierrors.IsNotFound(err) {
 			return 0, errors.Join(problem, fmt.Errorf("update status: %w", err))
 		}
 	}
@@ -168,7 +174,7 @@ func (c *replicaSets) related(rs *appsv1.ReplicaSet) []*corev1.Pod {
 		return nil
 	}
 	var pods []*corev1.Pod
-	for _, sibling := range c.sets.ByIndex(controller.ByController, string(ref.UID)) {
+	for _, sibling := range c.sets.ControlledBy(ref.UID) {
 		if sibling.UID != rs.UID {
 			pods = append(pods, c.pods.ByIndex(controller.ByController, string(sibling.UID))...)
 		}
@@ -183,12 +189,12 @@ func (c *replicaSets) claim(ctx context.Context, rs *appsv1.ReplicaSet, plan *Pl
 	}
 	if len(plan.Adopt) > 0 {
 		// The cache may not know yet that the set is being deleted or was replaced.
-		live, err := object.For(c.client, object.ReplicaSet).Get(ctx, rs.Namespace, rs.Name)
+		live, err := c.sets.Live(ctx, rs.Namespace, rs.Name)
 		if err != nil {
 			return fmt.Errorf("check before adoption: %w", err)
 		}
 		if live.UID != rs.UID || live.DeletionTimestamp != nil {
-			return fmt.Errorf("replica set %s is being deleted: it adopts no pods", rs.Name)
+			return fmt.Errorf("%s %s is being deleted: it adopts no pods", c.kind.Kind, rs.Name)
 		}
 	}
 	var items []object.Item
@@ -199,7 +205,7 @@ func (c *replicaSets) claim(ctx context.Context, rs *appsv1.ReplicaSet, plan *Pl
 		return err
 	}
 	for _, p := range plan.Adopt {
-		patch, err := owner.AdoptPatch(rs, kind, p)
+		patch, err := owner.AdoptPatch(rs, c.kind, p)
 		if err := add(p, patch, err); err != nil {
 			return err
 		}

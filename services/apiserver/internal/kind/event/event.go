@@ -50,6 +50,15 @@ func selectable(e *corev1.Event) fields.Set {
 		"reportingComponent":             column.Or(e.ReportingController, e.Source.Component),
 		"source":                         column.Or(e.Source.Component, e.ReportingController),
 		"type":                           e.Type,
+		// The names of events.k8s.io.
+		"regarding.kind":            e.InvolvedObject.Kind,
+		"regarding.namespace":       e.InvolvedObject.Namespace,
+		"regarding.name":            e.InvolvedObject.Name,
+		"regarding.uid":             string(e.InvolvedObject.UID),
+		"regarding.apiVersion":      e.InvolvedObject.APIVersion,
+		"regarding.resourceVersion": e.InvolvedObject.ResourceVersion,
+		"regarding.fieldPath":       e.InvolvedObject.FieldPath,
+		"reportingController":       column.Or(e.ReportingController, e.Source.Component),
 	}
 }
 
