@@ -7,6 +7,7 @@ import (
 
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/deployment"
+	"howdah.dev/services/controllers/internal/disruption"
 	"howdah.dev/services/controllers/internal/endpoints"
 	"howdah.dev/services/controllers/internal/endpointslice"
 	"howdah.dev/services/controllers/internal/endpointslicemirroring"
@@ -51,6 +52,7 @@ func table() []row {
 			return nodelifecycle.New(env, s.cfg.nodes()), nil
 		}},
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
+		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
 		}},
