@@ -32,12 +32,8 @@ func (l *localStream) drain(message any) error {
 		return err
 	}
 	l.sendHead()
-	select {
-	case <-l.done:
-		return l.err
-	case <-l.server.Done():
-		return asStatus(l.server.Err())
-	default:
+	if err := l.server.Err(); err != nil { // the client's end, and the server's, end it
+		return asStatus(err)
 	}
 	l.transport.mu.Lock()
 	header := l.transport.header

@@ -9,8 +9,9 @@ type pending struct {
 // batchBytes bytes, but at least one request. A request whose key is in use waits, and so does whatever comes after it with one of its
 // keys: writes to a key keep their order. Requests that were abandoned vanish.
 func (p *pending) next() []*request {
-	var batch, rest []*request
-	keys := make(map[string]struct{}, batchSize)
+	batch := make([]*request, 0, min(len(p.requests), batchSize))
+	var rest []*request
+	keys := make(map[string]struct{}, min(len(p.requests), batchSize))
 	size, bytes := 0, int64(0)
 	for i, r := range p.requests {
 		if size >= batchSize {

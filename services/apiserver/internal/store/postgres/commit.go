@@ -15,6 +15,8 @@ import (
 const (
 	commitStatement = "howdah_commit"
 	commitSQL       = `SELECT * FROM howdah.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+	// keptBuffer is the size of a batch, in bytes, above which its buffer is not kept for the next one.
+	keptBuffer = 4 << 20
 	// commitAttempts bounds how often a batch that the server refused for a passing reason is tried.
 	commitAttempts = 6
 )
@@ -173,7 +175,11 @@ func (s *Store) tryCommit(ctx context.Context, conn *pgx.Conn, batch []*request)
 	defer cancel()
 	begin := time.Now()
 	ctx, span := s.startBatchSpan(ctx, batch)
-	result := conn.PgConn().ExecPrepared(ctx, commitStatement, encode(batch), binaryFormat, binaryFormat).Read()
+	args, buffer := encode(batch, s.buffer)
+	result := conn.PgConn().ExecPrepared(ctx, commitStatement, args, binaryFormat, binaryFormat).Read()
+	if s.buffer = buffer; cap(buffer) > keptBuffer {
+		s.buffer = nil
+	}
 	err := result.Err
 	var out outcome
 	if err == nil {

@@ -21,6 +21,7 @@ type Store struct {
 	bytes   *semaphore.Weighted
 	hub     *hub
 	newest  *sharedRead
+	buffer  []byte // of the arguments of a commit; the commit loop's
 
 	pool    *pgxpool.Pool
 	started chan struct{} // closed when pool is there

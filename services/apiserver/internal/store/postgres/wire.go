@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -19,8 +20,8 @@ var (
 	errShort     = errors.New("array is cut short")
 )
 
-// encode answers the ten arguments of howdah.commit.
-func encode(batch []*request) [][]byte {
+// encode answers the ten arguments of howdah.commit, written into buffer where it is long enough, and the buffer.
+func encode(batch []*request, buffer []byte) (args [][]byte, used []byte) {
 	n, bytes, groups, fences, origins := 0, 0, false, false, false
 	for _, r := range batch {
 		n += len(r.writes)
@@ -31,9 +32,9 @@ func encode(batch []*request) [][]byte {
 			origins = origins || r.writes[i].Origin != ""
 		}
 	}
-	// One buffer for all: they only live as long as the call.
-	buffer := make([]byte, 0, bytes+n*96+10*20)
-	args := make([][]byte, 10)
+	// One buffer for all: they only live as long as the call, and the next call can use it again.
+	buffer = slices.Grow(buffer[:0], bytes+n*96+10*20)
+	args = make([][]byte, 10)
 	array := func(arg int, oid uint32, element func(b []byte, group int, atomic bool, w *store.Write) []byte) {
 		start := len(buffer)
 		for _, v := range []uint32{1, 0, oid, uint32(n), 1} {
@@ -73,7 +74,7 @@ func encode(batch []*request) [][]byte {
 	if origins {
 		array(9, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Origin...) })
 	}
-	return args
+	return args, buffer
 }
 
 // outcome is the answer of howdah.commit; an element a write.

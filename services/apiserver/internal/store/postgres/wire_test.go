@@ -15,7 +15,7 @@ func TestEncodeIsWhatPostgresReads(t *testing.T) {
 	batch := []*request{requestOf("a"), requestOf("b", "c")}
 	batch[0].writes[0] = store.Write{Op: store.Create, Key: "a", Value: []byte("one"), Trace: "t", Actor: "x"}
 	batch[1].writes[1] = store.Write{Op: store.Delete, Key: "c", Revision: 7, Fence: store.Fence{Role: "r", Epoch: 3}}
-	args := encode(batch)
+	args, buffer := encode(batch, nil)
 	types := pgtype.NewMap()
 	scan := func(arg int, oid uint32, into any) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestEncodeIsWhatPostgresReads(t *testing.T) {
 		groups[0] == groups[1] || groups[1] != groups[2] || traces[0] != "t" || roles[2] != "r" || roles[0] != "" || epochs[2] != 3 {
 		t.Error(operations, keys, values, revisions, groups, traces, roles, epochs)
 	}
-	if plain := encode(batch[:1]); plain[4] != nil || plain[7] != nil || plain[8] != nil {
+	if plain, _ := encode(batch[:1], buffer); plain[4] != nil || plain[7] != nil || plain[8] != nil {
 		t.Error("a batch without groups and fences sends arrays of them")
 	}
 }
