@@ -33,6 +33,7 @@ import (
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/review"
+	"howdah.dev/services/apiserver/internal/sqlview"
 	"howdah.dev/services/apiserver/internal/store"
 	"howdah.dev/services/apiserver/internal/store/postgres"
 	"howdah.dev/services/apiserver/internal/transaction"
@@ -265,7 +266,21 @@ func (s *Server) notReady() error {
 
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.start, s.runAudit)
+	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit)
+}
+
+// publish tells the database of the kinds, for those who ask in SQL.
+func (s *Server) publish(ctx context.Context) error {
+	if s.cfg.DatabaseURL == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ready:
+	}
+	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
 }
 
 // start waits for the cache and makes what every cluster has.
