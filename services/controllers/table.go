@@ -23,6 +23,7 @@ import (
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/serviceaccount"
 	"howdah.dev/services/controllers/internal/tainteviction"
+	"howdah.dev/services/controllers/internal/volumeprotection"
 )
 
 // row is one controller.
@@ -53,6 +54,7 @@ func table() []row {
 		}},
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
+		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
 		}},

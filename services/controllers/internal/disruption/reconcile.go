@@ -116,7 +116,9 @@ func (c *disruption) reconcile(ctx context.Context, key string) (time.Duration, 
 	if len(pods) == 0 && b.Status.ObservedGeneration != b.Generation {
 		c.events.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
 	}
-	scale := func(owner *metav1.OwnerReference, namespace string) (types.UID, int32, error) { return c.scale(ctx, owner, namespace) }
+	scale := func(owner *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
+		return c.scale(ctx, owner, namespace)
+	}
 	plan, err := Decide(b, pods, scale, c.clock.Now())
 	if err != nil {
 		c.events.Event(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: "+err.Error())

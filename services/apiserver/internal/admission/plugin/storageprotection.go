@@ -35,8 +35,6 @@ func protection(a *admission.Attributes) string {
 		return "kubernetes.io/pvc-protection"
 	case a.Is("", "persistentvolumes"):
 		return "kubernetes.io/pv-protection"
-	case a.Is("storage.k8s.io", "volumeattributesclasses"):
-		return "kubernetes.io/vac-protection"
 	}
 	return ""
 }

@@ -44,7 +44,7 @@ func Table() []Row {
 		{Name: "ExtendedResourceToleration", New: plain(func(*Env) admission.Plugin { return ExtendedResourceToleration{} })},
 		{Name: "PersistentVolumeLabel", New: removed("it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers")},
 		{Name: "DefaultStorageClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultStorageClass{Objects: e.Objects} })},
-		{Name: "StorageObjectInUseProtection", New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
+		{Name: "StorageObjectInUseProtection", On: true, New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
 		{Name: "OwnerReferencesPermissionEnforcement", New: plain(func(e *Env) admission.Plugin {
 			return &OwnerReferencesPermissionEnforcement{Authorizer: e.Authorizer, Kinds: e.Kinds}
 		})},
