@@ -23,13 +23,14 @@ type apiserverFlags struct {
 	gatewayEndpoints                                   []string
 	enabledAdmission, disabledAdmission                []string
 	admissionConfig                                    string
-	authorizationModes                                 []string
+	identity                                           identityFlags
 	protection                                         protectionFlags
 }
 
 func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	a.protection.flags(f)
+	a.identity.flags(f)
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
@@ -38,7 +39,6 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.admissionConfig, "admission-control-config-file", "", "AdmissionConfiguration with the settings of admission plugins")
 	f.StringSliceVar(&a.enabledAdmission, "enable-admission-plugins", nil, "admission plugins to switch on beside those that are on by default; their order does not matter")
 	f.StringSliceVar(&a.disabledAdmission, "disable-admission-plugins", nil, "admission plugins to switch off")
-	f.StringSliceVar(&a.authorizationModes, "authorization-mode", []string{"Node", "RBAC"}, "authorizers in order: Node, RBAC, AlwaysAllow, AlwaysDeny")
 }
 
 // config checks the settings and reports all problems at once.
@@ -66,7 +66,10 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		AuthorizationModes: a.authorizationModes, Registerer: registerer,
+		Registerer: registerer,
+	}
+	if err := a.identity.apply(&cfg); err != nil {
+		problems = append(problems, err)
 	}
 	a.protection.apply(&cfg)
 	return cfg, errors.Join(problems...)

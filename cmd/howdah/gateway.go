@@ -16,6 +16,7 @@ import (
 func gatewayCommand() *cobra.Command {
 	r := &role{name: "gateway"}
 	var api, scheduler, controllers string
+	var proxies frontProxyFlags
 	var requestTimeout time.Duration
 	cmd := r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
 		conn, err := r.dialAPI(api)
@@ -33,12 +34,16 @@ func gatewayCommand() *cobra.Command {
 			return err
 		}
 		defer controllersConn.Close()
+		frontProxy, err := proxies.config()
+		if err != nil {
+			return err
+		}
 		listener, err := net.Listen("tcp", r.listen)
 		if err != nil {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
+			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout,
 		})
 		if err != nil {
@@ -48,6 +53,7 @@ func gatewayCommand() *cobra.Command {
 			func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) })
 	})
 	r.flags(cmd)
+	proxies.flags(cmd.Flags())
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"

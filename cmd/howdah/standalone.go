@@ -31,6 +31,7 @@ import (
 type standalone struct {
 	role
 	apiserverFlags
+	proxies     frontProxyFlags
 	dir         string
 	clusterCIDR string
 	simulate    int
@@ -48,6 +49,7 @@ func standaloneCommand() *cobra.Command {
 	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
+	s.proxies.flags(f)
 	return cmd
 }
 
@@ -194,12 +196,16 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	frontProxy, err := s.proxies.config()
+	if err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return nil, explainListen(err)
 	}
 	g, err := gateway.New(gateway.Config{
-		Listener: listener, TLS: identity.Public(), APIServer: m.apiserver.Dial(gatewayUser),
+		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 	})

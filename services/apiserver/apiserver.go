@@ -69,7 +69,7 @@ type Config struct {
 	EnabledAdmission []string
 	// AdmissionConfig is the path of an AdmissionConfiguration, with the settings of plugins that have any; empty is none.
 	AdmissionConfig string
-	// AuthorizationModes are asked in order: Node, RBAC, AlwaysAllow, AlwaysDeny; default Node, RBAC.
+	// AuthorizationModes are asked in order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny; default Node, RBAC.
 	AuthorizationModes []string
 	// EncryptionConfig is the path of an EncryptionConfiguration that says what is stored encrypted; empty stores all in plain.
 	// With EncryptionReload, changes of the file take effect without a restart.
@@ -114,6 +114,7 @@ type Server struct {
 	transactions *transaction.Server
 	history      *objects.History
 	ready        chan struct{}
+	background   []task.Func // what authenticators have to do beside answering
 	front        *front.Front
 	flow         *flow.Dispatcher // nil where priority and fairness is off
 	keeper       flow.Keeper
@@ -266,21 +267,7 @@ func (s *Server) notReady() error {
 
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit)
-}
-
-// publish tells the database of the kinds, for those who ask in SQL.
-func (s *Server) publish(ctx context.Context) error {
-	if s.cfg.DatabaseURL == "" {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.ready:
-	}
-	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
+	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit}, s.background...)...)
 }
 
 // start waits for the cache and makes what every cluster has.

@@ -2,14 +2,23 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authn/bootstraptoken"
+	"howdah.dev/services/apiserver/internal/authn/credfile"
+	authnhook "howdah.dev/services/apiserver/internal/authn/hook"
+	"howdah.dev/services/apiserver/internal/authn/oidc"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/authz/abac"
+	authzhook "howdah.dev/services/apiserver/internal/authz/hook"
 	"howdah.dev/services/apiserver/internal/nodeauthz"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
+	"howdah.dev/services/apiserver/internal/remote"
 	"howdah.dev/services/apiserver/internal/token"
 )
 
@@ -26,12 +35,54 @@ type Authentication struct {
 	JWKSURI string
 	// MaxTokenLifetime bounds service-account tokens; 0 does not.
 	MaxTokenLifetime time.Duration
+	// TokenFile and PasswordFile list users with their tokens or passwords; empty is none.
+	TokenFile, PasswordFile string
+	// BootstrapTokens lets in who holds a bootstrap token, a Secret of kube-system.
+	BootstrapTokens bool
+	// OIDC is the OpenID Connect provider; nil is none.
+	OIDC *OIDC
+	// Webhook is asked for tokens that nobody else knows; nil is none.
+	Webhook *TokenWebhook
+}
+
+// OIDC has the meaning, and the defaults, of Kubernetes' --oidc flags.
+type OIDC struct {
+	IssuerURL, ClientID           string
+	UsernameClaim, UsernamePrefix string
+	GroupsClaim, GroupsPrefix     string
+	CAFile                        string
+	SigningAlgs                   []string
+	RequiredClaims                map[string]string
+}
+
+// TokenWebhook is asked by TokenReviews.
+type TokenWebhook struct {
+	// ConfigFile is a kubeconfig that names the service.
+	ConfigFile string
+	// Version of TokenReview: v1 or v1beta1.
+	Version string
+	// CacheTTL is how long answers hold.
+	CacheTTL time.Duration
 }
 
 // Authorization is the settings of authorizers.
 type Authorization struct {
 	// AlwaysAllowPaths are not authorized; default /healthz, /readyz and /livez. A star at the end stands for the rest.
 	AlwaysAllowPaths []string
+	// PolicyFile has the policies of the mode ABAC.
+	PolicyFile string
+	// Webhook is that of the mode Webhook.
+	Webhook AccessWebhook
+}
+
+// AccessWebhook is asked by SubjectAccessReviews.
+type AccessWebhook struct {
+	// ConfigFile is a kubeconfig that names the service.
+	ConfigFile string
+	// Version of SubjectAccessReview: v1 or v1beta1.
+	Version string
+	// AuthorizedTTL and UnauthorizedTTL are how long answers hold.
+	AuthorizedTTL, UnauthorizedTTL time.Duration
 }
 
 // authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
@@ -41,6 +92,9 @@ func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error)
 		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
 		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
 	}
+	if err := s.outerModes(modes); err != nil {
+		return nil, nil, err
+	}
 	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +102,45 @@ func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error)
 	return chain, &rbac.Guard{Source: roles, Authorizer: chain}, nil
 }
 
-// authenticator returns who finds out who calls, and what issues the tokens of service accounts.
+// outerModes adds the modes that need a file.
+func (s *Server) outerModes(modes authz.Modes) error {
+	cfg, on := s.cfg.Authorization, func(mode string) bool { return slices.Contains(s.cfg.AuthorizationModes, mode) }
+	switch {
+	case on("ABAC") && cfg.PolicyFile == "":
+		return errors.New("authorization-mode ABAC's authorization policy file not passed")
+	case !on("ABAC") && cfg.PolicyFile != "":
+		return errors.New("cannot specify --authorization-policy-file without mode ABAC")
+	case on("Webhook") && cfg.Webhook.ConfigFile == "":
+		return errors.New("authorization-mode Webhook's authorization config file not passed")
+	case !on("Webhook") && cfg.Webhook.ConfigFile != "":
+		return errors.New("cannot specify --authorization-webhook-config-file without mode Webhook")
+	}
+	if on("ABAC") {
+		policies, err := abac.Load(cfg.PolicyFile)
+		if err != nil {
+			return err
+		}
+		modes["ABAC"] = policies
+	}
+	if on("Webhook") {
+		client, err := remote.New(cfg.Webhook.ConfigFile, s.cfg.Clock)
+		if err != nil {
+			return err
+		}
+		hook, err := authzhook.New(authzhook.Config{
+			Poster: client, Version: cfg.Webhook.Version, AuthorizedTTL: cfg.Webhook.AuthorizedTTL, UnauthorizedTTL: cfg.Webhook.UnauthorizedTTL,
+			Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+		})
+		if err != nil {
+			return err
+		}
+		modes["Webhook"] = hook
+	}
+	return nil
+}
+
+// authenticator returns who finds out who calls, and what issues the tokens of service accounts. The order of the verifiers is
+// Kubernetes' own.
 func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticator, *token.Authority, error) {
 	cfg := s.cfg.Authentication
 	issuers := append([]string{s.cfg.Issuer}, cfg.OtherIssuers...)
@@ -62,11 +154,66 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	if err != nil {
 		return nil, nil, err
 	}
-	return &authn.Authenticator{
-		Tokens: []authn.TokenVerifier{tokens}, Audiences: cfg.Audiences,
-		Anonymous:      !cfg.NoAnonymous && !slices.Contains(s.cfg.AuthorizationModes, "AlwaysAllow"),
+	a := &authn.Authenticator{
+		Audiences: cfg.Audiences, Anonymous: !cfg.NoAnonymous && !slices.Contains(s.cfg.AuthorizationModes, "AlwaysAllow"),
 		MayImpersonate: mayImpersonate(authorizer), Metrics: authn.NewMetrics(s.cfg.Registerer),
-	}, tokens, nil
+	}
+	agnostic := func(holder func(context.Context, string) (*authn.User, error)) {
+		a.Tokens = append(a.Tokens, authn.Agnostic{Audiences: cfg.Audiences, Holder: holder})
+	}
+	if cfg.TokenFile != "" {
+		known, err := credfile.LoadTokens(cfg.TokenFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		agnostic(known.Holder)
+	}
+	if cfg.PasswordFile != "" {
+		if a.Passwords, err = credfile.LoadPasswords(cfg.PasswordFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	a.Tokens = append(a.Tokens, tokens)
+	if cfg.BootstrapTokens {
+		agnostic(bootstraptoken.Verifier{Objects: s.known, Clock: s.cfg.Clock}.Holder)
+	}
+	if cfg.OIDC != nil {
+		if err := s.addOIDC(cfg.OIDC, agnostic); err != nil {
+			return nil, nil, err
+		}
+	}
+	if cfg.Webhook != nil {
+		hook, err := s.tokenWebhook(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.Tokens = append(a.Tokens, hook)
+	}
+	return a, tokens, nil
+}
+
+func (s *Server) addOIDC(cfg *OIDC, add func(func(context.Context, string) (*authn.User, error))) error {
+	provider, err := oidc.New(oidc.Config{
+		IssuerURL: cfg.IssuerURL, ClientID: cfg.ClientID, UsernameClaim: cfg.UsernameClaim, UsernamePrefix: cfg.UsernamePrefix,
+		GroupsClaim: cfg.GroupsClaim, GroupsPrefix: cfg.GroupsPrefix, CAFile: cfg.CAFile, SigningAlgs: cfg.SigningAlgs,
+		RequiredClaims: cfg.RequiredClaims, Clock: s.cfg.Clock,
+	})
+	if err != nil {
+		return fmt.Errorf("OpenID Connect: %w", err)
+	}
+	add(provider.Holder)
+	s.background = append(s.background, provider.Run)
+	return nil
+}
+
+func (s *Server) tokenWebhook(cfg Authentication) (*authnhook.Verifier, error) {
+	client, err := remote.New(cfg.Webhook.ConfigFile, s.cfg.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return authnhook.New(authnhook.Config{
+		Poster: client, Version: cfg.Webhook.Version, TTL: cfg.Webhook.CacheTTL, Audiences: cfg.Audiences, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+	})
 }
 
 // mayImpersonate asks the authorizers for the verb impersonate.

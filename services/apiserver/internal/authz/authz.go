@@ -68,7 +68,7 @@ func (c Chain) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 		}
 		if reason != "" {
 			if reasons != "" {
-				reasons += ", "
+				reasons += "\n"
 			}
 			reasons += reason
 		}

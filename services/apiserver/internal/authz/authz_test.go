@@ -29,7 +29,7 @@ func TestChain(t *testing.T) {
 	}{
 		"the first opinion decides":       {Chain{fixed{}, fixed{decision: Deny, reason: "no"}, fixed{decision: Allow}}, Deny, "no"},
 		"an error is no opinion":          {Chain{fixed{err: broken}, fixed{decision: Allow}}, Allow, ""},
-		"nobody's opinion is a refusal":   {Chain{fixed{reason: "a"}, fixed{reason: "b"}}, NoOpinion, "a, b"},
+		"nobody's opinion is a refusal":   {Chain{fixed{reason: "a"}, fixed{reason: "b"}}, NoOpinion, "a\nb"},
 		"an empty chain refuses":          {Chain{}, NoOpinion, ""},
 		"everybody who is known may last": {Chain{Groups{"x"}, AlwaysAllow{}}, Allow, ""},
 	} {

@@ -53,8 +53,8 @@ type Config struct {
 	Virtual       []*registry.Resource
 	Authenticator Authenticator
 	// Fresh, which may be nil, brings the table up to date.
-	Fresh func(ctx context.Context) error
-	Authorizer    Authorizer
+	Fresh      func(ctx context.Context) error
+	Authorizer Authorizer
 	// AlwaysAllowed are paths that are not authorized; one that ends in a star stands for all that it begins. Kubernetes' own
 	// default is /healthz, /readyz and /livez.
 	AlwaysAllowed []string

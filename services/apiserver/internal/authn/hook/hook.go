@@ -1,0 +1,157 @@
+// Package hook asks a webhook who the holder of a token is.
+package hook
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/services/apiserver/internal/authn"
+)
+
+// Poster asks the webhook.
+type Poster interface {
+	Post(ctx context.Context, question, answer any) error
+}
+
+// Config is what a verifier needs.
+type Config struct {
+	Poster Poster
+	// Version of TokenReview that the webhook understands: v1 or v1beta1.
+	Version string
+	// TTL is how long an answer holds; 0 asks every time.
+	TTL time.Duration
+	// Audiences are the API's own: those of a webhook that names none.
+	Audiences  []string
+	Clock      clock.Clock
+	Registerer prometheus.Registerer
+}
+
+// remembered is how many answers are kept.
+const remembered = 4096
+
+// askTimeout bounds a question with its retries.
+const askTimeout = 30 * time.Second
+
+// Verifier implements authn.TokenVerifier.
+type Verifier struct {
+	Config
+	answers  *cache.LRUExpireCache
+	asking   singleflight.Group
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+}
+
+// New returns a verifier.
+func New(cfg Config) (*Verifier, error) {
+	if cfg.Version != "v1" && cfg.Version != "v1beta1" {
+		return nil, fmt.Errorf("unsupported authentication webhook version %q, supported versions are \"v1\", \"v1beta1\"", cfg.Version)
+	}
+	v := &Verifier{
+		Config: cfg, answers: cache.NewLRUExpireCacheWithClock(remembered, cfg.Clock),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_delegated_authn_request_total", Help: "Questions to the authentication webhook, by outcome."}, []string{"code"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_delegated_authn_request_duration_seconds", Help: "How long the authentication webhook took.",
+			Buckets: []float64{0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10}}, []string{"code"}),
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(v.requests, v.latency)
+	}
+	return v, nil
+}
+
+// answer is what is remembered of a token.
+type answer struct {
+	user      *authn.User
+	audiences []string
+	err       error
+}
+
+// Verify implements authn.TokenVerifier. What the webhook says is remembered; that it could not be asked is not.
+func (v *Verifier) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(audiences, "\x00") + "\x01" + token))
+	if known, ok := v.answers.Get(sum); ok {
+		return known.(answer).copy()
+	}
+	// The question is everybody's who asks it now: it must not end with the first of them.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	got, err, _ := v.asking.Do(string(sum[:]), func() (any, error) {
+		got, err := v.ask(ctx, token, audiences)
+		if err == nil && v.TTL > 0 {
+			v.answers.Add(sum, got, v.TTL)
+		}
+		return got, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return got.(answer).copy()
+}
+
+// copy returns a user of the caller's own: groups are added to it.
+func (a answer) copy() (*authn.User, []string, error) {
+	if a.err != nil {
+		return nil, nil, a.err
+	}
+	user := *a.user
+	user.Groups = slices.Clone(user.Groups)
+	return &user, a.audiences, nil
+}
+
+// ask fails where the webhook gives no answer; an answer that the token is nobody's is one.
+func (v *Verifier) ask(ctx context.Context, token string, audiences []string) (answer, error) {
+	review := &authenticationv1.TokenReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.GroupName + "/" + v.Version, Kind: "TokenReview"},
+		Spec:     authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
+	}
+	var reply authenticationv1.TokenReview
+	start := v.Clock.Now()
+	err := v.Poster.Post(ctx, review, &reply)
+	code := "200"
+	if err != nil {
+		code = "<error>"
+	}
+	v.requests.WithLabelValues(code).Inc()
+	v.latency.WithLabelValues(code).Observe(v.Clock.Since(start).Seconds())
+	if err != nil {
+		return answer{}, fmt.Errorf("authentication webhook: %w", err)
+	}
+	return v.read(&reply.Status, audiences), nil
+}
+
+func (v *Verifier) read(status *authenticationv1.TokenReviewStatus, audiences []string) answer {
+	if !status.Authenticated {
+		if status.Error != "" {
+			return answer{err: errors.New(status.Error)}
+		}
+		return answer{err: authn.ErrNotMine}
+	}
+	meant := status.Audiences
+	if len(meant) == 0 {
+		meant = v.Audiences
+	}
+	if meant = authn.Common(meant, audiences); len(meant) == 0 {
+		return answer{err: errors.New("the webhook knows the token for other audiences")}
+	}
+	user := &authn.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
+	for key, values := range status.User.Extra {
+		if user.Extra == nil {
+			user.Extra = map[string][]string{}
+		}
+		user.Extra[key] = values
+	}
+	return answer{user: user, audiences: meant}
+}
