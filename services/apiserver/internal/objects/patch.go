@@ -133,7 +133,7 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 	if r.res.Version != nil {
 		served.GetObjectKind().SetGroupVersionKind(r.res.GVK)
 	}
-	if r.subresource == "status" && r.res.Version == nil && !bytes.Contains(p.body, []byte("spec")) {
+	if r.subresource == "status" && r.res.Kind.Status.Alone && r.res.Version == nil && !bytes.Contains(p.body, []byte("spec")) {
 		// The strategy takes the spec from old anyhow: the patch need not carry it along.
 		served = fieldmanager.Without(served, "Spec")
 	}

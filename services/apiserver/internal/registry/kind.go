@@ -147,6 +147,9 @@ type Status struct {
 	// may be written there) from old.
 	PrepareUpdate  func(obj, old Object)
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Alone says that Default looks at nothing of the spec to default the
+	// status, so that a patch of the status need not carry the spec along.
+	Alone bool
 }
 
 // Action describes a subresource that is POSTed an object of another kind and
