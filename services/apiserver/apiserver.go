@@ -270,6 +270,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit}, s.background...)...)
 }
 
+// publish tells the database of the kinds, for those who ask in SQL.
+func (s *Server) publish(ctx context.Context) error {
+	if s.cfg.DatabaseURL == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ready:
+	}
+	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
+}
+
 // start waits for the cache and makes what every cluster has.
 func (s *Server) start(ctx context.Context) error {
 	go s.fields.Warm()
