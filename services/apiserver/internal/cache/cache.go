@@ -165,6 +165,11 @@ func (c *Cache) age(ctx context.Context) {
 			for _, r := range c.resources.Load().byKind {
 				r.mu.Lock()
 				r.ring.age(c.clock.Now())
+				if r.kind.Bulky {
+					for _, item := range r.items {
+						item.Trim()
+					}
+				}
 				r.mu.Unlock()
 				r.cool()
 			}

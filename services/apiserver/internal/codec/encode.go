@@ -180,6 +180,19 @@ func (i *Item) partialJSON(beta bool) ([]byte, error) {
 }
 
 func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
+	if i.Kind.Custom == nil && i.decoded.Load() == nil {
+		// The rest of the object need not be decoded for it, which would leave all of it in memory.
+		raw, err := i.partialRaw()
+		if err != nil {
+			return nil, err
+		}
+		p := &metav1.PartialObjectMetadata{}
+		if err := p.Unmarshal(raw); err != nil {
+			return nil, err
+		}
+		p.SetGroupVersionKind(partialKind(beta))
+		return p, nil
+	}
 	obj, err := i.Object()
 	if err != nil {
 		return nil, err

@@ -124,7 +124,10 @@ func (f *Follower) publish(changed bool) {
 // understand reads a definition; nil where it cannot be read.
 func (f *Follower) understand(item *codec.Item) *known {
 	source := func() (*crd, error) { return decode(item) }
-	d, err := source()
+	d, err := outline(item)
+	if err == nil && d.Spec.PreserveUnknownFields {
+		d, err = source() // whose schemas are looked at
+	}
 	if err != nil {
 		slog.Error("read a custom resource definition", "name", item.Name, "err", err)
 		return nil
@@ -145,6 +148,20 @@ func (f *Follower) understand(item *codec.Item) *known {
 // decode reads a definition from its stored bytes, without leaving it in the cache: decoded, it may be a hundred times as large.
 func decode(item *codec.Item) (*crd, error) {
 	obj, err := codec.Decode(item.Kind, item.Value())
+	if err != nil {
+		return nil, err
+	}
+	d, ok := obj.(*crd)
+	if !ok {
+		return nil, fmt.Errorf("%T is no definition", obj)
+	}
+	return d, nil
+}
+
+// outline reads a definition without its schemas, which are most of it.
+func outline(item *codec.Item) (*crd, error) {
+	const spec, versions, schema = 2, 7, 4 // as in the protobuf of apiextensions.k8s.io/v1
+	obj, err := codec.DecodeWithout(item.Kind, item.Value(), spec, versions, schema)
 	if err != nil {
 		return nil, err
 	}

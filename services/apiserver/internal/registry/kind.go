@@ -30,6 +30,8 @@ type Kind struct {
 	Namespaced             bool
 	// ListKind is the kind of a list; empty is that of GVK and "List".
 	ListKind string
+	// Bulky says that decoded objects are so large that they are not to stay in memory after they were read.
+	Bulky bool
 	// Custom stands in for the Go type that a custom kind has not; nil for all others.
 	Custom Custom
 

@@ -29,7 +29,7 @@ type crd = apiextensionsv1.CustomResourceDefinition
 func Kind(now func() time.Time) *registry.Kind {
 	k := row.Of[crd, apiextensionsv1.CustomResourceDefinitionList](apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions")
 	k.ShortNames, k.Categories = []string{"crd", "crds"}, []string{"api-extensions"}
-	k.NeedsRevision = true
+	k.NeedsRevision, k.Bulky = true, true
 	c := checker{runtime.NewScheme()}
 	install.Install(c.scheme)
 
