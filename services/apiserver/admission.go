@@ -3,9 +3,11 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +20,7 @@ import (
 	"howdah.dev/services/apiserver/internal/admission/policy"
 	"howdah.dev/services/apiserver/internal/admission/webhooks"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/ledger"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -61,6 +64,14 @@ func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller)
 func (s *Server) ledger(table *registry.Table, st store.Writer) *ledger.Ledger {
 	quotas := table.Find(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
 	return ledger.New(ledger.Config{Kind: quotas.Kind, Cache: s.cache, Store: st, Registerer: s.cfg.Registerer})
+}
+
+// definitions returns the custom kinds that come with the admission plugins that are switched on.
+func (s *Server) definitions() []*apiextensionsv1.CustomResourceDefinition {
+	if slices.Contains(s.cfg.EnabledAdmission, "PodPreset") {
+		return []*apiextensionsv1.CustomResourceDefinition{bootstrap.PodPresets()}
+	}
+	return nil
 }
 
 // kinds implements plugin.Kinds with the table of the API.

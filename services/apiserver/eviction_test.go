@@ -77,7 +77,9 @@ func TestEvictionKeepsTheBudget(t *testing.T) {
 	}
 	var p struct {
 		Metadata struct{ DeletionTimestamp string }
-		Status   struct{ Conditions []struct{ Type, Reason string } }
+		Status   struct {
+			Conditions []struct{ Type, Reason string }
+		}
 	}
 	if err := json.Unmarshal(pod, &p); err != nil {
 		t.Fatal(err)

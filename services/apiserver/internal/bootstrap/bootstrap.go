@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ type Config struct {
 	ServiceIP netip.Addr
 	// Gateways are where that service leads.
 	Gateways []netip.AddrPort
+	// Definitions are custom kinds that come with admission plugins.
+	Definitions []*apiextensionsv1.CustomResourceDefinition
 }
 
 // name of the service, its endpoints and their slice.
@@ -64,6 +67,11 @@ func once(ctx context.Context, cfg Config) error {
 	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 		if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "namespaces"}, obj, nil); err != nil {
+			return err
+		}
+	}
+	for _, d := range cfg.Definitions {
+		if err := ensure(ctx, cfg.API, resource{"apiextensions.k8s.io", "v1", "customresourcedefinitions"}, d, nil); err != nil {
 			return err
 		}
 	}

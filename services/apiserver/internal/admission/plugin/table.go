@@ -19,6 +19,7 @@ func Table() []Row {
 		{Name: "NamespaceExists", New: plain(func(e *Env) admission.Plugin { return &NamespaceExists{Objects: e.Objects} })},
 		{Name: "SecurityContextDeny", New: plain(func(*Env) admission.Plugin { return SecurityContextDeny{} })},
 		{Name: "LimitPodHardAntiAffinityTopology", New: plain(func(*Env) admission.Plugin { return LimitPodHardAntiAffinityTopology{} })},
+		{Name: "PodPreset", New: plain(func(e *Env) admission.Plugin { return &PodPreset{Objects: e.Objects} })},
 		{Name: "LimitRanger", On: true, New: plain(func(e *Env) admission.Plugin { return &LimitRanger{Objects: e.Objects} })},
 		{Name: "ServiceAccount", On: true, New: plain(func(e *Env) admission.Plugin { return &ServiceAccount{Objects: e.Objects, Clock: e.Clock} })},
 		{Name: "NodeRestriction", On: true, New: plain(func(e *Env) admission.Plugin {
@@ -32,6 +33,7 @@ func Table() []Row {
 		{Name: "PodSecurity", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
 			return NewPodSecurity(e.Objects, config, e.Registerer)
 		}},
+		{Name: "PodSecurityPolicy", New: removed("policy/v1beta1 PodSecurityPolicy is gone from the API since Kubernetes 1.25; PodSecurity does what it did")},
 		{Name: "PodNodeSelector", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewPodNodeSelector(e.Objects, config) }},
 		{Name: "Priority", On: true, New: plain(func(e *Env) admission.Plugin { return &Priority{Objects: e.Objects} })},
 		{Name: "DefaultTolerationSeconds", On: true, New: plain(func(*Env) admission.Plugin { return &DefaultTolerationSeconds{} })},

@@ -1,0 +1,98 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// TestAdmissionBySettings switches plugins on and off and sees them act through the API.
+func TestAdmissionBySettings(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "admission.yaml")
+	text := `
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits: [{type: Server, qps: 1, burst: 1}]
+`
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := startMemory(t, func(c *Config) {
+		c.EnabledAdmission = []string{"PodPreset", "NamespaceAutoProvision", "AlwaysPullImages", "EventRateLimit", "DenyServiceExternalIPs"}
+		c.DisabledAdmission = []string{"ServiceAccount", "PodSecurity"}
+		c.AdmissionConfig = config
+	})
+	// The namespace is made; there is no service account in it, and nobody minds.
+	var pod corev1.Pod
+	body, err := f.create("v1/pods", "fresh", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i:1","imagePullPolicy":"Never"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &pod); err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || pod.Spec.ServiceAccountName != "" {
+		t.Errorf("%v: %s", err, body)
+	}
+	if _, err := f.get("v1/namespaces", "", "fresh"); err != nil {
+		t.Error(err)
+	}
+	_, err = f.create("v1/services", "fresh", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}],"externalIPs":["1.2.3.4"]}}`)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Use of external IPs is denied by admission control.") {
+		t.Errorf("got %v", err)
+	}
+	event := `{"metadata":{"generateName":"e"},"involvedObject":{"namespace":"fresh","name":"p"}}`
+	limited := false
+	for range 20 {
+		_, err := f.create("v1/events", "fresh", event)
+		limited = limited || apierrors.IsTooManyRequests(err)
+	}
+	if !limited {
+		t.Error("20 events at once are let through")
+	}
+	// The kind of presets comes with the plugin.
+	preset := `{"metadata":{"name":"db"},"spec":{"selector":{"matchLabels":{"role":"front"}},"env":[{"name":"DB","value":"there"}],
+		"volumeMounts":[{"name":"cache","mountPath":"/cache"}],"volumes":[{"name":"cache","emptyDir":{}}]}}`
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err = f.create("settings.k8s.io/v1alpha1/podpresets", "fresh", preset); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"front": true, "back": false} {
+		body, err := f.create("v1/pods", "fresh", `{"metadata":{"name":"`+name+`","labels":{"role":"`+name+`"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := strings.Contains(string(body), `"name":"DB"`) && strings.Contains(string(body), `"mountPath":"/cache"`) &&
+			strings.Contains(string(body), "podpreset.admission.kubernetes.io/podpreset-db")
+		if has != want {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+}
+
+func TestAdmissionSettingsAreChecked(t *testing.T) {
+	for name, configure := range map[string]func(*Config){
+		"unknown plugin":  func(c *Config) { c.EnabledAdmission = []string{"Nonsense"} },
+		"removed plugin":  func(c *Config) { c.EnabledAdmission = []string{"PodSecurityPolicy"} },
+		"absent file":     func(c *Config) { c.AdmissionConfig = "/does/not/exist" },
+		"no limits given": func(c *Config) { c.EnabledAdmission = []string{"EventRateLimit"} },
+	} {
+		cfg := Config{DatabaseURL: "postgres://localhost/none"}
+		configure(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
