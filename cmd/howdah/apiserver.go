@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type apiserverFlags struct {
 	enabledAdmission, disabledAdmission                []string
 	admissionConfig                                    string
 	identity                                           identityFlags
+	historyRetention                                   time.Duration
 	protection                                         protectionFlags
 }
 
@@ -32,6 +34,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	a.protection.flags(f)
 	a.identity.flags(f)
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
+	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
 	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
@@ -51,6 +54,9 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if err != nil {
 		problems = append(problems, fmt.Errorf("--service-cidr: %w", err))
 	}
+	if a.historyRetention < time.Minute {
+		problems = append(problems, fmt.Errorf("--history-retention: %s is less than a minute", a.historyRetention))
+	}
 	if err := a.protection.check(); err != nil {
 		problems = append(problems, err)
 	}
@@ -66,7 +72,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		Registerer: registerer,
+		HistoryRetention: a.historyRetention, Registerer: registerer,
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)

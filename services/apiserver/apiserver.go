@@ -77,6 +77,8 @@ type Config struct {
 	EncryptionReload bool
 	// Audit says what is recorded of requests.
 	Audit Audit
+	// HistoryRetention is how long the change log is kept at least; default 1 h.
+	HistoryRetention time.Duration
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
 	// shares out; without it, more are refused with 429.
 	MaxReads, MaxWrites int
@@ -126,7 +128,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	st, err := postgres.New(postgres.Config{DatabaseURL: cfg.DatabaseURL, Metrics: cfg.Registerer})
+	st, err := postgres.New(postgres.Config{DatabaseURL: cfg.DatabaseURL, Retention: cfg.HistoryRetention, Metrics: cfg.Registerer})
 	if err != nil {
 		return nil, err
 	}
