@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // The annotations of PodPreset.
@@ -54,9 +55,9 @@ func (p *PodPreset) Admit(_ context.Context, a *admission.Attributes) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return nil
 	}
-	presets, err := p.selecting(a.Namespace, pod)
-	if err != nil || len(presets) == 0 {
-		return err
+	presets := p.selecting(a, pod)
+	if len(presets) == 0 {
+		return nil
 	}
 	changed := pod.DeepCopy()
 	for _, one := range presets {
@@ -69,29 +70,36 @@ func (p *PodPreset) Admit(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// selecting returns the namespace's presets that select the pod, by name.
-func (p *PodPreset) selecting(namespace string, pod *corev1.Pod) ([]preset, error) {
+// selecting returns the namespace's presets that select the pod, by name. One that cannot be read is left out, with a warning.
+func (p *PodPreset) selecting(a *admission.Attributes, pod *corev1.Pod) []preset {
 	var out []preset
-	for _, obj := range p.Objects.List("settings.k8s.io", "podpresets", namespace) {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	for _, obj := range p.Objects.List("settings.k8s.io", "podpresets", a.Namespace) {
+		spec, err := readPreset(obj)
+		var selector labels.Selector
+		if err == nil {
+			selector, err = metav1.LabelSelectorAsSelector(&spec.Selector)
+		}
 		if err != nil {
-			return nil, err
-		}
-		var read struct {
-			Spec presetSpec `json:"spec"`
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &read); err != nil {
-			return nil, fmt.Errorf("pod preset %s/%s: %w", namespace, obj.GetName(), err)
-		}
-		selector, err := metav1.LabelSelectorAsSelector(&read.Spec.Selector)
-		if err != nil {
-			return nil, fmt.Errorf("pod preset %s/%s: label selector conversion failed: %w", namespace, obj.GetName(), err)
+			a.Warn(fmt.Sprintf("podpreset %s is left out: %v", obj.GetName(), err))
+			continue
 		}
 		if selector.Matches(labels.Set(pod.Labels)) {
-			out = append(out, preset{obj.GetName(), obj.GetResourceVersion(), read.Spec})
+			out = append(out, preset{obj.GetName(), obj.GetResourceVersion(), spec})
 		}
 	}
-	return out, nil
+	return out
+}
+
+func readPreset(obj registry.Object) (presetSpec, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return presetSpec{}, err
+	}
+	var read struct {
+		Spec presetSpec `json:"spec"`
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &read)
+	return read.Spec, err
 }
 
 func (p preset) apply(pod *corev1.Pod) error {

@@ -28,7 +28,8 @@ func TestPodPreset(t *testing.T) {
 	head := "{apiVersion: settings.k8s.io/v1alpha1, kind: PodPreset, metadata: {namespace: default, name: "
 	p := &PodPreset{Objects: presets(t,
 		head+"a, resourceVersion: '7'}, spec: {selector: {matchLabels: {app: web}}, env: [{name: DB, value: there}], envFrom: [{configMapRef: {name: c}}], volumes: [{name: v, emptyDir: {}}], volumeMounts: [{name: v, mountPath: /v}]}}",
-		head+"b}, spec: {selector: {matchLabels: {app: other}}, env: [{name: X, value: y}]}}",
+		head+"b}, spec: {selector: {matchLabels: {app: other}}, env: [{name: X, value: z}]}}",
+		head+"c}, spec: {selector: {}, env: [{name: X, value: [1]}]}}", // not readable
 	)}
 	pod := func(meta, container string) write {
 		return write{object: "{metadata: {name: p, labels: {app: web}, " + meta + "}, spec: {initContainers: [{name: i, image: i}], containers: [{name: c, image: i" + container + "}]}}"}
@@ -46,7 +47,7 @@ func TestPodPreset(t *testing.T) {
 		if err := admit(p, a); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if len(notes.warnings) != 1 || !strings.HasPrefix(notes.warnings[0], "conflict occurred while applying podpresets: a on pod: ") || len(a.Object.GetAnnotations()) > 0 {
+		if len(notes.warnings) != 2 || !strings.HasPrefix(notes.warnings[1], "conflict occurred while applying podpresets: a on pod: ") || len(a.Object.GetAnnotations()) > 0 {
 			t.Errorf("%s: %q, annotations %v", name, notes.warnings, a.Object.GetAnnotations())
 		}
 	}
