@@ -295,7 +295,7 @@ func (s *Server) start(ctx context.Context) error {
 	case <-s.cache.Ready():
 	}
 	err := bootstrap.Run(ctx, bootstrap.Config{
-		API: s.objects, ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+		API: s.objects, ServiceCIDR: s.cfg.ServiceCIDR.Masked(), ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
 	})
 	if err != nil {
 		return nil // ctx ended

@@ -34,6 +34,8 @@ type API interface {
 // Config says what the cluster looks like.
 type Config struct {
 	API API
+	// ServiceCIDR is where the addresses of Services come from.
+	ServiceCIDR netip.Prefix
 	// ServiceIP is the address of the service default/kubernetes.
 	ServiceIP netip.Addr
 	// Gateways are where that service leads.
@@ -79,6 +81,9 @@ func once(ctx context.Context, cfg Config) error {
 		if err := ensure(ctx, cfg.API, resource{"scheduling.k8s.io", "v1", "priorityclasses"}, class, nil); err != nil {
 			return err
 		}
+	}
+	if err := serviceCIDR(ctx, cfg); err != nil {
+		return err
 	}
 	if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "services"}, service(cfg), nil); err != nil {
 		return err
