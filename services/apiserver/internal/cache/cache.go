@@ -66,10 +66,11 @@ type Cache struct {
 	observers   map[string]Observer
 	definitions Definitions
 
-	hands   hands
-	applied atomic.Int64
-	ready   chan struct{}
-	once    sync.Once
+	hands    hands
+	segments codec.Segments
+	applied  atomic.Int64
+	ready    chan struct{}
+	once     sync.Once
 
 	mu      sync.Mutex
 	waiters []waiter
@@ -123,6 +124,9 @@ func (c *Cache) For(kind *registry.Kind) *Resource {
 // Ready is closed when the first state stands.
 func (c *Cache) Ready() <-chan struct{} { return c.ready }
 
+// Segments returns the compressed parts of lists that are kept.
+func (c *Cache) Segments() *codec.Segments { return &c.segments }
+
 // Applied returns the revision that the whole cache has reached.
 func (c *Cache) Applied() int64 { return c.applied.Load() }
 
@@ -162,6 +166,7 @@ func (c *Cache) age(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
+			c.segments.Age()
 			for _, r := range c.resources.Load().byKind {
 				r.mu.Lock()
 				r.ring.age(c.clock.Now())

@@ -50,16 +50,25 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 	return jsonList(w, res, gvk, items, meta, form)
 }
 
-func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, items []*Item, meta metav1.ListMeta, form Form) error {
+// jsonListHead is what stands before a list's items.
+func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta) ([]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string          `json:"kind"`
 		APIVersion string          `json:"apiVersion"`
 		Metadata   metav1.ListMeta `json:"metadata"`
 	}{gvk.Kind, gvk.GroupVersion().String(), meta})
 	if err != nil {
+		return nil, err
+	}
+	return append(head[:len(head)-1], `,"items":[`...), nil
+}
+
+func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, items []*Item, meta metav1.ListMeta, form Form) error {
+	head, err := jsonListHead(gvk, meta)
+	if err != nil {
 		return err
 	}
-	w.b = append(append(w.b, head[:len(head)-1]...), `,"items":[`...)
+	w.b = append(w.b, head...)
 	// Items of a typed list do not repeat their kind: it is cut off each one's front.
 	front, err := json.Marshal(metav1.TypeMeta{Kind: res.GVK.Kind, APIVersion: res.GVK.GroupVersion().String()})
 	if err != nil {

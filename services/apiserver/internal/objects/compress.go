@@ -78,6 +78,14 @@ func (s *listSender) flush() error {
 	return s.pass(sent)
 }
 
+// compressed sends the next piece of what is compressed already.
+func (s *listSender) compressed(b []byte) error {
+	if s.hold {
+		s.response.ContentEncoding, s.hold = "gzip", false
+	}
+	return s.pass(b)
+}
+
 // pass sends bytes that nobody changes any more.
 func (s *listSender) pass(b []byte) error {
 	s.response.Object = b

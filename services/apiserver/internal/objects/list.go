@@ -44,6 +44,11 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 	r.header(ctx)
 	sender := newListSender(stream.Send, form.ContentType(), req.GetAcceptEncoding())
 	defer sender.free()
+	if sender.hold {
+		if done, err := s.Cache.Segments().GzipList(r.res, page.items, page.meta, form, compressFrom, sender.compressed); done || err != nil {
+			return err
+		}
+	}
 	if err := codec.List(r.res, page.items, page.meta, form, sender.piece); err != nil {
 		return err
 	}

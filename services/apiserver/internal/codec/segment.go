@@ -1,0 +1,347 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
+	"hash/fnv"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/flate" // a third of the cost of the standard library's
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// A long list is compressed in segments, each of some neighbouring items, which are kept: the next list compresses only those in
+// which something has changed. Segments end where the hash of a key says so, so that an object that comes or goes changes no
+// other segment than its own.
+const (
+	segmentItems = 96  // of a segment, about
+	segmentMost  = 384 // of a segment
+	// segmentFrom is the least number of items of a list that is worth the while.
+	segmentFrom = 64
+	// segmentBytes bounds what is kept, in bytes; segmentAge for how many calls of Age it is, unused.
+	segmentBytes = 16 << 20
+	segmentAge   = 6
+)
+
+// Segments keeps compressed parts of lists. The zero value is ready for use.
+type Segments struct {
+	mu    sync.Mutex
+	byKey map[segmentKey]*segment
+	size  int
+	now   int
+}
+
+type segmentKey struct {
+	res   *registry.Resource
+	media Media
+	as    As
+	beta  bool
+	first *Item
+}
+
+// segment is the encoded form of items, one behind the other, as deflate blocks that end at a byte.
+type segment struct {
+	items  []*Item
+	packed []byte
+	length int    // before the compression
+	sum    uint32 // IEEE CRC of that
+	used   int    // the time of the last use
+}
+
+// Age forgets what has not been used for several calls.
+func (s *Segments) Age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now++
+	s.drop(func(g *segment) bool { return s.now-g.used > segmentAge })
+}
+
+func (s *Segments) drop(gone func(*segment) bool) {
+	for key, g := range s.byKey {
+		if gone(g) {
+			s.size -= len(g.packed)
+			delete(s.byKey, key)
+		}
+	}
+}
+
+func (s *Segments) find(key segmentKey, items []*Item) *segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.byKey[key]
+	if g == nil || len(g.items) != len(items) {
+		return nil
+	}
+	for i := range items {
+		if g.items[i] != items[i] {
+			return nil
+		}
+	}
+	g.used = s.now
+	return g
+}
+
+func (s *Segments) keep(key segmentKey, g *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey == nil {
+		s.byKey = map[segmentKey]*segment{}
+	}
+	if old := s.byKey[key]; old != nil {
+		s.size -= len(old.packed)
+	}
+	g.used = s.now
+	s.byKey[key] = g
+	if s.size += len(g.packed); s.size > segmentBytes {
+		s.drop(func(g *segment) bool { return g.used < s.now })
+	}
+	if s.size > segmentBytes { // all of it is in use: begin anew
+		s.byKey, s.size = nil, 0
+	}
+}
+
+// GzipList writes the list of the items, in the version and form that is asked for, compressed by gzip, piece by piece to emit, which
+// may keep the pieces. It reports false, and has emitted nothing, for lists that are better written as a whole: short ones,
+// tables, pretty ones, and those of custom kinds.
+func (s *Segments) GzipList(res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form, from int, emit func([]byte) error) (bool, error) {
+	if len(items) < segmentFrom || form.As == Table || form.Pretty || form.Media == YAML || res.Kind.Custom != nil ||
+		form.Media != JSON && form.Media != Protobuf {
+		return false, nil
+	}
+	packer := packers.Get().(*packer)
+	defer packers.Put(packer)
+	parts, length := []*segment{}, 0
+	for left := items; len(left) > 0; {
+		run := left[:runLength(left)]
+		left = left[len(run):]
+		g, err := s.segment(packer, res, run, form)
+		if err != nil {
+			return false, err
+		}
+		parts, length = append(parts, g), length+g.length
+	}
+	if length < from {
+		return false, nil
+	}
+	head, separator, tail, err := frameOf(res, meta, form, length)
+	if err != nil {
+		return false, err
+	}
+	return true, assemble(parts, head, separator, tail, emit)
+}
+
+// runLength is how many of the items make the next segment.
+func runLength(items []*Item) int {
+	hash := fnv.New32a()
+	for n, item := range items[:min(len(items), segmentMost)] {
+		hash.Reset()
+		_, _ = hash.Write([]byte(item.Key)) // never fails
+		if hash.Sum32()%segmentItems == 0 {
+			return n + 1
+		}
+	}
+	return min(len(items), segmentMost)
+}
+
+func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form) (*segment, error) {
+	key := segmentKey{res, form.Media, form.As, form.Beta, items[0]}
+	if g := s.find(key, items); g != nil {
+		return g, nil
+	}
+	p.plain = p.plain[:0]
+	var err error
+	if form.Media == Protobuf {
+		p.plain, err = appendProtobufItems(p.plain, res, items, form)
+	} else {
+		p.plain, err = appendJSONItems(p.plain, res, items, form)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &segment{items: slices.Clone(items), length: len(p.plain), sum: crc32.ChecksumIEEE(p.plain)}
+	if g.packed, err = p.pack(); err != nil {
+		return nil, err
+	}
+	s.keep(key, g)
+	return g, nil
+}
+
+// packer compresses segments.
+type packer struct {
+	plain  []byte
+	packed bytes.Buffer
+	flate  *flate.Writer
+}
+
+var packers = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is valid
+	return &packer{flate: w}
+}}
+
+func (p *packer) pack() ([]byte, error) {
+	p.packed.Reset()
+	p.flate.Reset(&p.packed)
+	if _, err := p.flate.Write(p.plain); err != nil {
+		return nil, err
+	}
+	if err := p.flate.Flush(); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(p.packed.Bytes()), nil
+}
+
+func appendJSONItems(to []byte, res *registry.Resource, items []*Item, form Form) ([]byte, error) {
+	front, err := json.Marshal(metav1.TypeMeta{Kind: res.GVK.Kind, APIVersion: res.GVK.GroupVersion().String()})
+	if err != nil {
+		return nil, err
+	}
+	for n, item := range items {
+		if n > 0 {
+			to = append(to, ',')
+		}
+		if form.As == PartialMetadata {
+			b, err := item.partialJSON(form.Beta)
+			if err != nil {
+				return nil, err
+			}
+			to = append(to, b[:len(b)-1]...)
+			continue
+		}
+		b, err := item.json(res)
+		if err != nil {
+			return nil, err
+		}
+		to = append(append(to, '{'), b[len(front):len(b)-1]...)
+	}
+	return to, nil
+}
+
+func appendProtobufItems(to []byte, res *registry.Resource, items []*Item, form Form) ([]byte, error) {
+	for _, item := range items {
+		var (
+			raw    []byte
+			suffix bool
+			err    error
+		)
+		if form.As == PartialMetadata {
+			raw, err = item.partialRaw()
+		} else {
+			raw, suffix, err = item.raw(res)
+		}
+		if err != nil {
+			return nil, err
+		}
+		length := len(raw)
+		if suffix {
+			length += revisionSuffixSize(item.Revision)
+		}
+		to = append(appendVarint(append(to, 2<<3|2), uint64(length)), raw...)
+		if suffix {
+			to = revisionSuffix(to, item.Revision)
+		}
+	}
+	return to, nil
+}
+
+// frameOf returns what stands before, between and after segments of so many bytes together.
+func frameOf(res *registry.Resource, meta metav1.ListMeta, form Form, length int) (head, separator, end []byte, err error) {
+	gvk := res.GVK.GroupVersion().WithKind(res.ListKind)
+	if form.As == PartialMetadata {
+		gvk = partialKind(form.Beta)
+		gvk.Kind = "PartialObjectMetadataList"
+	}
+	if form.Media == JSON {
+		head, err = jsonListHead(gvk, meta)
+		return head, []byte{','}, []byte("]}\n"), err
+	}
+	listMeta, err := meta.Marshal()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	front := appendVarint([]byte{1<<3 | 2}, uint64(len(listMeta)))
+	front = append(front, listMeta...)
+	head = appendRaw(appendHead(nil, gvk), len(front)+length)
+	return append(head, front...), nil, tail[:], nil
+}
+
+// storedMost is the most that a stored deflate block can hold, in bytes.
+const storedMost = 1<<16 - 1
+
+// assemble puts a gzip member together.
+func assemble(parts []*segment, head, separator, end []byte, emit func([]byte) error) error {
+	const piece = 64 << 10
+	out := append(make([]byte, 0, piece), 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff) // RFC 1952: deflate, no time, fastest, unknown system
+	sum, length := uint32(0), 0
+	store := func(b []byte, last bool) {
+		for {
+			n := min(len(b), storedMost)
+			final := byte(0)
+			if last && n == len(b) {
+				final = 1
+			}
+			out = append(out, final)
+			out = binary.LittleEndian.AppendUint16(out, uint16(n))
+			out = binary.LittleEndian.AppendUint16(out, ^uint16(n))
+			out = append(out, b[:n]...)
+			sum, length = crc32.Update(sum, crc32.IEEETable, b[:n]), length+n
+			if b = b[n:]; len(b) == 0 {
+				return
+			}
+		}
+	}
+	store(head, false)
+	for n, g := range parts {
+		if n > 0 && len(separator) > 0 {
+			store(separator, false)
+		}
+		if len(out) > 0 && len(out)+len(g.packed) > piece {
+			if err := emit(out); err != nil {
+				return err
+			}
+			out = make([]byte, 0, piece)
+		}
+		out = append(out, g.packed...)
+		sum, length = combineSums(sum, g.sum, g.length), length+g.length
+	}
+	store(end, true)
+	out = binary.LittleEndian.AppendUint32(out, sum)
+	return emit(binary.LittleEndian.AppendUint32(out, uint32(length)))
+}
+
+// combineSums returns the IEEE CRC of two texts, one behind the other, of the CRC of each and the length of the second: appending a
+// zero bit is a linear map of the CRC, whose powers are found by squaring.
+func combineSums(first, second uint32, length int) uint32 {
+	const polynomial = 0xedb88320
+	var power [32]uint32 // the map as a matrix: column n is what it makes of bit n
+	power[0] = polynomial
+	for n := 1; n < 32; n++ {
+		power[n] = 1 << (n - 1)
+	}
+	for bits := uint64(length) * 8; bits > 0; bits >>= 1 {
+		if bits&1 == 1 {
+			first = apply(&power, first)
+		}
+		if bits > 1 {
+			squared := power
+			for n := range squared {
+				squared[n] = apply(&power, power[n])
+			}
+			power = squared
+		}
+	}
+	return first ^ second
+}
+
+func apply(matrix *[32]uint32, to uint32) (sum uint32) {
+	for n := 0; to != 0; n, to = n+1, to>>1 {
+		if to&1 == 1 {
+			sum ^= matrix[n]
+		}
+	}
+	return sum
+}
