@@ -354,6 +354,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestHealthThatFails(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.Before = func(string, metadata.MD) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError, Message: "[-]store failed: reason withheld\nreadyz check failed"}}
+	}
+	got := c.do(c.client(""), "GET", "/readyz", "")
+	if got.StatusCode != 500 || got.body != "[-]store failed: reason withheld\nreadyz check failed\n" || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%d %q %v", got.StatusCode, got.body, got.Header)
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

@@ -39,6 +39,10 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Gatherer is served at /metrics to authenticated callers; nil leaves the path out.
 	Gatherer prometheus.Gatherer
+	// Profiling serves /debug/pprof/ to those who may get it.
+	Profiling bool
+	// Settings are the effective ones, "name=value" without secrets, for /configz and /flagz.
+	Settings []string
 
 	// RequestTimeout ends requests that are no streams; 60 s. A `timeout`
 	// option in the query can shorten it.

@@ -7,10 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -37,7 +35,8 @@ type router struct {
 	streams    *stream.Handler
 	roles      *role.Handler
 	past       *past.Handler
-	metrics    http.Handler
+	discovery  apiv1.DiscoveryServiceClient
+	began      time.Time
 }
 
 // newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
@@ -62,9 +61,8 @@ func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
 		streams:    stream.New(client),
 		roles:      roles,
 		past:       past.New(config.APIServer, config.MaxBody),
-	}
-	if config.Gatherer != nil {
-		rt.metrics = promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{})
+		discovery:  discovery,
+		began:      time.Now(),
 	}
 	metrics := telemetry.NewMetrics(config.Registerer)
 	inner := telemetry.Trace(http.HandlerFunc(rt.serve))
@@ -163,22 +161,6 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 	case past.Is(r.URL.Path):
 		rt.past.Serve(w, r, withAgent(md, r.UserAgent()))
 	default:
-		rt.serveOwn(w, r, caller)
-	}
-}
-
-// serveOwn serves the paths that the API server does not guard, and those that do not exist: for them, the gateway itself
-// asks who calls, and whether that user may use the path.
-func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller) {
-	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
-	switch {
-	case err != nil:
-		answer.Error(w, r, err)
-	case r.URL.Path == "/metrics" && rt.metrics != nil:
-		rt.metrics.ServeHTTP(w, r)
-	case strings.HasPrefix(r.URL.Path, "/howdah/"):
-		rt.roles.Serve(w, r, caller.Metadata())
-	default:
-		answer.Status(w, r, answer.NotFound())
+		rt.serveOwn(w, r, caller, md)
 	}
 }

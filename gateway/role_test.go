@@ -48,6 +48,7 @@ func TestRoleAPIs(t *testing.T) {
 	c := setup(t, func(config *gateway.Config) {
 		config.Scheduler, config.Controllers = conn, conn
 		config.Registerer, config.Gatherer = registry, registry
+		config.Profiling, config.Settings = true, []string{"listen=:6443", "database-url=<hidden>"}
 	})
 	const explain = "/howdah/v1/namespaces/a/pods/p/explain"
 	tests := []struct {
@@ -65,6 +66,13 @@ func TestRoleAPIs(t *testing.T) {
 		{"no such path", "admin", "GET", "/howdah/v1/nothing", nil, 404, "the server could not find the requested resource", ""},
 		{"no such method", "admin", "DELETE", explain, nil, 405, "the server does not allow this method", ""},
 		{"metrics", "admin", "GET", "/metrics", nil, 200, "howdah_gateway_requests_total", ""},
+		{"profiles", "admin", "GET", "/debug/pprof/", nil, 200, "goroutine", ""},
+		{"a profile", "admin", "GET", "/debug/pprof/heap?debug=1", nil, 200, "heap profile", ""},
+		{"profiles for nobody", "", "GET", "/debug/pprof/", nil, 401, "Unauthorized", ""},
+		{"settings", "admin", "GET", "/configz", nil, 200, `{"gateway":{"database-url":"<hidden>","listen":":6443"}}`, ""},
+		{"settings for nobody", "", "GET", "/configz", nil, 401, "Unauthorized", ""},
+		{"flags", "admin", "GET", "/flagz", nil, 200, "database-url=<hidden>\nlisten=:6443", ""},
+		{"status", "admin", "GET", "/statusz", nil, 200, "Binary version: v1.36.3+howdah\nEmulation version: 1.36\nPaths: /debug/pprof /configz", ""},
 		{"metrics for nobody", "", "GET", "/metrics", nil, 401, "Unauthorized", ""},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"howdah.dev/gateway"
+	"howdah.dev/kit/config"
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/task"
@@ -18,7 +19,9 @@ func gatewayCommand() *cobra.Command {
 	var api, scheduler, controllers string
 	var proxies frontProxyFlags
 	var requestTimeout time.Duration
-	cmd := r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
+	var profiling bool
+	var cmd *cobra.Command
+	cmd = r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
 		conn, err := r.dialAPI(api)
 		if err != nil {
 			return err
@@ -45,6 +48,7 @@ func gatewayCommand() *cobra.Command {
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout,
+			Profiling: profiling, Settings: config.Effective(cmd.Flags()),
 		})
 		if err != nil {
 			return err
@@ -54,6 +58,7 @@ func gatewayCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"

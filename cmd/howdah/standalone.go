@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/gateway"
+	"howdah.dev/kit/config"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/pki"
@@ -36,12 +37,19 @@ type standalone struct {
 	clusterCIDR string
 	simulate    int
 	since       time.Time
+	profiling   bool
+	settings    []string // effective, for /configz
 }
 
 func standaloneCommand() *cobra.Command {
 	s := &standalone{role: role{name: "standalone"}, since: time.Now()}
-	cmd := s.command("Run the whole control plane in one process", s.run)
+	var cmd *cobra.Command
+	cmd = s.command("Run the whole control plane in one process", func(ctx context.Context) error {
+		s.settings = config.Effective(cmd.Flags())
+		return s.run(ctx)
+	})
 	f := cmd.Flags()
+	f.BoolVar(&s.profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:6443", "address of the Kubernetes API")
 	f.StringVar(&s.metricsListen, "metrics-listen", "", "address of /metrics, /healthz and profiles; empty serves none")
 	f.StringVar(&s.dir, "dir", ".howdah/standalone", "folder for keys and the kubeconfig")
@@ -208,6 +216,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
+		Profiling: s.profiling, Settings: s.settings,
 	})
 	if err != nil {
 		return nil, err

@@ -117,6 +117,7 @@ type Server struct {
 	history      *objects.History
 	ready        chan struct{}
 	background   []task.Func // what authenticators have to do beside answering
+	stopped      chan struct{} // closed when Run is to end
 	front        *front.Front
 	flow         *flow.Dispatcher // nil where priority and fairness is off
 	keeper       flow.Keeper
@@ -191,7 +192,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
+	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), stopped: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
 	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {
@@ -223,7 +224,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	}
 	metrics := objects.NewMetrics(cfg.Registerer)
 	remembering := front.Remembering{Authenticator: authenticator}
-	maxReads, maxWrites := s.share(authenticator, metrics.Panics)
+	maxReads, maxWrites := s.share(authenticator, metrics)
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
@@ -241,7 +242,8 @@ func build(cfg Config, plain backend) (*Server, error) {
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
 			{Name: "cache", Run: func(context.Context) error { return s.notReady() }},
-		}...),
+			{Name: "shutdown", Run: s.stopping},
+		}...), Metrics: cfg.gatherer(),
 	})
 	return s, nil
 }
@@ -269,6 +271,7 @@ func (s *Server) notReady() error {
 
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { close(s.stopped) })()
 	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit}, s.background...)...)
 }
 

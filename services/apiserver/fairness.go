@@ -1,19 +1,21 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/task"
 	"howdah.dev/services/apiserver/internal/flow"
 	"howdah.dev/services/apiserver/internal/front"
+	"howdah.dev/services/apiserver/internal/objects"
 )
 
 // share builds what stands before the services, and answers the limits that are left to the object service: none where
 // requests are let in by priority and fairness.
-func (s *Server) share(authenticator front.Authenticator, panics prometheus.Counter) (maxReads, maxWrites int) {
+func (s *Server) share(authenticator front.Authenticator, metrics *objects.Metrics) (maxReads, maxWrites int) {
 	source := flow.FromCache(s.known.Table, s.cache)
 	s.keeper = flow.Keeper{Source: source, Fresh: s.cache.Fresh, Clock: s.cfg.Clock}
 	maxReads, maxWrites = s.cfg.MaxReads, s.cfg.MaxWrites
@@ -23,8 +25,19 @@ func (s *Server) share(authenticator front.Authenticator, panics prometheus.Coun
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Panics: panics})
+	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Panics: metrics.Panics, Other: s.counted(metrics)})
 	return maxReads, maxWrites
+}
+
+// counted counts requests by labels that callers cannot make up.
+func (s *Server) counted(metrics *objects.Metrics) func(verb, group, version, resource, subresource string, code int32) {
+	verbs := map[string]string{"create": "POST", "update": "PUT"}
+	return func(verb, group, version, resource, subresource string, code int32) {
+		if s.known.Table.Find(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) == nil {
+			group, version, resource, subresource = "", "", "", ""
+		}
+		metrics.Other(cmp.Or(verbs[verb], strings.ToUpper(verb)), group, version, resource, subresource, code)
+	}
 }
 
 // count is the number of objects of a resource, 0 for one that is not served.

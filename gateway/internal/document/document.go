@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/answer"
@@ -58,7 +59,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	}, grpc.Header(&told))
 	answer.Classified(w.Header(), told)
 	if err != nil {
-		answer.Error(w, r, err)
+		fail(w, r, err)
 		return
 	}
 	header := w.Header()
@@ -71,6 +72,16 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 		return
 	}
 	write(w, r, resp.GetContentType(), resp.GetObject())
+}
+
+// fail answers with the Status of err; what is wrong with the server's health, with the text alone, as Kubernetes does.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := apistatus.Of(err)
+	if !Health(r.URL.Path) || status.Code != http.StatusInternalServerError {
+		answer.Status(w, r, status)
+		return
+	}
+	http.Error(w, status.Message, http.StatusInternalServerError)
 }
 
 // servePaths lists where to look next.

@@ -4,14 +4,17 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	objectsDesc = prometheus.NewDesc("apiserver_storage_objects", "Objects in the cache, by resource.", []string{"resource"}, nil)
-	eventsDesc  = prometheus.NewDesc("apiserver_cache_events", "Recent events that watches can resume from, by resource.", []string{"resource"}, nil)
-	appliedDesc = prometheus.NewDesc("apiserver_cache_revision", "Revision that the cache has reached.", nil, nil)
-	endedDesc   = prometheus.NewDesc("apiserver_slow_watchers_total", "Watches that were ended because they did not keep up.", []string{"resource"}, nil)
+	// The same, as Kubernetes names it since 1.34.
+	resourceDesc = prometheus.NewDesc("apiserver_resource_objects", "Objects in the cache, by group and resource.", []string{"group", "resource"}, nil)
+	eventsDesc   = prometheus.NewDesc("apiserver_cache_events", "Recent events that watches can resume from, by resource.", []string{"resource"}, nil)
+	appliedDesc  = prometheus.NewDesc("apiserver_cache_revision", "Revision that the cache has reached.", nil, nil)
+	endedDesc    = prometheus.NewDesc("apiserver_slow_watchers_total", "Watches that were ended because they did not keep up.", []string{"resource"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *Cache) Describe(out chan<- *prometheus.Desc) {
 	out <- objectsDesc
+	out <- resourceDesc
 	out <- eventsDesc
 	out <- appliedDesc
 	out <- endedDesc
@@ -26,6 +29,7 @@ func (c *Cache) Collect(out chan<- prometheus.Metric) {
 		objects, events, slow := len(r.items), len(r.ring.events)-r.ring.head, r.watchers.slow
 		r.mu.RUnlock()
 		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(objects), name)
+		out <- prometheus.MustNewConstMetric(resourceDesc, prometheus.GaugeValue, float64(objects), kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.GaugeValue, float64(events), name)
 		out <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(slow), name)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,6 +61,8 @@ type Config struct {
 	AlwaysAllowed []string
 	More          []Documents
 	Checks        []Check
+	// Metrics are served at /metrics; nil: there is no such path.
+	Metrics prometheus.Gatherer
 }
 
 // Server implements apiv1.DiscoveryServiceServer.
@@ -189,8 +192,10 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 	case path == "/version":
 		body, err := json.MarshalIndent(Version, "", "  ")
 		return &document{body: body, contentType: "application/json"}, err
-	case strings.HasPrefix(path, "/healthz"), strings.HasPrefix(path, "/livez"), strings.HasPrefix(path, "/readyz"):
+	case isHealth(path):
 		return s.health(ctx, path, query)
+	case path == "/metrics":
+		return metricsOf(s.cfg.Metrics)
 	case path == "/":
 		return s.served(ctx).index()
 	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):
@@ -263,38 +268,4 @@ func (s *served) index() (*document, error) {
 	paths = append(paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version")
 	body, err := json.MarshalIndent(map[string][]string{"paths": paths}, "", "  ")
 	return &document{body: body, contentType: "application/json"}, err
-}
-
-// health answers /healthz, /livez and /readyz, each also with ?verbose and for one check by name.
-func (s *Server) health(ctx context.Context, path, query string) (*document, error) {
-	probe, only, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	verbose := strings.Contains(query, "verbose")
-	var report strings.Builder
-	failed, known := false, only == ""
-	for _, c := range s.cfg.Checks {
-		if only != "" && c.Name != only || probe == "livez" && !c.Live {
-			continue
-		}
-		known = true
-		if err := c.Run(ctx); err != nil {
-			failed = true
-			fmt.Fprintf(&report, "[-]%s failed: %v\n", c.Name, err)
-		} else {
-			fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
-		}
-	}
-	if !known {
-		return nil, notFound()
-	}
-	if failed {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
-			Message: fmt.Sprintf("%s%s check failed", report.String(), probe),
-		}}
-	}
-	text := "ok"
-	if verbose {
-		text = fmt.Sprintf("%s%s check passed\n", report.String(), probe)
-	}
-	return &document{body: []byte(text), contentType: "text/plain; charset=utf-8"}, nil
 }

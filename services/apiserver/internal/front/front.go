@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
@@ -36,6 +37,8 @@ type Config struct {
 	Count func(group, version, resource string) int
 	// Audit records calls; nil records none.
 	Audit *audit.Log
+	// Other counts calls that are for no resource, or were refused before they came to one.
+	Other func(verb, group, version, resource, subresource string, code int32)
 	// Panics counts handlers that panicked.
 	Panics prometheus.Counter
 }
@@ -139,6 +142,7 @@ type call struct {
 	ticket *flow.Ticket
 	user   *authn.User
 	slot   audit.Slot
+	other  *request       // set where nobody behind counts the call
 	items  []*audit.Entry // of a batch, an entry a write
 }
 
@@ -159,6 +163,9 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	if r.free {
 		return nil
 	}
+	if r.document {
+		c.other = &r
+	}
 	user, err := c.front.cfg.Authenticator.Authenticate(ctx)
 	if err == nil {
 		c.user = user
@@ -178,6 +185,7 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	ticket, err := c.front.cfg.Flow.Enter(ctx, &r.Request)
 	header(metadata.Pairs(schemaHeader, ticket.SchemaUID, levelHeader, ticket.LevelUID))
 	if err != nil {
+		c.other = &r
 		return err
 	}
 	c.ticket = ticket
@@ -188,6 +196,15 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 // end gives back what admit took. A panic becomes a 500 that names the trace.
 func (c *call) end(ctx context.Context, resp any, err *error, panicked any) {
 	c.ticket.Leave()
+	if r := c.other; r != nil {
+		defer func() {
+			code := int32(200)
+			if *err != nil {
+				code = apistatus.Of(*err).Code
+			}
+			c.front.cfg.Other(r.Verb, r.Group, r.Version, r.plain, r.Subresource, code)
+		}()
+	}
 	if panicked == nil {
 		c.recordEnd(resp, *err)
 		return

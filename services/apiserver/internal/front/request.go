@@ -13,6 +13,8 @@ type request struct {
 	flow.Request
 	// Name is the object's, plain the resource without its subresource.
 	Name, Version, Subresource, plain string
+	// document is one that DiscoveryService answers.
+	document bool
 	// long is a stream that may last for ever, and holds no seat.
 	long bool
 	// free is let through whatever comes: it is howdah's own plumbing.
@@ -38,7 +40,7 @@ func read(message any, count func(group, version, resource string) int) request 
 		r.free = true
 		return r
 	case *apiv1.DocumentRequest:
-		r.Verb, r.Path = "get", m.GetPath()
+		r.Verb, r.Path, r.document = "get", m.GetPath(), true
 		return r
 	case *apiv1.BatchRequest:
 		r.Verb, r.Path, r.Width = "post", "/howdah/v1/batch", (len(m.GetItems())+perSeat-1)/perSeat

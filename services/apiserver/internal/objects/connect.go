@@ -40,6 +40,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 	if err != nil {
 		return err
 	}
+	defer s.Metrics.streaming(r)()
 	if r.subresource == "proxy" {
 		return s.proxy(ctx, r, stream, open)
 	}

@@ -13,8 +13,11 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	current   *prometheus.GaugeVec
-	watchers  *prometheus.GaugeVec
-	retries   prometheus.Counter
+	long      *prometheus.GaugeVec
+	// watchEvents counts what watches were told.
+	watchEvents *prometheus.CounterVec
+	watchers    *prometheus.GaugeVec
+	retries     prometheus.Counter
 	// Panics counts handlers that panicked.
 	Panics prometheus.Counter
 }
@@ -24,14 +27,20 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_request_total", Help: "Requests by verb, resource and HTTP code.",
-		}, []string{"verb", "group", "version", "resource", "subresource", "code"}),
+		}, append(requestLabels(), "code")),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_request_duration_seconds", Help: "Time to answer requests, watches and streams excepted.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
-		}, []string{"verb", "group", "resource"}),
+		}, requestLabels()),
 		current: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_current_inflight_requests", Help: "Requests that are being answered.",
 		}, []string{"request_kind"}),
+		long: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_longrunning_requests", Help: "Watches and byte streams that stand.",
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		watchEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_watch_events_total", Help: "Events that were sent to watches.",
+		}, []string{"group", "version", "resource"}),
 		watchers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_registered_watchers", Help: "Watches that stand.",
 		}, []string{"group", "version", "kind"}),
@@ -43,7 +52,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.durations, m.current, m.watchers, m.retries, m.Panics)
+		registerer.MustRegister(m.requests, m.durations, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
 	}
 	return m
 }
@@ -68,11 +77,69 @@ func (m *Metrics) observe(r *request, code int32) {
 			subresource = ""
 		}
 	}
-	verb := strings.ToUpper(r.verb)
-	m.requests.WithLabelValues(verb, group, version, resource, subresource, strconv.Itoa(int(code))).Inc()
+	labels := [...]string{metricVerb(r), "", group, version, resource, subresource, scopeOf(r), component}
+	m.requests.WithLabelValues(append(labels[:], strconv.Itoa(int(code)))...).Inc()
 	if !r.long {
-		m.durations.WithLabelValues(verb, group, resource).Observe(time.Since(r.start).Seconds())
+		m.durations.WithLabelValues(labels[:]...).Observe(time.Since(r.start).Seconds())
 	}
+}
+
+// component is who answers, as Kubernetes labels it.
+const component = "apiserver"
+
+// requestLabels are those of a request, as Kubernetes has them. dry_run is empty: who tries a write out costs the same.
+func requestLabels() []string {
+	return []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
+}
+
+// metricVerb is the verb under which a request is counted: a write by its HTTP method.
+func metricVerb(r *request) string {
+	switch r.verb {
+	case "create":
+		return "POST"
+	case "update":
+		return "PUT"
+	case "patch":
+		if r.applies {
+			return "APPLY"
+		}
+	}
+	return strings.ToUpper(r.verb)
+}
+
+// scopeOf is how much a request is about.
+func scopeOf(r *request) string {
+	switch {
+	case r.res == nil:
+		return ""
+	case r.name != "" || r.verb == "create":
+		return "resource"
+	case r.namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}
+
+// streaming counts a watch or byte stream that has begun; the function that it returns counts it out.
+func (m *Metrics) streaming(r *request) (end func()) {
+	if r.res == nil {
+		return func() {}
+	}
+	subresource := r.subresource
+	if _, known := knownSubresources[subresource]; !known {
+		subresource = ""
+	}
+	g := m.long.WithLabelValues(strings.ToUpper(r.verb), r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, subresource, scopeOf(r), component)
+	g.Inc()
+	return g.Dec
+}
+
+// Other counts a request that is for no resource, as a document, or was refused before it came to one.
+func (m *Metrics) Other(verb, group, version, resource, subresource string, code int32) {
+	if _, known := knownSubresources[subresource]; !known {
+		subresource = ""
+	}
+	m.requests.WithLabelValues(verb, "", group, version, resource, subresource, "", component, strconv.Itoa(int(code))).Inc()
 }
 
 var knownSubresources = map[string]struct{}{

@@ -212,6 +212,9 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 		}
 	}
 	code := int32(200)
+	if r.verb == "create" {
+		code = 201
+	}
 	if *err != nil {
 		code = apistatus.Of(*err).Code
 	}

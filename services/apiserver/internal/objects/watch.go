@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -67,6 +68,8 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
+	defer s.Metrics.streaming(r)()
+	w.told = s.Metrics.watchEvents.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource)
 	gauge := s.Metrics.watchers.WithLabelValues(r.res.GVK.Group, r.res.GVK.Version, r.res.GVK.Kind)
 	gauge.Inc()
 	defer gauge.Dec()
@@ -107,6 +110,7 @@ type watch struct {
 	bookmarks bool
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
+	told      prometheus.Counter
 }
 
 // start registers the watcher and sends the initial state where it is asked for.
@@ -252,6 +256,7 @@ func (w *watch) send(ctx context.Context, events []*cache.Event) error {
 			return w.fail(err)
 		}
 		response.Events = append(response.Events, &apiv1.WatchEvent{Type: kind, Object: b, Revision: e.Revision, Traceparent: e.Trace})
+		w.told.Inc()
 		w.sent = e.Revision
 		size += len(b)
 	}

@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/identity"
+)
+
+// serveOwn serves the paths that the API server does not guard, and those that do not exist: for them, the gateway itself
+// asks who calls, and whether that user may use the path.
+func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller, md metadata.MD) {
+	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
+	if err != nil {
+		answer.Error(w, r, err)
+		return
+	}
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch path := r.URL.Path; {
+	case strings.HasPrefix(path, "/howdah/"):
+		rt.roles.Serve(w, r, caller.Metadata())
+	case path == "/metrics" && rt.config.Gatherer != nil && read:
+		rt.serveMetrics(w, r, md)
+	case strings.HasPrefix(path, "/debug/pprof") && rt.config.Profiling:
+		serveProfile(w, r)
+	case path == "/configz" && read:
+		rt.serveConfig(w)
+	case path == "/flagz" && read:
+		rt.serveFlags(w)
+	case path == "/statusz" && read:
+		rt.serveStatus(w, r, md)
+	default:
+		answer.Status(w, r, answer.NotFound())
+	}
+}

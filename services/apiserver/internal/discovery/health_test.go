@@ -1,0 +1,38 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	good := func(context.Context) error { return nil }
+	bad := func(context.Context) error { return errors.New("the disk is gone") }
+	s := &Server{cfg: Config{Checks: []Check{{Name: "ping", Live: true, Run: good}, {Name: "store", Run: bad}, {Name: "poststarthook/x", Run: good}}}}
+	for _, tt := range []struct{ path, query, want, err string }{
+		{"/livez", "", "ok", ""},
+		{"/livez", "verbose", "[+]ping ok\nlivez check passed\n", ""},
+		{"/livez", "verbose=false", "[+]ping ok\nlivez check passed\n", ""},
+		{"/livez/ping", "", "ok", ""},
+		{"/readyz/poststarthook/x", "", "ok", ""},
+		{"/readyz", "", "", "[+]ping ok\n[-]store failed: reason withheld\n[+]poststarthook/x ok\nreadyz check failed"},
+		{"/healthz", "verbose&exclude=store", "[+]ping ok\n[+]store excluded: ok\n[+]poststarthook/x ok\nhealthz check passed\n", ""},
+		{"/readyz", "exclude=store", "ok", ""},
+		{"/readyz", "exclude=store&exclude=b&exclude=a&verbose", "[+]ping ok\n[+]store excluded: ok\n[+]poststarthook/x ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nreadyz check passed\n", ""},
+		{"/readyz/store", "", "", "internal server error: the disk is gone"},
+		{"/livez/store", "", "", "the server could not find the requested resource"},
+		{"/readyz/none", "", "", "the server could not find the requested resource"},
+	} {
+		d, err := s.health(t.Context(), tt.path, tt.query)
+		switch {
+		case tt.err != "":
+			if err == nil || err.Error() != tt.err {
+				t.Errorf("%s?%s: %v", tt.path, tt.query, err)
+			}
+		case err != nil || string(d.body) != tt.want:
+			t.Errorf("%s?%s: %v %v", tt.path, tt.query, d, err)
+		}
+	}
+}
