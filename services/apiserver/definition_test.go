@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -277,5 +279,21 @@ func TestDefinitionIsPublished(t *testing.T) {
 	}
 	if strings.Contains(one, "strategic-merge-patch") {
 		t.Error("strategic merge patches are offered")
+	}
+}
+
+func TestCustomExamples(t *testing.T) {
+	f := startMemory(t)
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	f.define(read("crd.yaml"))
+	u := f.object(f.create(widget, "default", asJSON(t, read("custom/widget.yaml"))))
+	if field(u, "spec", "color") != "blue" {
+		t.Errorf("%v", u.Object)
 	}
 }

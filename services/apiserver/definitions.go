@@ -21,6 +21,9 @@ func (s *Server) define(table *registry.Table) {
 		Now: s.cfg.Clock.Now, Meta: s.documents.Meta, Converter: conversion.New(caller, s.cfg.Registerer).For,
 	})
 	s.cache.Define(s.follower)
+	if s.cfg.Registerer != nil {
+		s.cfg.Registerer.MustRegister(s.follower)
+	}
 }
 
 // keepDefinitions writes the status of the definitions, and deletes the objects of those that are deleted.
