@@ -116,7 +116,7 @@ type Server struct {
 	transactions *transaction.Server
 	history      *objects.History
 	ready        chan struct{}
-	background   []task.Func // what authenticators have to do beside answering
+	background   []task.Func   // what authenticators have to do beside answering
 	stopped      chan struct{} // closed when Run is to end
 	front        *front.Front
 	flow         *flow.Dispatcher // nil where priority and fairness is off
