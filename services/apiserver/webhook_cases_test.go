@@ -118,7 +118,7 @@ func TestWebhookBehindService(t *testing.T) {
 		t.Fatal(err)
 	}
 	hook := `{"name":"a.example.com","clientConfig":{"service":{"namespace":"default","name":"hook","path":"/deny","port":8443},"caBundle":"` + base64.StdEncoding.EncodeToString(authority.PEM()) +
-		`"},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`
+		`"},"timeoutSeconds":30,"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`
 	defer f.configure("validatingwebhookconfigurations", "c", hook)()
 	refused := func(want string) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestWebhookBehindService(t *testing.T) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
-	const failed = `failed calling webhook "a.example.com": failed to call webhook: Post "https://hook.default.svc:8443/deny?timeout=10s": `
+	const failed = `failed calling webhook "a.example.com": failed to call webhook: Post "https://hook.default.svc:8443/deny?timeout=30s": `
 	refused(failed + `service "hook" not found`)
 	f.must(f.create("v1/services", "default", `{"metadata":{"name":"hook"},"spec":{"ports":[{"port":8443,"targetPort":9443}]}}`))
 	f.fresh()

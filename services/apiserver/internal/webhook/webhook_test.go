@@ -59,9 +59,6 @@ func TestPost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := httptest.NewTLSServer(nil)
-	gone := closed.URL
-	closed.Close()
 	caller := New(Config{})
 	defer caller.Close()
 	for name, test := range map[string]struct {
@@ -79,7 +76,7 @@ func TestPost(t *testing.T) {
 		"stops":         {target: Target{URL: server.URL + "/cut", CABundle: ca}, errs: []string{"unexpected EOF"}},
 		"is a stranger": {target: Target{URL: server.URL + "/echo", CABundle: stranger.PEM()}, errs: []string{"tls: failed to verify certificate: x509: certificate signed by unknown authority"}},
 		"has no roots":  {target: Target{URL: server.URL + "/echo", CABundle: []byte("x")}, errs: []string{"unable to load root certificates: unable to parse bytes as PEM block"}},
-		"closed":        {target: Target{URL: gone, CABundle: ca}, errs: []string{"connect: connection refused"}},
+		"closed":        {target: Target{URL: "https://127.0.0.1:1", CABundle: ca}, errs: []string{"connect: connection refused"}},
 		"plain":         {target: Target{URL: "http://127.0.0.1/x"}, errs: []string{"must be https"}},
 		"nowhere":       {errs: []string{"webhook configuration must have either service or URL"}},
 		"no dialer":     {target: Target{Service: &Service{Namespace: "ns", Name: "hook"}}, errs: []string{`Post "https://hook.ns.svc:443/?timeout=30s": service "hook" cannot be reached`}},
