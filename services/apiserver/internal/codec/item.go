@@ -136,14 +136,14 @@ func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
 	if label == nil && field == nil {
 		return true
 	}
+	if label != nil && !i.labelled(label) {
+		return false
+	}
+	if field == nil {
+		return true
+	}
 	d := i.decode()
-	if d.err != nil {
-		return false
-	}
-	if label != nil && !label.Matches(labels.Set(d.object.GetLabels())) {
-		return false
-	}
-	return field == nil || field.Matches(fieldsOf{i, d})
+	return d.err == nil && field.Matches(fieldsOf{i, d})
 }
 
 // Field returns the value of a selectable field.

@@ -25,11 +25,11 @@ func plainList(tb testing.TB, write func(emit func([]byte) error) error) []byte 
 // TestGzipListIsTheList compares lists of many states with those that are written as a whole, also while segments are kept.
 func TestGzipListIsTheList(t *testing.T) {
 	t.Parallel()
-	res, all := items(t, 700)
+	res, all := items(t, 500)
 	slices.SortFunc(all, func(a, b *Item) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
 	random := rand.New(rand.NewPCG(1, 2))
 	var s Segments
-	for round := range 40 {
+	for round := range 20 {
 		switch at := random.IntN(len(all)); round % 4 {
 		case 0: // changed
 			all[at] = all[at].At(int64(1000 + round))
@@ -61,7 +61,7 @@ func TestGzipListIsTheList(t *testing.T) {
 				t.Fatalf("round %d, %+v: %d bytes of %d, %v", round, form, len(got), len(want), err)
 			}
 		}
-		if round%10 == 9 {
+		if round%5 == 4 {
 			s.Age()
 		}
 	}
