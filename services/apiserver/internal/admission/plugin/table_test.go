@@ -109,6 +109,17 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestExampleConfig(t *testing.T) {
+	t.Parallel()
+	config, err := ReadConfig(filepath.Join("..", "..", "..", "..", "..", "examples", "config", "admission.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(env(), Settings{Enabled: []string{"EventRateLimit", "PodNodeSelector"}, Config: config}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
