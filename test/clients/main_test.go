@@ -33,10 +33,11 @@ type program struct {
 }
 
 var (
-	howdah  = &program{name: "howdah", module: "cmd/howdah", pkg: ".", workspace: true}
-	kubectl = &program{name: "kubectl", module: "test/kubectl", pkg: ".", flags: "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"}
-	helm3   = &program{name: "helm3", module: "test/helm3", pkg: "helm.sh/helm/v3/cmd/helm"}
-	helm4   = &program{name: "helm4", module: "test/helm4", pkg: "helm.sh/helm/v4/cmd/helm"}
+	howdah   = &program{name: "howdah", module: "cmd/howdah", pkg: ".", workspace: true}
+	kubectl  = &program{name: "kubectl", module: "test/kubectl", pkg: ".", flags: "-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"}
+	helm3    = &program{name: "helm3", module: "test/helm3", pkg: "helm.sh/helm/v3/cmd/helm"}
+	operator = &program{name: "operator", module: "test/operator", pkg: "."}
+	helm4    = &program{name: "helm4", module: "test/helm4", pkg: "helm.sh/helm/v4/cmd/helm"}
 )
 
 // workDir lives as long as the test binary.
