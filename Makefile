@@ -1,9 +1,9 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down simulate test e2e build images lint generate bench clean
+.PHONY: help up down simulate test e2e conformance build images lint generate bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## install what is missing, build, start a cluster with two nodes, and say how to use it
 	@hack/up.sh
@@ -19,6 +19,9 @@ test: ## run every test, unit to end to end, on a cluster of its own; leaves not
 
 e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go to go test)
 	@hack/e2e.sh $(ARGS)
+
+conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose)
+	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' hack/conformance.sh
 
 build: ## build the binary into .build/bin
 	CGO_ENABLED=0 go build -o .build/bin/howdah ./cmd/howdah
