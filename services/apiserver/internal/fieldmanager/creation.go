@@ -2,9 +2,11 @@ package fieldmanager
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -45,6 +47,13 @@ func digestOf(obj registry.Object, manager, ignored string) (d digest, ok bool) 
 	bare.SetNamespace("")
 	bare.SetUID("")
 	bare.SetCreationTimestamp(metav1.Time{})
+	if u, custom := bare.(*unstructured.Unstructured); custom {
+		b, err := json.Marshal(u.Object)
+		if err != nil {
+			return d, false
+		}
+		return sha256.Sum256(append(b, manager...)), true
+	}
 	m, ok := bare.(encoder)
 	if !ok {
 		return d, false
