@@ -163,7 +163,9 @@ func TestSelectRows(t *testing.T) {
 		{text: "*,-podgc", want: func(n []string) bool { return len(n) == len(table())-1 }},
 		{text: "-podgc,-namespace-controller", want: func(n []string) bool { return len(n) == len(table())-2 }},
 		{text: "deployment,+replicaset", want: func(n []string) bool { return fmt.Sprint(n) == "[deployment replicaset]" }},
-		{text: "identity", want: func(n []string) bool { return fmt.Sprint(n) == "[serviceaccount rootca]" }},
+		{text: "identity", want: func(n []string) bool {
+			return fmt.Sprint(n) == "[serviceaccount rootca accounttoken clusterroleaggregation]"
+		}},
 		{text: "nodes,-nodeipam", want: func(n []string) bool { return fmt.Sprint(n) == "[nodelifecycle tainteviction]" }},
 		{text: "*,-nosuch", err: true},
 	} {

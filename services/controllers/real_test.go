@@ -2,6 +2,9 @@ package controllers
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"fmt"
 	"testing"
 	"time"
@@ -29,7 +32,11 @@ func setupReal(t *testing.T, enabled string) *object.Client {
 	url := pgtest.New(t, pgtest.Template{Name: "controllers", Setup: func(ctx context.Context, url string) error {
 		return migrations.Apply(ctx, url)
 	}})
-	api, err := apiserver.New(apiserver.Config{DatabaseURL: url})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := apiserver.New(apiserver.Config{DatabaseURL: url, ServiceAccountKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}

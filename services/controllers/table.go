@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"howdah.dev/services/controllers/internal/accounttoken"
+	"howdah.dev/services/controllers/internal/clusterroleaggregation"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/deployment"
 	"howdah.dev/services/controllers/internal/disruption"
@@ -69,6 +71,10 @@ func table() []row {
 			}
 			return rootca.New(env, s.cfg.RootCA), nil
 		}},
+		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return accounttoken.New(env, s.cfg.RootCA), nil
+		}},
+		{"identity", "clusterroleaggregation", "clusterrole-aggregation-controller", simple(clusterroleaggregation.New)},
 	}
 }
 

@@ -1,0 +1,57 @@
+package controllers
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/clusterroleaggregation"
+)
+
+// TestRolesAddUp labels a role to be added to view: view, edit and admin come to hold its rules, and lose them with it.
+func TestRolesAddUp(t *testing.T) {
+	t.Parallel()
+	client := setupReal(t, "clusterroleaggregation")
+	kind := clusterroleaggregation.Kind
+	holds := func(roles []*rbacv1.ClusterRole, name string) bool {
+		return slices.ContainsFunc(roles, func(r *rbacv1.ClusterRole) bool {
+			return r.Name == name && slices.ContainsFunc(r.Rules, func(p rbacv1.PolicyRule) bool { return slices.Contains(p.Resources, "widgets") })
+		})
+	}
+	create(t, client, kind, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"widgets"}, Verbs: []string{"get"}}},
+	})
+	await(t, client, kind, "the rule in all three", func(roles []*rbacv1.ClusterRole) bool {
+		return holds(roles, "view") && holds(roles, "edit") && holds(roles, "admin") && !holds(roles, "system:aggregate-to-view")
+	})
+	if err := object.For(client, kind).Delete(t.Context(), "", "widgets", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, client, kind, "the rule in none", func(roles []*rbacv1.ClusterRole) bool {
+		return !holds(roles, "view") && !holds(roles, "edit") && !holds(roles, "admin")
+	})
+}
+
+// TestSecretsGetTokens makes a Secret that asks for a token, and removes its account.
+func TestSecretsGetTokens(t *testing.T) {
+	t.Parallel()
+	client := setupReal(t, "accounttoken,rootca")
+	account := create(t, client, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bot"}})
+	create(t, client, object.Secret, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bot-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "bot"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	})
+	await(t, client, object.Secret, "a token", func(secrets []*corev1.Secret) bool {
+		return len(secrets) == 1 && len(secrets[0].Data["token"]) > 0 && string(secrets[0].Data["ca.crt"]) == "the CA" &&
+			string(secrets[0].Data["namespace"]) == "default" && secrets[0].Annotations[corev1.ServiceAccountUIDKey] == string(account.UID)
+	})
+	if err := object.For(client, object.ServiceAccount).Delete(t.Context(), "default", "bot", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, client, object.Secret, "no Secret", func(secrets []*corev1.Secret) bool { return len(secrets) == 0 })
+}

@@ -1,0 +1,118 @@
+// Package accounttoken puts tokens into the Secrets that ask for one: those of the type kubernetes.io/service-account-token. The
+// token is bound to the Secret, and good for as long as that and the account are there.
+package accounttoken
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/controller"
+)
+
+// lifetime is the longest that a token may be asked for, in seconds: such a token is meant not to end by itself.
+const lifetime = int64(1) << 32
+
+// filler reconciles Secrets, by namespace/name.
+type filler struct {
+	client   *object.Client
+	ca       []byte
+	secrets  *object.Informer[*corev1.Secret]
+	accounts *object.Informer[*corev1.ServiceAccount]
+	queue    *reconcile.Controller
+}
+
+// New returns the controller; ca, in PEM, goes into the Secrets too.
+func New(env *controller.Env, ca []byte) controller.Unit {
+	c := &filler{
+		client: env.Client, ca: ca,
+		secrets:  object.InformerFor(env.Informers, object.Secret, object.Option{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)}),
+		accounts: object.InformerFor(env.Informers, object.ServiceAccount),
+	}
+	c.queue = reconcile.New(reconcile.Config{Name: "accounttoken", Kind: "Secret", Workers: 2, Reconcile: c.reconcile, Metrics: env.Metrics})
+	controller.Handle(env, c.secrets, func(_, now *corev1.Secret) {
+		if now != nil {
+			c.queue.Enqueue(now.Namespace+"/"+now.Name, c.secrets.Trace(now))
+		}
+	})
+	controller.Handle(env, c.accounts, func(old, now *corev1.ServiceAccount) {
+		account := now
+		if account == nil {
+			account = old
+		}
+		for _, secret := range c.secrets.List(account.Namespace) {
+			if secret.Annotations[corev1.ServiceAccountNameKey] == account.Name {
+				c.queue.Enqueue(secret.Namespace+"/"+secret.Name, c.accounts.Trace(account))
+			}
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	secret, ok := c.secrets.Get(namespace, name)
+	if !ok {
+		return 0, nil
+	}
+	account, err := c.account(ctx, secret)
+	if err != nil {
+		return 0, err
+	}
+	switch plan(secret, account, c.ca) {
+	case remove:
+		err := object.For(c.client, object.Secret).Delete(ctx, namespace, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return 0, fmt.Errorf("remove Secret %s, whose service account is gone: %w", key, err)
+		}
+	case fill:
+		return 0, c.fill(ctx, secret, account)
+	}
+	return 0, nil
+}
+
+// account returns the one that the Secret names, or nil. One that seems absent is asked for: the cache may be behind, and what is
+// removed does not come back.
+func (c *filler) account(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
+	name := secret.Annotations[corev1.ServiceAccountNameKey]
+	if account, ok := c.accounts.Get(secret.Namespace, name); ok && belongs(secret, account) {
+		return account, nil
+	}
+	account, err := object.For(c.client, object.ServiceAccount).Get(ctx, secret.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read service account %s/%s: %w", secret.Namespace, name, err)
+	}
+	return account, nil
+}
+
+func (c *filler) fill(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
+	token := ""
+	if len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: ptr.To(lifetime),
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: secret.Name, UID: secret.UID},
+		}}
+		answer := &authenticationv1.TokenRequest{}
+		if err := object.For(c.client, object.ServiceAccount).Post(ctx, account.Namespace, account.Name, "token", request, answer); err != nil {
+			return fmt.Errorf("ask for a token of service account %s/%s: %w", account.Namespace, account.Name, err)
+		}
+		token = answer.Status.Token
+	}
+	_, err := object.For(c.client, object.Secret).Update(ctx, filled(secret, account, c.ca, token))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
