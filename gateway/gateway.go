@@ -16,6 +16,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+
+	"howdah.dev/gateway/internal/remote"
 )
 
 // Config is what a gateway is built from. Zero values of the limits stand
@@ -92,6 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 type Gateway struct {
 	config  Config
 	handler http.Handler
+	remote  *remote.Set
 }
 
 // New builds a gateway; nothing runs before Run.
@@ -104,11 +109,12 @@ func New(config Config) (*Gateway, error) {
 	if config.FrontProxy != nil && config.TLS != nil {
 		clients, config.TLS = config.TLS.ClientCAs, config.FrontProxy.admitted(config.TLS)
 	}
-	handler, err := newHandler(config, clients)
+	elsewhere := remote.New(apiv1.NewObjectServiceClient(config.APIServer))
+	handler, err := newHandler(config, clients, elsewhere)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	return &Gateway{config, handler}, nil
+	return &Gateway{config, handler, elsewhere}, nil
 }
 
 // Handler returns the gateway as a handler, for tests and for servers that
@@ -144,6 +150,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 			_ = server.Close()
 		}
 	})
+	following, stopFollowing := context.WithCancel(ctx)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		g.remote.Run(following)
+	}()
+	defer func() { stopFollowing(); <-followed }()
 	var err error
 	if g.config.TLS != nil {
 		err = server.ServeTLS(g.config.Listener, "", "")

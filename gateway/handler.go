@@ -17,6 +17,7 @@ import (
 	"howdah.dev/gateway/internal/document"
 	"howdah.dev/gateway/internal/identity"
 	"howdah.dev/gateway/internal/past"
+	"howdah.dev/gateway/internal/remote"
 	"howdah.dev/gateway/internal/request"
 	"howdah.dev/gateway/internal/rest"
 	"howdah.dev/gateway/internal/role"
@@ -32,6 +33,7 @@ type router struct {
 	identity   *identity.Resolver
 	objects    *rest.Handler
 	documents  *document.Handler
+	remote     *remote.Set
 	streams    *stream.Handler
 	roles      *role.Handler
 	past       *past.Handler
@@ -39,8 +41,11 @@ type router struct {
 	began      time.Time
 }
 
+// remoteKey marks the context of a request that an extension API server serves, with its group and version.
+type remoteKey struct{}
+
 // newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
-func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
+func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (http.Handler, error) {
 	client := apiv1.NewObjectServiceClient(config.APIServer)
 	discovery := apiv1.NewDiscoveryServiceClient(config.APIServer)
 	objects, err := rest.New(client, config.MaxBody)
@@ -52,6 +57,7 @@ func newHandler(config Config, clients *x509.CertPool) (http.Handler, error) {
 		return nil, err
 	}
 	rt := &router{
+		remote:     elsewhere,
 		config:     config,
 		slots:      make(chan struct{}, config.MaxInFlight),
 		identifier: identity.Identifier{Proxy: config.frontProxy(clients)},
@@ -98,7 +104,11 @@ func panicked(w *telemetry.Recorder, r *http.Request, p any) {
 // serve bounds a request in time and number, and finds out who calls.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	info := telemetry.InfoOf(r.Context())
-	if info.LongRunning() {
+	group, version, elsewhere := rt.remote.Match(r.URL.Path)
+	if elsewhere {
+		r = r.WithContext(context.WithValue(r.Context(), remoteKey{}, [2]string{group, version}))
+	}
+	if info.LongRunning() || elsewhere && stream.Upgrades(r) {
 		ctx, cancel := untilStreamsEnd(r.Context())
 		defer cancel()
 		rt.route(w, r.WithContext(ctx), info)
@@ -147,7 +157,10 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		return
 	}
 	md := withOrigin(caller.Metadata(), w, r)
+	gv, elsewhere := r.Context().Value(remoteKey{}).([2]string)
 	switch {
+	case elsewhere:
+		rt.streams.Remote(w, r, info, gv[0], gv[1], md)
 	case info.IsResource() && info.Verb == "":
 		answer.Status(w, r, answer.NotAllowed())
 	case info.Verb == request.Connect:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -97,6 +98,9 @@ func apiserverCommand() *cobra.Command {
 		cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
 			return rpc.Dial("passthrough:///"+address, nodes)
 		}
+		if err := frontProxy(&cfg, r.identity); err != nil {
+			return err
+		}
 		s, err := apiserver.New(cfg)
 		if err != nil {
 			return err
@@ -106,6 +110,25 @@ func apiserverCommand() *cobra.Command {
 	r.flags(cmd)
 	a.flags(cmd)
 	return cmd
+}
+
+// frontProxy makes the apiserver's own certificate the one that extension API servers know it by.
+func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
+	authority, err := identity.Authority()
+	if err != nil {
+		return err
+	}
+	pair, err := identity.Certificate()
+	if err != nil {
+		return err
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return fmt.Errorf("the apiserver's certificate: %w", err)
+	}
+	cfg.FrontProxy, cfg.FrontProxyCA, cfg.ClientCA = identity.Certificate, authority, authority
+	cfg.FrontProxyNames = []string{leaf.Subject.CommonName}
+	return nil
 }
 
 // closed returns a function that waits for a channel to be closed.

@@ -159,6 +159,13 @@ func (s *standalone) apiserverPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
+	identity, err := rpc.LoadIdentity(filepath.Join(s.dir, "apiserver"))
+	if err != nil {
+		return part{}, err
+	}
+	if err := frontProxy(&cfg, identity); err != nil {
+		return part{}, err
+	}
 	server, err := apiserver.New(cfg)
 	if err != nil {
 		return part{}, err

@@ -58,6 +58,12 @@ func (id *Identity) certificate() (*tls.Certificate, error) {
 	return id.pair, nil
 }
 
+// Certificate returns the pair as it is now.
+func (id *Identity) Certificate() (*tls.Certificate, error) { return id.certificate() }
+
+// Authority returns the PEM of the authority, as it is in the folder now.
+func (id *Identity) Authority() ([]byte, error) { return os.ReadFile(filepath.Join(id.dir, "ca.crt")) }
+
 // Server returns the configuration of a server that demands a certificate
 // of its callers, signed by the cluster's authority.
 func (id *Identity) Server() *tls.Config {

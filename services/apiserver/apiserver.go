@@ -4,8 +4,10 @@ package apiserver
 import (
 	"context"
 	"crypto"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/allocator"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/bootstrap"
@@ -61,6 +64,15 @@ type Config struct {
 	ClusterDomain string
 	// NodeDialer connects to a node agent at host:port, for exec, logs and the like; nil answers those with 503.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
+	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
+	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
+	// users they will not believe. FrontProxyCA is the PEM of its authority, FrontProxyNames the common names that it may have,
+	// ClientCA the PEM of clients' authority: extension API servers find them in the ConfigMap
+	// kube-system/extension-apiserver-authentication.
+	FrontProxy             func() (*tls.Certificate, error)
+	FrontProxyCA, ClientCA []byte
+	FrontProxyNames        []string
 	// GatewayEndpoints are the gateways' host:port, to which the service default/kubernetes leads.
 	GatewayEndpoints []netip.AddrPort
 	// DisabledAdmission names admission plugins that are switched off.
@@ -101,17 +113,18 @@ type backend interface {
 
 // Server is one apiserver.
 type Server struct {
-	cfg       Config
-	store     backend
-	cache     *cache.Cache
-	fields    *fieldmanager.Managers
-	documents *openapi.Documents
-	follower  *definitions.Follower
-	objects   *objects.Server
-	discovery *discovery.Server
-	known     objects.Objects
-	network   *podnet.Dialer
-	reviews   *review.Server
+	cfg        Config
+	store      backend
+	cache      *cache.Cache
+	fields     *fieldmanager.Managers
+	documents  *openapi.Documents
+	follower   *definitions.Follower
+	objects    *objects.Server
+	discovery  *discovery.Server
+	known      objects.Objects
+	network    *podnet.Dialer
+	aggregator *aggregate.Aggregator
+	reviews    *review.Server
 	// transactions and history are what Kubernetes has not.
 	transactions *transaction.Server
 	history      *objects.History
@@ -209,7 +222,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	}
 	known := objects.Objects{Table: table, Cache: s.cache}
 	s.known = known
-	s.network = &podnet.Dialer{Objects: known, Nodes: cfg.NodeDialer}
+	s.network = &podnet.Dialer{Objects: known, Nodes: cfg.NodeDialer, Direct: cfg.PodDialer}
 	authorizer, guard, err := s.authorizer(rbac.Follow(table, s.cache))
 	if err != nil {
 		return nil, err
@@ -225,11 +238,15 @@ func build(cfg Config, plain backend) (*Server, error) {
 	metrics := objects.NewMetrics(cfg.Registerer)
 	remembering := front.Remembering{Authenticator: authenticator}
 	maxReads, maxWrites := s.share(authenticator, metrics)
+	s.aggregator = aggregate.New(aggregate.Config{
+		Table: table, Cache: s.cache, API: lateAPI{s}, Network: s.network, Certificate: cfg.FrontProxy, ClientCA: cfg.ClientCA,
+		RequestHeaderCA: cfg.FrontProxyCA, AllowedNames: cfg.FrontProxyNames, Registerer: cfg.Registerer, Clock: cfg.Clock,
+	})
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
-		Network: s.network,
+		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,
 	})
 	s.keeper.API = s.objects
@@ -237,7 +254,8 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Virtual: review.Resources(), Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
-		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.documents},
+		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
+		Remote: s.aggregator.Versions,
 		Checks: append(encryption.checks, []discovery.Check{
 			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
 			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
@@ -272,7 +290,7 @@ func (s *Server) notReady() error {
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(s.stopped) })()
-	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.start, s.runAudit}, s.background...)...)
+	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.aggregate, s.start, s.runAudit}, s.background...)...)
 }
 
 // publish tells the database of the kinds, for those who ask in SQL.
@@ -311,6 +329,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.keeper.Bootstrap(ctx); err != nil {
 		return nil // ctx ended
 	}
+	s.aggregator.Register(ctx)
 	close(s.ready)
 	return s.runFlow(ctx)
 }

@@ -29,7 +29,7 @@ func TestDiscovery(t *testing.T) {
 	t.Run("aggregated", func(t *testing.T) {
 		resp := get("/apis", aggregated)
 		var list discoveryv2.APIGroupDiscoveryList
-		if err := json.Unmarshal(resp.GetObject(), &list); err != nil || list.Items[0].Name != "apps" || list.Items[0].Versions[0].Version != "v1" ||
+		if err := json.Unmarshal(resp.GetObject(), &list); err != nil || list.Items[0].Name != "apiregistration.k8s.io" || list.Items[1].Name != "apps" || list.Items[1].Versions[0].Version != "v1" ||
 			list.Items[len(list.Items)-1].Name != "extensions" {
 			t.Errorf("%v %+v", err, list.Items)
 		}

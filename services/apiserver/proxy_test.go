@@ -115,7 +115,11 @@ func TestProxy(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	port, securePort := portOf(t, plain), portOf(t, secure)
-	f := startMemory(t)
+	f := startMemory(t, func(c *Config) {
+		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
+		}
+	})
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i","ports":[{"name":"http","containerPort":`+port+`}]}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"pending"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
@@ -128,9 +132,6 @@ func TestProxy(t *testing.T) {
 	// The address is one that an EndpointSlice may have, and the dialer of this test leads it to the backends.
 	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"web-1","labels":{"kubernetes.io/service-name":"web"}},"addressType":"IPv4",
 		"endpoints":[{"addresses":["10.1.2.3"]}],"ports":[{"name":"http","port":`+port+`},{"name":"tls","port":`+securePort+`}]}`))
-	f.server.network.Direct = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
-	}
 	const pods, services = "/api/v1/namespaces/default/pods/", "/api/v1/namespaces/default/services/"
 	header := []*apiv1.Header{{Name: "X-Custom", Value: "yes"}}
 	for name, c := range map[string]struct {

@@ -77,6 +77,9 @@ func (s *Server) BreakWatches() {
 }
 
 func (s *Server) before(ctx context.Context, method string, request any) error {
+	if t, ok := request.(target); ok && t.GetResource() == "apiservices" {
+		return nil // the gateway's own question is not what tests are about
+	}
 	select {
 	case s.Requests <- request:
 	default:

@@ -27,15 +27,29 @@ func (s *session) proxy() error {
 		s.w.WriteHeader(http.StatusMovedPermanently)
 		return nil
 	}
-	ctx, cancel := context.WithCancel(s.r.Context())
-	defer cancel()
-	upgrade := hasToken(s.r.Header, "Connection", "upgrade")
 	open := s.open()
-	open.Headers = s.forwarded(upgrade)
 	open.Path = "/" + s.info.Path
 	if s.info.TrailingSlash && s.info.Path != "" {
 		open.Path += "/"
 	}
+	return s.pass(open)
+}
+
+// remote passes a request on to the extension API server of a group version, whole.
+func (s *session) remote(group, version string) error {
+	open := &apiv1.ConnectOpen{Group: group, Version: version, Method: s.r.Method, Query: s.r.URL.RawQuery, Path: s.r.URL.EscapedPath()}
+	if s.info.IsResource() {
+		open.Resource, open.Namespace, open.Name, open.Subresource = s.info.Resource, s.info.Namespace, s.info.Name, s.info.Subresource
+	}
+	return s.pass(open)
+}
+
+// pass makes the call of open and carries the request's body there and the answer back.
+func (s *session) pass(open *apiv1.ConnectOpen) error {
+	ctx, cancel := context.WithCancel(s.r.Context())
+	defer cancel()
+	upgrade := hasToken(s.r.Header, "Connection", "upgrade")
+	open.Headers = s.forwarded(upgrade)
 	c, err := s.begin(ctx, open)
 	if err != nil {
 		return err

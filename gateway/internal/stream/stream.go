@@ -89,6 +89,17 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 	}
 }
 
+// Remote passes a request on to the extension API server that serves a group version.
+func (h *Handler) Remote(w http.ResponseWriter, r *http.Request, info request.Info, group, version string, md metadata.MD) {
+	s := &session{h.client, w, r, info, md}
+	if err := s.remote(group, version); err != nil {
+		answer.Error(w, r, err)
+	}
+}
+
+// Upgrades reports whether a request asks for any other protocol on its connection.
+func Upgrades(r *http.Request) bool { return hasToken(r.Header, "Connection", "upgrade") }
+
 // open is the first message of a call for this session.
 func (s *session) open() *apiv1.ConnectOpen {
 	return &apiv1.ConnectOpen{

@@ -41,7 +41,9 @@ func plain(groups []group) map[string]runtime.Object {
 				path = "/api/" + v.gv.Version
 				core.Versions = append(core.Versions, v.gv.Version)
 			}
-			docs[path] = resourceList(v)
+			if v.remote == nil { // the other's is its own to tell
+				docs[path] = resourceList(v)
+			}
 			out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.gv.String(), Version: v.gv.Version})
 		}
 		out.PreferredVersion = out.Versions[0]
@@ -88,6 +90,10 @@ func aggregated(groups []group, core bool) *discoveryv2.APIGroupDiscoveryList {
 		}
 		out := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 		for _, v := range g.versions {
+			if v.remote != nil {
+				out.Versions = append(out.Versions, remoteVersion(v.remote))
+				continue
+			}
 			version := discoveryv2.APIVersionDiscovery{Version: v.gv.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
 			for _, r := range v.resources {
 				version.Resources = append(version.Resources, aggregatedResource(r))

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
+	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -40,6 +41,8 @@ type group struct {
 type groupVersion struct {
 	gv        schema.GroupVersion
 	resources []resource
+	// remote is what an extension API server serves; nil where this one does.
+	remote *aggregate.Version
 }
 
 // resource is a resource with its subresources.
@@ -89,7 +92,7 @@ func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
 	for name, versions := range byGroup {
 		g := group{name: name}
 		for v, resources := range versions {
-			g.versions = append(g.versions, groupVersion{schema.GroupVersion{Group: name, Version: v}, resources})
+			g.versions = append(g.versions, groupVersion{schema.GroupVersion{Group: name, Version: v}, resources, nil})
 		}
 		sort.Slice(g.versions, func(i, j int) bool {
 			return version.CompareKubeAwareVersionStrings(g.versions[i].gv.Version, g.versions[j].gv.Version) > 0

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -63,6 +64,9 @@ type Config struct {
 	Checks        []Check
 	// Metrics are served at /metrics; nil: there is no such path.
 	Metrics prometheus.Gatherer
+	// Remote, which may be nil, returns the group versions that extension API servers serve, in order, and a number that changes
+	// with them.
+	Remote func() ([]aggregate.Version, int64)
 }
 
 // Server implements apiv1.DiscoveryServiceServer.
@@ -76,8 +80,8 @@ type Server struct {
 
 // served is what one generation of the table serves, with the documents that were made of it.
 type served struct {
-	generation int64
-	groups     []group
+	generation, remote int64
+	groups             []group
 
 	mu   sync.Mutex
 	made map[string]*document
@@ -97,9 +101,15 @@ func (s *Server) served(ctx context.Context) *served {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	generation := s.cfg.Table.Generation()
-	if s.current == nil || s.current.generation != generation {
-		s.current = &served{generation: generation, groups: groupsOf(s.cfg.Table, s.cfg.Virtual), made: map[string]*document{}}
+	generation, remoteGeneration := s.cfg.Table.Generation(), int64(0)
+	var remote []aggregate.Version
+	if s.cfg.Remote != nil {
+		remote, remoteGeneration = s.cfg.Remote()
+	}
+	if s.current == nil || s.current.generation != generation || s.current.remote != remoteGeneration {
+		s.current = &served{
+			generation: generation, remote: remoteGeneration, groups: withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote), made: map[string]*document{},
+		}
 	}
 	return s.current
 }

@@ -35,6 +35,11 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 	if open == nil {
 		return apierrors.NewBadRequest("the first message of a stream must be open")
 	}
+	if s.Aggregator != nil {
+		if service := s.Aggregator.Remote(open.GetGroup(), open.GetVersion()); service != nil {
+			return s.remote(stream, open, service)
+		}
+	}
 	ctx, r, err := s.begin(stream.Context(), "connect", open, open.GetName(), open.GetSubresource(), "")
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {

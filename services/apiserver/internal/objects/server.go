@@ -63,6 +63,8 @@ type Config struct {
 	Virtual []*registry.Resource
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// Aggregator serves what extension API servers serve; nil is none.
+	Aggregator Aggregator
 	// Network reaches pods and services, for proxies; nil answers them with 503.
 	Network Network
 	Metrics *Metrics

@@ -62,6 +62,9 @@ func (p *Policy) components() {
 	p.bind("system:coredns", user("system:coredns"), account("coredns"))
 	p.clusterRole("system:kube-dns", rule(core, list("endpoints", "services"), list("list", "watch")))
 	p.bind("system:kube-dns", account("kube-dns"))
+	// Gateways learn which group versions extension API servers serve.
+	p.clusterRole("howdah:gateway", rule(list("apiregistration.k8s.io"), list("apiservices"), list("list", "watch")))
+	p.bind("howdah:gateway", group("howdah:gateways"))
 	// Whoever reads the metrics of the control plane by its certificate.
 	p.clusterRole("howdah:monitoring",
 		urls("get", "/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"),

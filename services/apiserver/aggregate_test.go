@@ -1,0 +1,217 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"howdah.dev/kit/pki"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// extension is a small extension API server, which believes the front proxy's headers and nobody else's.
+func extension(broken *atomic.Bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 || r.TLS.PeerCertificates[0].Subject.CommonName != "howdah:apiserver" {
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			return
+		}
+		if broken.Load() {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/apis/metrics.example.com/v1":
+			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "metrics.example.com/v1",
+				APIResources: []metav1.APIResource{
+					{Name: "loads", SingularName: "load", Namespaced: true, Kind: "Load", Verbs: metav1.Verbs{"get", "list"}, ShortNames: []string{"ld"}},
+					{Name: "loads/status", Namespaced: true, Kind: "Load", Verbs: metav1.Verbs{"get"}},
+				},
+			})
+		case "/openapi/v3/apis/metrics.example.com/v1":
+			fmt.Fprint(w, `{"openapi":"3.0.0","paths":{}}`)
+		default:
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s %s by %s %v %s: %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-Remote-User"), r.Header.Values("X-Remote-Group"), r.Header.Get("X-Remote-Extra-Scopes"), body)
+		}
+	}
+}
+
+// startExtension runs it with a certificate for a Service, and returns its port.
+func startExtension(t *testing.T, authority *pki.Authority, h http.Handler) string {
+	t.Helper()
+	pair, err := authority.Issue(pki.Subject{CommonName: "metrics", Hosts: []string{"metrics.default.svc"}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(authority.PEM())
+	server := httptest.NewUnstartedServer(h)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients}
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return portOf(t, server)
+}
+
+// condition waits until an APIService's Available condition has a status and a reason.
+func (f *fixture) condition(name string, status apiregistrationv1.ConditionStatus, reason string) {
+	f.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		raw, err := f.get("apiregistration.k8s.io/v1/apiservices", "", name)
+		var service apiregistrationv1.APIService
+		if err == nil {
+			err = json.Unmarshal(raw, &service)
+		}
+		for _, c := range service.Status.Conditions {
+			if c.Type == apiregistrationv1.Available && c.Status == status && c.Reason == reason {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s is not %s %s: %v %+v", name, status, reason, err, service.Status)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestAggregation(t *testing.T) {
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{CommonName: "howdah:apiserver", Client: true}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	port := startExtension(t, authority, extension(&broken))
+	f := startMemory(t, func(c *Config) {
+		c.FrontProxy = func() (*tls.Certificate, error) { return &front, nil }
+		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM(), authority.PEM(), []string{"howdah:apiserver"}
+		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
+		}
+	})
+
+	// What is served here has its APIServices, and extension API servers find whom to believe.
+	f.condition("v1.", apiregistrationv1.ConditionTrue, "Local")
+	f.condition("v1.apps", apiregistrationv1.ConditionTrue, "Local")
+	raw, err := f.get("v1/configmaps", "kube-system", "extension-apiserver-authentication")
+	if err != nil || !strings.Contains(string(raw), `"requestheader-allowed-names":"[\"howdah:apiserver\"]"`) || !strings.Contains(string(raw), "client-ca-file") {
+		t.Errorf("%v %s", err, raw)
+	}
+
+	f.must(f.create("apiregistration.k8s.io/v1/apiservices", "", `{"metadata":{"name":"v1.metrics.example.com"},"spec":{"group":"metrics.example.com","version":"v1",
+		"groupPriorityMinimum":100,"versionPriority":10,"service":{"namespace":"default","name":"metrics"},"caBundle":"`+base64.StdEncoding.EncodeToString(authority.PEM())+`"}}`))
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "ServiceNotFound")
+	ask := &apiv1.ConnectOpen{Group: "metrics.example.com", Version: "v1", Resource: "loads", Namespace: "default", Name: "one", Subresource: "status",
+		Path: "/apis/metrics.example.com/v1/namespaces/default/loads/one/status", Query: "a=b",
+		Headers: []*apiv1.Header{{Name: "X-Remote-User", Value: "mallory"}}}
+	got, err := f.proxied(ask)
+	if err != nil || got.code != 503 || got.body != "service unavailable\n" || got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("while it is not available: %v %+v", err, got)
+	}
+	var list discoveryv2.APIGroupDiscoveryList
+	discover := func() discoveryv2.APIGroupDiscovery {
+		t.Helper()
+		resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/apis", Accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = discoveryv2.APIGroupDiscoveryList{}
+		if err := json.Unmarshal(resp.GetObject(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range list.Items {
+			if g.Name == "metrics.example.com" {
+				return g
+			}
+		}
+		t.Fatal("the group is not told of")
+		return discoveryv2.APIGroupDiscovery{}
+	}
+	if g := discover(); g.Versions[0].Freshness != discoveryv2.DiscoveryFreshnessStale || len(g.Versions[0].Resources) != 0 {
+		t.Errorf("while it is not available: %+v", g)
+	}
+
+	f.must(f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"ports":[{"port":443}]}}`))
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "MissingEndpoints")
+	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"metrics-1","labels":{"kubernetes.io/service-name":"metrics"}},"addressType":"IPv4",
+		"endpoints":[{"addresses":["10.1.2.3"]}],"ports":[{"name":"","port":`+port+`}]}`))
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionTrue, "Passed")
+
+	// Requests pass with the name of whoever made them.
+	got, err = f.proxied(ask)
+	if err != nil || got.code != 200 || got.body != "GET "+ask.Path+"?a=b by admin [system:masters system:authenticated] : " {
+		t.Errorf("%v %+v", err, got)
+	}
+	post := &apiv1.ConnectOpen{Group: "metrics.example.com", Version: "v1", Resource: "loads", Namespace: "default", Method: "POST", Path: "/apis/metrics.example.com/v1/namespaces/default/loads"}
+	if got, err = f.proxied(post, "body"); err != nil || !strings.HasSuffix(got.body, ": body") {
+		t.Errorf("%v %+v", err, got)
+	}
+	stranger := *f
+	stranger.api = apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "jane"}))
+	if _, err = stranger.proxied(ask); status(err).Code != 403 || status(err).Message != `loads.metrics.example.com "one" is forbidden: User "jane" cannot get resource "loads/status" in API group "metrics.example.com" in the namespace "default"` {
+		t.Errorf("whoever may not: %v", status(err).Message)
+	}
+
+	// Discovery and OpenAPI tell of it.
+	g := discover()
+	if v := g.Versions[0]; v.Freshness != discoveryv2.DiscoveryFreshnessCurrent || len(v.Resources) != 1 || v.Resources[0].Resource != "loads" ||
+		v.Resources[0].Scope != discoveryv2.ScopeNamespace || len(v.Resources[0].Subresources) != 1 || v.Resources[0].ShortNames[0] != "ld" {
+		t.Errorf("%+v", v)
+	}
+	for path, want := range map[string]string{
+		"/apis":                     `"groupVersion":"metrics.example.com/v1"`,
+		"/apis/metrics.example.com": `"preferredVersion":{"groupVersion":"metrics.example.com/v1","version":"v1"}`,
+		"/openapi/v3":               `"apis/metrics.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com/v1?hash=`,
+		"/openapi/v3/apis/metrics.example.com/v1": `{"openapi":"3.0.0","paths":{}}`,
+	} {
+		if resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path}); err != nil || !strings.Contains(string(resp.GetObject()), want) {
+			t.Errorf("%s: %v, without %s", path, err, want)
+		}
+	}
+
+	// One that breaks is said to be so, and what it served before stays known, as stale.
+	broken.Store(true)
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck")
+	if g := discover(); g.Versions[0].Freshness != discoveryv2.DiscoveryFreshnessStale || len(g.Versions[0].Resources) != 1 {
+		t.Errorf("when it has broken: %+v", g)
+	}
+	broken.Store(false)
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionTrue, "Passed")
+
+	if _, err := f.api.Delete(f.ctx, &apiv1.DeleteRequest{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Name: "v1.metrics.example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.proxied(ask); status(err).Code != 404 {
+		t.Errorf("after it was removed: %v", err)
+	}
+}

@@ -1,0 +1,221 @@
+// Package aggregate makes extension API servers part of this API: what an APIService with a Service says that it serves is
+// proxied there, told of in discovery and OpenAPI, and watched for being available.
+package aggregate
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// API is what the package writes through.
+type API interface {
+	Create(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.CreateResponse, error)
+	Patch(ctx context.Context, req *apiv1.PatchRequest) (*apiv1.PatchResponse, error)
+	Delete(ctx context.Context, req *apiv1.DeleteRequest) (*apiv1.DeleteResponse, error)
+}
+
+// Network connects to Services.
+type Network interface {
+	Service(ctx context.Context, namespace, name string, port int32) (net.Conn, error)
+}
+
+// Config is what an Aggregator needs.
+type Config struct {
+	Table   *registry.Table
+	Cache   *cache.Cache
+	API     API
+	Network Network
+	// Certificate is the client certificate by which extension API servers know this one; nil presents none, and they will
+	// believe no header.
+	Certificate func() (*tls.Certificate, error)
+	// ClientCA and RequestHeaderCA are PEM: the authorities of clients' certificates and of that above. AllowedNames are the
+	// common names that the latter may have. They are published for extension API servers; empty ones are not.
+	ClientCA, RequestHeaderCA []byte
+	AllowedNames              []string
+	// Registerer takes the metrics; nil registers them nowhere.
+	Registerer prometheus.Registerer
+	Clock      clock.WithTicker
+}
+
+// Aggregator follows the APIServices.
+type Aggregator struct {
+	cfg      Config
+	services *cache.Resource
+	metrics  *metrics
+	wake     chan struct{} // a proxied request has failed: look at once
+
+	current    atomic.Pointer[snapshot]
+	mu         sync.Mutex
+	transports map[string]*transport
+	known      map[string]*knowledge
+	generation atomic.Int64 // counts changes of what is known
+	registered atomic.Int64 // the table's generation whose APIServices exist
+}
+
+// snapshot are the remote APIServices at a revision of their cache.
+type snapshot struct {
+	revision int64
+	byGV     map[schema.GroupVersion]*apiregistrationv1.APIService
+}
+
+// knowledge is what checks have found out about one APIService.
+type knowledge struct {
+	available bool
+	reason    string
+	message   string
+	resources *metav1.APIResourceList
+	openapi   []byte // OpenAPI v3 of the group version, JSON
+	etag      string
+
+	checkedVersion string // resourceVersion of the spec that was checked
+	failures       int
+	due            time.Time
+}
+
+// New returns an Aggregator; it starts nothing.
+func New(cfg Config) *Aggregator {
+	a := &Aggregator{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), wake: make(chan struct{}, 1),
+		transports: map[string]*transport{}, known: map[string]*knowledge{},
+	}
+	a.registered.Store(-1)
+	for _, k := range cfg.Table.Kinds() {
+		if k.GVK.Group == apiregistrationv1.GroupName && k.Resource == "apiservices" {
+			a.services = cfg.Cache.For(k)
+		}
+	}
+	return a
+}
+
+// remotes returns the APIServices that a Service serves, as the cache has them now.
+func (a *Aggregator) remotes() map[schema.GroupVersion]*apiregistrationv1.APIService {
+	revision := a.services.Last()
+	if s := a.current.Load(); s != nil && s.revision == revision {
+		return s.byGV
+	}
+	// What is listed is at least as new as the revision, so that nothing newer can be missed.
+	s := &snapshot{revision: revision, byGV: map[schema.GroupVersion]*apiregistrationv1.APIService{}}
+	for _, service := range a.all() {
+		if service.Spec.Service != nil {
+			s.byGV[schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}] = service
+		}
+	}
+	a.current.Store(s)
+	return s.byGV
+}
+
+func (a *Aggregator) all() []*apiregistrationv1.APIService {
+	var out []*apiregistrationv1.APIService
+	for _, item := range a.services.List(cache.Query{}).Items {
+		if obj, err := item.Object(); err == nil {
+			if service, ok := obj.(*apiregistrationv1.APIService); ok {
+				out = append(out, service)
+			}
+		}
+	}
+	return out
+}
+
+// Remote returns the APIService of a group version that is not served here, or nil.
+func (a *Aggregator) Remote(group, version string) *apiregistrationv1.APIService {
+	if a == nil || group == "" {
+		return nil
+	}
+	return a.remotes()[schema.GroupVersion{Group: group, Version: version}]
+}
+
+// Version is a remote group version, for discovery.
+type Version struct {
+	schema.GroupVersion
+	GroupPriority, VersionPriority int32
+	// Resources are those that it told of when it was last asked; nil where it never answered.
+	Resources *metav1.APIResourceList
+	// Stale says that it does not answer now.
+	Stale bool
+}
+
+// Versions returns the remote group versions in order, and a number that changes with them.
+func (a *Aggregator) Versions() ([]Version, int64) {
+	generation := a.generation.Load() + a.services.Last()
+	remotes := a.remotes()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Version, 0, len(remotes))
+	for gv, s := range remotes {
+		v := Version{GroupVersion: gv, GroupPriority: s.Spec.GroupPriorityMinimum, VersionPriority: s.Spec.VersionPriority, Stale: true}
+		if k := a.known[s.Name]; k != nil {
+			v.Resources, v.Stale = k.resources, !k.available
+		}
+		out = append(out, v)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		x, y := out[i], out[j]
+		switch {
+		case x.GroupPriority != y.GroupPriority:
+			return x.GroupPriority > y.GroupPriority
+		case x.Group != y.Group:
+			return x.Group < y.Group
+		case x.VersionPriority != y.VersionPriority:
+			return x.VersionPriority > y.VersionPriority
+		}
+		return x.Version < y.Version
+	})
+	return out, generation
+}
+
+// Run registers what is served here and checks what is not, until ctx ends. The cache must stand.
+func (a *Aggregator) Run(ctx context.Context) {
+	ctx = asAPIServer(ctx)
+	watcher, _ := a.services.WatchList(cache.Scope{}, cache.Query{Limit: 1})
+	defer func() { watcher.Stop() }()
+	for {
+		if a.cfg.Table.Generation() != a.registered.Load() {
+			a.Register(ctx)
+		}
+		wait := a.checkAll(ctx)
+		if a.registered.Load() < 0 {
+			wait = min(wait, again)
+		}
+		timer := a.cfg.Clock.NewTimer(min(wait, longest))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		case <-a.wake:
+		case <-watcher.Signal():
+			if _, err := watcher.Take(); err != nil { // it fell behind: from the present on, then
+				watcher.Stop()
+				watcher, _ = a.services.WatchList(cache.Scope{}, cache.Query{Limit: 1})
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// longest is how long custom kinds wait for their APIServices, and available ones for their next check.
+const longest = 10 * time.Second
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil { // types of this package have no field that cannot be encoded
+		panic(err)
+	}
+	return b
+}

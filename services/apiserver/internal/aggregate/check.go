@@ -1,0 +1,220 @@
+package aggregate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+const (
+	checkTimeout = 5 * time.Second
+	// maxAnswer bounds what is read of an extension API server's documents, in bytes.
+	maxAnswer = 8 << 20
+	// again is how soon one that does not answer is asked again, the first time; then it takes twice as long, up to longest.
+	again = time.Second
+	// parallel bounds the checks that run at one time.
+	parallel = 8
+)
+
+// checkAll checks what is due, and returns how long it will be until something is.
+func (a *Aggregator) checkAll(ctx context.Context) time.Duration {
+	now := a.cfg.Clock.Now()
+	present := map[string]bool{}
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	for _, s := range a.remotes() {
+		present[s.Name] = true
+		if !a.due(s, now) {
+			continue
+		}
+		slots <- struct{}{}
+		running.Add(1)
+		go func() {
+			defer func() { <-slots; running.Done() }()
+			a.check(ctx, s)
+		}()
+	}
+	running.Wait()
+	return a.tidy(present)
+}
+
+// due reports whether a check is due; one that has changed is so at once.
+func (a *Aggregator) due(s *apiregistrationv1.APIService, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.known[s.Name]
+	return k == nil || k.checkedVersion != specOf(s) || !now.Before(k.due)
+}
+
+// specOf identifies what is checked: the object and its spec, not its status.
+func specOf(s *apiregistrationv1.APIService) string {
+	return fmt.Sprintf("%s %x", s.UID, sha256.Sum256(encode(s.Spec)))
+}
+
+// tidy forgets what is not there any more, and returns the time until the next check.
+func (a *Aggregator) tidy(present map[string]bool) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := longest
+	for name, k := range a.known {
+		if !present[name] {
+			delete(a.known, name)
+			a.drop(name)
+			a.metrics.forget(name)
+			a.generation.Add(1)
+			continue
+		}
+		next = min(next, max(k.due.Sub(a.cfg.Clock.Now()), 0))
+	}
+	return next
+}
+
+func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService) {
+	resources, reason, err := a.ask(ctx, s)
+	var document []byte
+	if err == nil {
+		document = a.openapi(ctx, s)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, checkedVersion: specOf(s), openapi: document}
+	if err != nil {
+		k.reason, k.message = reason, err.Error()
+	}
+	if document != nil {
+		k.etag = fmt.Sprintf("%X", sha256.Sum256(document))
+	}
+	a.mu.Lock()
+	old := a.known[s.Name]
+	if old != nil && err != nil {
+		k.failures, k.resources, k.openapi, k.etag = old.failures+1, old.resources, old.openapi, old.etag // stale is better than nothing
+	}
+	wait := longest
+	if err != nil && k.failures < 5 {
+		wait = min(again<<k.failures, longest)
+	}
+	k.due = a.cfg.Clock.Now().Add(wait)
+	a.known[s.Name] = k
+	if old == nil || old.available != k.available || old.etag != k.etag || string(encode(old.resources)) != string(encode(k.resources)) {
+		a.generation.Add(1)
+	}
+	a.mu.Unlock()
+	a.metrics.checked(s.Name, k.available, k.reason)
+	a.tell(ctx, s, k)
+}
+
+// tell writes the condition where it has changed.
+func (a *Aggregator) tell(ctx context.Context, s *apiregistrationv1.APIService, k *knowledge) {
+	status := apiregistrationv1.ConditionFalse
+	if k.available {
+		status = apiregistrationv1.ConditionTrue
+	}
+	conditions, changed := setCondition(s.Status.Conditions, apiregistrationv1.APIServiceCondition{
+		Type: apiregistrationv1.Available, Status: status, Reason: k.reason, Message: k.message,
+		LastTransitionTime: metav1.NewTime(a.cfg.Clock.Now().Truncate(time.Second)),
+	})
+	if !changed {
+		return
+	}
+	body := encode(map[string]any{"metadata": map[string]any{"uid": s.UID}, "status": map[string]any{"conditions": conditions}})
+	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
+		Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Name: s.Name, Subresource: "status",
+		ContentType: "application/merge-patch+json", Object: body, FieldManager: "howdah-aggregator",
+	})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		slog.WarnContext(ctx, "write the condition of an APIService", "name", s.Name, "err", err)
+	}
+}
+
+// ask asks for the group version's document of discovery; the reason is that of Kubernetes' condition.
+func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (*metav1.APIResourceList, string, error) {
+	if reason, err := a.reachable(ctx, s); err != nil {
+		return nil, reason, err
+	}
+	path := "/apis/" + s.Spec.Group + "/" + s.Spec.Version
+	body, _, err := a.get(ctx, s, path)
+	if err != nil {
+		return nil, "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s%s: %w", host(s), path, err)
+	}
+	list := &metav1.APIResourceList{}
+	if err := json.Unmarshal(body, list); err != nil {
+		return nil, "FailedDiscoveryCheck", fmt.Errorf("bad response from https://%s%s: %w", host(s), path, err)
+	}
+	return list, "", nil
+}
+
+// reachable tells the usual reasons why there is nothing to ask.
+func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIService) (string, error) {
+	service := s.Spec.Service
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	conn, err := a.cfg.Network.Service(ctx, service.Namespace, service.Name, port(s))
+	if err == nil {
+		_ = conn.Close()
+		return "", nil
+	}
+	switch text := err.Error(); {
+	case strings.HasPrefix(text, "service ") && strings.HasSuffix(text, "not found"):
+		return "ServiceNotFound", fmt.Errorf("service/%s in %q is not present", service.Name, service.Namespace)
+	case strings.HasPrefix(text, "no service port"):
+		return "ServicePortError", fmt.Errorf("service/%s in %q is not listening on port %d", service.Name, service.Namespace, port(s))
+	case strings.HasPrefix(text, "no endpoints available"):
+		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, "")
+	}
+	return "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s: %w", host(s), err)
+}
+
+func (a *Aggregator) openapi(ctx context.Context, s *apiregistrationv1.APIService) []byte {
+	body, contentType, err := a.get(ctx, s, "/openapi/v3/apis/"+s.Spec.Group+"/"+s.Spec.Version)
+	if err != nil || !strings.HasPrefix(contentType, "application/json") || !json.Valid(body) {
+		return nil // it has none, and need not
+	}
+	return body
+}
+
+// get reads a document of the extension API server as the apiserver itself.
+func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, path string) (body []byte, contentType string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	t, err := a.transport(s)
+	if err != nil {
+		return nil, "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host(s)+path, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "howdah-aggregator")
+	identify(request, &self)
+	response, err := t.RoundTrip(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, "", err
+	case response.StatusCode < 200 || response.StatusCode > 299:
+		return nil, "", fmt.Errorf("bad status from https://%s%s: %d", host(s), path, response.StatusCode)
+	case len(body) > maxAnswer:
+		return nil, "", errors.New("the document is too large")
+	}
+	return body, response.Header.Get("Content-Type"), nil
+}

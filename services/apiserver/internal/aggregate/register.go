@@ -1,0 +1,195 @@
+package aggregate
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// managed is the label of the APIServices that are made here, with the values for built-in and for custom kinds.
+const (
+	managed       = "kube-aggregator.kubernetes.io/automanaged"
+	managedStart  = "onstart"
+	managedAlways = "true"
+)
+
+// asAPIServer makes calls those of the apiserver itself.
+func asAPIServer(ctx context.Context) context.Context {
+	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
+	return metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+}
+
+// groupPriorities are those of Kubernetes; what is not named has that of custom kinds.
+var groupPriorities = []struct {
+	group    string
+	priority int32
+}{
+	{"", 18000},
+	{"apps", 17800},
+	{"events.k8s.io", 17750},
+	{"authentication.k8s.io", 17700},
+	{"authorization.k8s.io", 17600},
+	{"autoscaling", 17500},
+	{"batch", 17400},
+	{"certificates.k8s.io", 17300},
+	{"networking.k8s.io", 17200},
+	{"extensions", 17150},
+	{"policy", 17100},
+	{"rbac.authorization.k8s.io", 17000},
+	{"storage.k8s.io", 16800},
+	{"apiextensions.k8s.io", 16700},
+	{"admissionregistration.k8s.io", 16700},
+	{"scheduling.k8s.io", 16600},
+	{"coordination.k8s.io", 16500},
+	{"node.k8s.io", 16300},
+	{"discovery.k8s.io", 16200},
+	{"flowcontrol.apiserver.k8s.io", 16100},
+	{"resource.k8s.io", 15900},
+}
+
+// customPriority and customVersion are the priorities of custom kinds' groups and versions.
+const (
+	customPriority = 1000
+	customVersion  = 100
+)
+
+// versionPriorities order the versions of built-in groups.
+var versionPriorities = map[string]int32{"v1": 15, "v2": 30, "v1beta2": 11, "v1beta1": 9}
+
+// local returns the APIService of a group version that is served here.
+func local(gv schema.GroupVersion, custom bool) *apiregistrationv1.APIService {
+	s := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{managed: managedStart}},
+		Spec:       apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: customPriority, VersionPriority: customVersion},
+	}
+	if custom {
+		s.Labels[managed] = managedAlways
+		return s
+	}
+	for _, g := range groupPriorities {
+		if g.group == gv.Group {
+			s.Spec.GroupPriorityMinimum = g.priority
+		}
+	}
+	if p, ok := versionPriorities[gv.Version]; ok {
+		s.Spec.VersionPriority = p
+	}
+	if gv == (schema.GroupVersion{Version: "v1"}) {
+		s.Spec.VersionPriority = 1
+	}
+	return s
+}
+
+// served returns the group versions of the table, and whether custom kinds alone make them up.
+func (a *Aggregator) served() map[schema.GroupVersion]bool {
+	out := map[schema.GroupVersion]bool{
+		{Group: "authentication.k8s.io", Version: "v1"}: false, {Group: "authorization.k8s.io", Version: "v1"}: false,
+	}
+	for _, r := range a.cfg.Table.Resources() {
+		gv, custom := r.GVK.GroupVersion(), r.Kind.Custom != nil
+		if before, seen := out[gv]; gv.Group != apiregistrationv1.GroupName && (!seen || before) {
+			out[gv] = custom
+		}
+	}
+	return out
+}
+
+// Register makes the APIServices of what is served now, once; Run goes on from there, and makes good what failed.
+func (a *Aggregator) Register(ctx context.Context) {
+	generation := a.cfg.Table.Generation()
+	if a.register(asAPIServer(ctx)) {
+		a.registered.Store(generation)
+	}
+}
+
+// register makes the APIServices of what is served here, removes those of custom kinds that are not any more, and publishes
+// what extension API servers must know. It reports whether all went well.
+func (a *Aggregator) register(ctx context.Context) bool {
+	ok := a.publish(ctx)
+	present := map[string]*apiregistrationv1.APIService{}
+	for _, s := range a.all() {
+		present[s.Name] = s
+	}
+	served := a.served()
+	for gv, custom := range served {
+		s := local(gv, custom)
+		if present[s.Name] != nil {
+			continue
+		}
+		_, err := a.cfg.API.Create(ctx, &apiv1.CreateRequest{
+			Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Object: encode(s), FieldManager: "howdah-aggregator",
+		})
+		ok = a.done(ctx, "register an API version", s.Name, err, apierrors.IsAlreadyExists) && ok
+	}
+	for name, s := range present {
+		_, here := served[schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}]
+		if here || s.Labels[managed] != managedAlways || s.Spec.Service != nil {
+			continue
+		}
+		_, err := a.cfg.API.Delete(ctx, &apiv1.DeleteRequest{Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Name: name})
+		ok = a.done(ctx, "remove an API version", name, err, apierrors.IsNotFound) && ok
+	}
+	return ok
+}
+
+// done logs an error that is none of those that another apiserver, being first, makes.
+func (a *Aggregator) done(ctx context.Context, what, name string, err error, first func(error) bool) bool {
+	if err == nil || first(err) || ctx.Err() != nil {
+		return true
+	}
+	slog.WarnContext(ctx, what, "name", name, "err", err)
+	return false
+}
+
+// publish writes the ConfigMap by which extension API servers learn whose word about users they may take.
+func (a *Aggregator) publish(ctx context.Context) bool {
+	data := map[string]string{}
+	if len(a.cfg.ClientCA) > 0 {
+		data["client-ca-file"] = string(a.cfg.ClientCA)
+	}
+	if len(a.cfg.RequestHeaderCA) > 0 {
+		data["requestheader-client-ca-file"] = string(a.cfg.RequestHeaderCA)
+		data["requestheader-allowed-names"] = string(encode(append([]string{}, a.cfg.AllowedNames...)))
+		data["requestheader-username-headers"] = `["X-Remote-User"]`
+		data["requestheader-uid-headers"] = `["X-Remote-Uid"]`
+		data["requestheader-group-headers"] = `["X-Remote-Group"]`
+		data["requestheader-extra-headers-prefix"] = `["X-Remote-Extra-"]`
+	}
+	if len(data) == 0 {
+		return true
+	}
+	// Applying creates and updates, and leaves what others have added.
+	name := "extension-apiserver-authentication"
+	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
+		Version: "v1", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name, ContentType: "application/apply-patch+yaml",
+		FieldManager: "howdah-aggregator", Force: "true", Object: encode(corev1.ConfigMap{
+			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: data,
+		}),
+	})
+	return a.done(ctx, "publish the authorities of clients", name, err, apierrors.IsConflict)
+}
+
+// setCondition returns the conditions with the Available one replaced, and whether anything changed.
+func setCondition(old []apiregistrationv1.APIServiceCondition, c apiregistrationv1.APIServiceCondition) ([]apiregistrationv1.APIServiceCondition, bool) {
+	i := slices.IndexFunc(old, func(o apiregistrationv1.APIServiceCondition) bool { return o.Type == c.Type })
+	if i < 0 {
+		return append(slices.Clone(old), c), true
+	}
+	before := old[i]
+	if before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	out := slices.Clone(old)
+	out[i] = c
+	return out, before.Status != c.Status || before.Reason != c.Reason || before.Message != c.Message
+}
