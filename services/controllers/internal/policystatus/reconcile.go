@@ -7,6 +7,7 @@ import (
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -19,15 +20,22 @@ var Policy = object.Kind[*registrationv1.ValidatingAdmissionPolicy]{
 	New: func() *registrationv1.ValidatingAdmissionPolicy { return &registrationv1.ValidatingAdmissionPolicy{} },
 }
 
+// A new policy waits so long for the schema of a kind that is served, and is looked at so often meanwhile.
+const (
+	schemaWait = 10 * time.Second
+	schemaPoll = time.Second
+)
+
 type checks struct {
 	client   *object.Client
+	clock    clock.PassiveClock
 	policies *object.Informer[*registrationv1.ValidatingAdmissionPolicy]
 	queue    *reconcile.Controller
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
-	c := &checks{client: env.Client, policies: object.InformerFor(env.Informers, Policy)}
+	c := &checks{client: env.Client, clock: env.Clock, policies: object.InformerFor(env.Informers, Policy)}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "policystatus", Kind: Policy.GVK.Kind, Workers: 1, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
@@ -53,6 +61,9 @@ func (c *checks) reconcile(ctx context.Context, name string) (time.Duration, err
 	warnings := Check(p, kinds)
 	if kinds.err != nil {
 		return 0, kinds.err
+	}
+	if kinds.missing && c.clock.Since(p.CreationTimestamp.Time) < schemaWait {
+		return schemaPoll, nil
 	}
 	p = p.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation

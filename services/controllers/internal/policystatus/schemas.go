@@ -28,7 +28,9 @@ type documents struct {
 	client    *object.Client
 	resources map[schema.GroupVersion][]metav1.APIResource
 	schemas   map[schema.GroupVersion]*spec3.OpenAPI
-	err       error
+	// missing says that a kind that is served had no schema: that of a new custom kind follows a moment later.
+	missing bool
+	err     error
 }
 
 func newDocuments(ctx context.Context, client *object.Client) *documents {
@@ -87,6 +89,7 @@ func (d *documents) Schema(gvk schema.GroupVersionKind) *spec.Schema {
 		d.schemas[gv] = document
 	}
 	if document.Components == nil {
+		d.missing = true
 		return nil
 	}
 	for name, s := range document.Components.Schemas {
@@ -104,6 +107,7 @@ func (d *documents) Schema(gvk schema.GroupVersionKind) *spec.Schema {
 			d.err = fmt.Errorf("schema of %s: %w", gvk, err)
 		}
 	}
+	d.missing = true
 	return nil
 }
 
