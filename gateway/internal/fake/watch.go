@@ -65,7 +65,9 @@ func (s *Server) List(r *apiv1.ListRequest, stream apiv1.ObjectService_ListServe
 // Watch implements ObjectService. Resource version 1 is always expired, by
 // an event; resource version "bad" is refused before the stream begins.
 func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchServer) error {
-	defer s.end("Watch")
+	if r.Resource != "apiservices" { // the gateway's own
+		defer s.end("Watch")
+	}
 	if err := s.before(stream.Context(), "Watch", r); err != nil {
 		return err
 	}
