@@ -87,7 +87,7 @@ type AccessWebhook struct {
 
 // authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
 // they hold.
-func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error) {
+func (s *Server) authorizer(roles rbac.Source) (*authz.Metered, *rbac.Guard, error) {
 	modes := authz.Modes{
 		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
 		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
@@ -99,7 +99,7 @@ func (s *Server) authorizer(roles rbac.Source) (authz.Chain, *rbac.Guard, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	return chain, &rbac.Guard{Source: roles, Authorizer: chain}, nil
+	return authz.Meter(chain, s.cfg.Registerer), &rbac.Guard{Source: roles, Authorizer: chain}, nil
 }
 
 // outerModes adds the modes that need a file.

@@ -70,6 +70,8 @@ func (p *Policy) components() {
 		urls("get", "/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"),
 		rule(core, list("nodes", "nodes/metrics", "pods", "services", "endpoints"), reading()))
 	p.bind("howdah:monitoring", group("howdah:monitors"))
+	// Whoever may ask the scheduler and the controllers why they do what they do; bound to nobody.
+	p.clusterRole("howdah:inspector", urls("get", "/howdah/*"))
 }
 
 // NodeRules are what every node may do, as far as the Node authorizer does not look closer.
