@@ -236,6 +236,27 @@ func TestDefinitionIsServedByEveryServer(t *testing.T) {
 	}
 }
 
+// A definition of what is built in changes nothing, and takes nothing with it.
+func TestDefinitionOfWhatIsBuiltIn(t *testing.T) {
+	f := startMemory(t)
+	if _, err := f.create("rbac.authorization.k8s.io/v1/clusterroles", "", `{"metadata":{"name":"mine"},"rules":[]}`); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("gadgets.example.org", "clusterroles.rbac.authorization.k8s.io", "example.org", "rbac.authorization.k8s.io",
+		"metadata: {", `metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for a test"}, `).Replace(gadgets("gadgets", "Gadget", "", "v1"))
+	d := f.define(strings.Replace(text, "plural: gadgets", "plural: clusterroles", 1))
+	if !is(apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionFalse, "UnapprovedAnnotation")(d) {
+		t.Errorf("%+v", d.Status)
+	}
+	if _, err := f.drop(crds, "", d.Name); err != nil {
+		t.Fatal(err)
+	}
+	f.await("the end of the definition", func() bool { _, err := f.get(crds, "", d.Name); return apierrors.IsNotFound(err) })
+	if u := f.object(f.get("rbac.authorization.k8s.io/v1/clusterroles", "", "mine")); u.GetDeletionTimestamp() != nil {
+		t.Error("the objects of the built-in kind are deleted")
+	}
+}
+
 func TestDefinitionIsPublished(t *testing.T) {
 	f := startMemory(t)
 	get := func(path, accept string) string {

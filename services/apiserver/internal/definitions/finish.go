@@ -48,6 +48,11 @@ func (k *Keeper) tryFinish(ctx context.Context, key string) (over bool, err erro
 	if d == nil {
 		return true, nil
 	}
+	if k.Follower.builtIn(d.kind.Home) {
+		return false, k.release(ctx, d, condition{
+			Status: apiextensionsv1.ConditionFalse, Reason: "OverlappingBuiltInResource", Message: "instances overlap with built-in resources in storage",
+		})
+	}
 	if !d.shape.established {
 		return false, k.release(ctx, d, condition{
 			Status: apiextensionsv1.ConditionFalse, Reason: "NeverEstablished", Message: "resource was never established",

@@ -53,7 +53,6 @@ type summary struct {
 	approval   *apiextensionsv1.CustomResourceDefinitionCondition
 	deleting   bool
 	held       bool // by the finalizer that waits for the objects
-	storage    string
 }
 
 // shape is what a kind is made from: while it stays, so does the kind.
@@ -104,6 +103,12 @@ func (f *Follower) Apply(key string, item *codec.Item) {
 	}
 	f.known[key] = k
 	f.publish(before == nil || before.kind.Home != k.kind.Home)
+}
+
+// builtIn reports whether the objects of a kind are those of one that is always served: its definition defines nothing.
+func (f *Follower) builtIn(kind *registry.Kind) bool {
+	served := f.table.KindOf(kind.Prefix("") + "x")
+	return served != nil && served.Custom == nil
 }
 
 // publish tells the table, where the kinds changed, and wakes whoever keeps the status.
