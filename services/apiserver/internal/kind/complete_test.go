@@ -23,9 +23,8 @@ var notServed = map[schema.GroupVersion]string{
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3"}: "removed in 1.32",
 	{Group: "resource.k8s.io", Version: "v1beta1"}:              "off by default in Kubernetes",
 	{Group: "resource.k8s.io", Version: "v1beta2"}:              "off by default in Kubernetes",
+	{Group: "admissionregistration.k8s.io", Version: "v1beta1"}: "removed in 1.22, or off by default; MutatingAdmissionPolicy is there",
 	{Group: "storagemigration.k8s.io", Version: "v1beta1"}:      "off by default in Kubernetes",
-	{Group: "admissionregistration.k8s.io", Version: "v1beta1"}: "the stable version is to be served first",
-	{Group: "admissionregistration.k8s.io", Version: "v1"}:      "not yet",
 }
 
 // Every kind of k8s.io/api that can be listed is served in every version that is stable, and in every beta but those above.
