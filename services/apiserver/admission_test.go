@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,12 +52,17 @@ plugins:
 		t.Errorf("got %v", err)
 	}
 	event := `{"metadata":{"generateName":"e"},"involvedObject":{"namespace":"fresh","name":"p"}}`
-	limited := false
+	var limited atomic.Bool
+	var wg sync.WaitGroup
 	for range 20 {
-		_, err := f.create("v1/events", "fresh", event)
-		limited = limited || apierrors.IsTooManyRequests(err)
+		wg.Go(func() {
+			if _, err := f.create("v1/events", "fresh", event); apierrors.IsTooManyRequests(err) {
+				limited.Store(true)
+			}
+		})
 	}
-	if !limited {
+	wg.Wait()
+	if !limited.Load() {
 		t.Error("20 events at once are let through")
 	}
 	// The kind of presets comes with the plugin.

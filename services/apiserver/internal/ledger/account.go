@@ -50,6 +50,8 @@ type account struct {
 	// known are the states of quotas that were written here and that the cache may not have seen yet, by key. It belongs to the
 	// holder of the turn.
 	known map[string]*state
+	// streak counts the groups that were committed since the queue was last empty; it belongs to the holder of the turn.
+	streak int
 
 	mu    sync.Mutex
 	queue []*entry
@@ -59,6 +61,13 @@ func (a *account) push(e *entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queue = append(a.queue, e)
+}
+
+// idle reports that nobody waits.
+func (a *account) idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.queue) == 0
 }
 
 // withdraw takes an entry back that nobody has begun to commit.

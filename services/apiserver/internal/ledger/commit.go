@@ -27,7 +27,7 @@ func (l *Ledger) commit(ctx context.Context, accounts []*account, group []*entry
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	fresh := false
-	for attempt := 1; len(group) > 0; attempt++ {
+	for len(group) > 0 {
 		states, err := l.states(accounts)
 		if err != nil {
 			failAll(group, err)
@@ -60,7 +60,7 @@ func (l *Ledger) commit(ctx context.Context, accounts []*account, group []*entry
 		if stale == nil {
 			continue // those that failed for their own sake are out
 		}
-		if attempt >= maxAttempts {
+		if ctx.Err() != nil {
 			failAll(group, fmt.Errorf("the quotas keep moving on: %w", store.ErrUnavailable))
 			return
 		}

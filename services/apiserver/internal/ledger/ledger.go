@@ -27,10 +27,12 @@ const (
 	maxGroup = 128
 	// maxWrites is how many store writes such a group has at most, if it is not one caller's.
 	maxWrites = 1024
-	// maxAttempts is how often a group is made anew because a quota has moved on.
-	maxAttempts = 16
-	// commitTimeout bounds one commit of a group, which is no single caller's.
-	commitTimeout = 30 * time.Second
+	// commitTimeout bounds the commit of a group, which is no single caller's, and how long it is made anew because a quota moves on.
+	commitTimeout = 20 * time.Second
+	// streak is how many groups of a namespace follow each other at once; then there is a pause of courtesy. Another apiserver's group
+	// always comes too late while this one's follow each other without a gap.
+	streak   = 16
+	courtesy = 2 * time.Millisecond
 )
 
 // Cache is where the newest quotas are known.
@@ -111,7 +113,14 @@ func (l *Ledger) together(ctx context.Context, a *account, e *entry) ([]store.Re
 	}
 	defer func() { <-a.turn }()
 	for !e.finished() {
+		if a.streak++; a.streak > streak {
+			a.streak = 0
+			time.Sleep(courtesy)
+		}
 		l.commit(ctx, []*account{a}, a.take())
+	}
+	if a.idle() {
+		a.streak = 0
 	}
 	return e.results, e.err
 }
