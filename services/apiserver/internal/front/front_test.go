@@ -1,0 +1,122 @@
+package front
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+
+	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/authn"
+)
+
+// broken is a service that panics, and tells who asked.
+type broken struct {
+	apiv1.UnimplementedObjectServiceServer
+	apiv1.UnimplementedDiscoveryServiceServer
+	authenticator Authenticator
+}
+
+func (broken) Get(context.Context, *apiv1.GetRequest) (*apiv1.GetResponse, error) { panic("oh") }
+
+func (broken) List(*apiv1.ListRequest, grpc.ServerStreamingServer[apiv1.ListResponse]) error {
+	panic("oh")
+}
+
+func (b broken) Document(ctx context.Context, _ *apiv1.DocumentRequest) (*apiv1.DocumentResponse, error) {
+	user, err := b.authenticator.Authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.DocumentResponse{Object: []byte(user.Name)}, nil
+}
+
+// counting counts how often somebody is authenticated.
+type counting struct{ n int }
+
+func (c *counting) Authenticate(context.Context) (*authn.User, error) {
+	c.n++
+	return &authn.User{Name: "jane"}, nil
+}
+
+func (c *counting) Token(context.Context, string) (*authn.User, error) { return nil, authn.ErrUnauthorized() }
+
+func TestFront(t *testing.T) {
+	t.Parallel()
+	authenticator := &counting{}
+	panics := prometheus.NewCounter(prometheus.CounterOpts{Name: "panics"})
+	var others []string
+	f := New(Config{
+		Authenticator: authenticator, Panics: panics, Count: func(string, string, string) int { return 0 },
+		Other: func(verb, _, _, _, _ string, code int32) {
+			if code == 200 {
+				others = append(others, verb)
+			}
+		},
+	})
+	wire, server := rpc.NewLocal(), rpc.NewServer(nil, nil)
+	service := broken{authenticator: Remembering{authenticator}}
+	apiv1.RegisterObjectServiceServer(f.Registrar(server), service)
+	apiv1.RegisterDiscoveryServiceServer(f.Registrar(server), service)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.ServeLocal(ctx, wire) }()
+	defer func() { cancel(); <-served }()
+	conn := wire.Dial(rpc.User{Name: "x"})
+
+	_, err := apiv1.NewObjectServiceClient(conn).Get(t.Context(), &apiv1.GetRequest{Version: "v1", Resource: "pods", Name: "a"})
+	if s := apistatus.Of(apistatus.FromGRPC(err)); s.Code != 500 || !strings.Contains(s.Message, "this request caused apiserver to panic (trace ") {
+		t.Errorf("a panic: %+v", s)
+	}
+	stream, err := apiv1.NewObjectServiceClient(conn).List(t.Context(), &apiv1.ListRequest{Version: "v1", Resource: "pods"})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if s := apistatus.Of(apistatus.FromGRPC(err)); s.Code != 500 {
+		t.Errorf("a panic in a stream: %+v", s)
+	}
+	if n := testutil.ToFloat64(panics); n != 2 {
+		t.Errorf("%v panics are counted", n)
+	}
+	before := authenticator.n
+	resp, err := apiv1.NewDiscoveryServiceClient(conn).Document(t.Context(), &apiv1.DocumentRequest{Path: "/version"})
+	if err != nil || string(resp.GetObject()) != "jane" || authenticator.n != before+1 {
+		t.Errorf("%s %v, authenticated %d times", resp.GetObject(), err, authenticator.n-before)
+	}
+	if len(others) != 1 || others[0] != "get" {
+		t.Errorf("documents are counted as %v", others)
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	count := func(string, string, string) int { return 1234 }
+	for _, tt := range []struct {
+		name    string
+		message any
+		verb    string
+		width   int
+		long    bool
+	}{
+		{"get", &apiv1.GetRequest{Version: "v1", Resource: "pods"}, "get", 1, false},
+		{"list", &apiv1.ListRequest{Version: "v1", Resource: "pods"}, "list", 13, false},
+		{"a page", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500}, "list", 5, false},
+		{"a page by label", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500, LabelSelector: "a=b"}, "list", 13, false},
+		{"one by list", &apiv1.ListRequest{Version: "v1", Resource: "pods", FieldSelector: "metadata.name=a"}, "list", 1, false},
+		{"a watch with its state", &apiv1.WatchRequest{Version: "v1", Resource: "pods"}, "watch", 13, false},
+		{"a watch that goes on", &apiv1.WatchRequest{Version: "v1", Resource: "pods", ResourceVersion: "7"}, "watch", 1, false},
+		{"exec", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Version: "v1", Resource: "pods", Subresource: "exec", Method: "POST"}}}, "create", 0, true},
+		{"a batch", &apiv1.BatchRequest{Items: make([]*apiv1.BatchItem, 250)}, "post", 3, false},
+		{"what is new", &apiv1.GetResponse{}, "post", 0, false},
+	} {
+		r := read(tt.message, count)
+		if r.Verb != tt.verb || r.Width != tt.width || r.long != tt.long {
+			t.Errorf("%s: %+v", tt.name, r)
+		}
+	}
+}
