@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/flate" // a third of the cost of the standard library's
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,17 +117,13 @@ func (s *Segments) GzipList(res *registry.Resource, items []*Item, meta metav1.L
 		form.Media != JSON && form.Media != Protobuf {
 		return false, nil
 	}
-	packer := packers.Get().(*packer)
-	defer packers.Put(packer)
-	parts, length := []*segment{}, 0
-	for left := items; len(left) > 0; {
-		run := left[:runLength(left)]
-		left = left[len(run):]
-		g, err := s.segment(packer, res, run, form)
-		if err != nil {
-			return false, err
-		}
-		parts, length = append(parts, g), length+g.length
+	parts, err := s.segments(res, items, form)
+	if err != nil {
+		return false, err
+	}
+	length := 0
+	for _, g := range parts {
+		length += g.length
 	}
 	if length < from {
 		return false, nil
@@ -133,6 +133,40 @@ func (s *Segments) GzipList(res *registry.Resource, items []*Item, meta metav1.L
 		return false, err
 	}
 	return true, assemble(parts, head, separator, tail, emit)
+}
+
+// segments returns the segments of a list. Those that are not kept are made by all processors together: the first list of a kind
+// decodes and encodes all its objects.
+func (s *Segments) segments(res *registry.Resource, items []*Item, form Form) ([]*segment, error) {
+	var runs [][]*Item
+	for left := items; len(left) > 0; {
+		n := runLength(left)
+		runs, left = append(runs, left[:n]), left[n:]
+	}
+	parts, missing := make([]*segment, len(runs)), []int{}
+	for n, run := range runs {
+		if parts[n] = s.find(segmentKey{res, form.Media, form.As, form.Beta, run[0]}, run); parts[n] == nil {
+			missing = append(missing, n)
+		}
+	}
+	var (
+		next   atomic.Int64
+		wg     sync.WaitGroup
+		errs   = make([]error, len(missing))
+		worker = func() {
+			packer := packers.Get().(*packer)
+			defer packers.Put(packer)
+			for at := next.Add(1) - 1; at < int64(len(missing)); at = next.Add(1) - 1 {
+				n := missing[at]
+				parts[n], errs[at] = s.segment(packer, res, runs[n], form)
+			}
+		}
+	)
+	for range min(runtime.GOMAXPROCS(0), len(missing)) {
+		wg.Go(worker)
+	}
+	wg.Wait()
+	return parts, errors.Join(errs...)
 }
 
 // runLength is how many of the items make the next segment.
@@ -148,13 +182,14 @@ func runLength(items []*Item) int {
 	return min(len(items), segmentMost)
 }
 
-func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form) (*segment, error) {
-	key := segmentKey{res, form.Media, form.As, form.Beta, items[0]}
-	if g := s.find(key, items); g != nil {
-		return g, nil
-	}
+// segment makes a segment and keeps it. A panic is its error: it may be on a goroutine of its own.
+func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form) (g *segment, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("encode a list of %s: panic: %v", res.GVK.Kind, panicked)
+		}
+	}()
 	p.plain = p.plain[:0]
-	var err error
 	if form.Media == Protobuf {
 		p.plain, err = appendProtobufItems(p.plain, res, items, form)
 	} else {
@@ -163,11 +198,11 @@ func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, for
 	if err != nil {
 		return nil, err
 	}
-	g := &segment{items: slices.Clone(items), length: len(p.plain), sum: crc32.ChecksumIEEE(p.plain)}
+	g = &segment{items: slices.Clone(items), length: len(p.plain), sum: crc32.ChecksumIEEE(p.plain)}
 	if g.packed, err = p.pack(); err != nil {
 		return nil, err
 	}
-	s.keep(key, g)
+	s.keep(segmentKey{res, form.Media, form.As, form.Beta, items[0]}, g)
 	return g, nil
 }
 
