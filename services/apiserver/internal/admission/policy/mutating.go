@@ -39,7 +39,7 @@ func (*Mutating) Name() string { return "MutatingAdmissionPolicy" }
 
 // Handles implements admission.Plugin.
 func (p *Mutating) Handles(a *admission.Attributes) bool {
-	return len(p.index.Get()) > 0 && !exempt(a) && a.Operation != admission.Delete
+	return !p.index.Ready() || len(p.index.Get()) > 0 && !exempt(a) && a.Operation != admission.Delete
 }
 
 // rounds is what the second run must know of the first: which policies have been asked and want to be again, and which of them
@@ -58,6 +58,9 @@ func (s *rounds) require() {
 
 // Admit implements admission.Mutator.
 func (p *Mutating) Admit(ctx context.Context, a *admission.Attributes) error {
+	if err := p.index.Await(ctx); err != nil || exempt(a) {
+		return err
+	}
 	state, _ := a.Memory[p.Name()].(*rounds)
 	if state == nil {
 		state = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}

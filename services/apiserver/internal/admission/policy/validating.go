@@ -31,11 +31,14 @@ func (*Validating) Name() string { return "ValidatingAdmissionPolicy" }
 
 // Handles implements admission.Plugin.
 func (p *Validating) Handles(a *admission.Attributes) bool {
-	return len(p.index.Get()) > 0 && !exempt(a)
+	return !p.index.Ready() || len(p.index.Get()) > 0 && !exempt(a)
 }
 
 // Validate implements admission.Validator.
 func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
+	if err := p.index.Await(ctx); err != nil || exempt(a) {
+		return err
+	}
 	v := &verdict{plugin: p, occasion: occasion{request: view.New(a, p.table)}}
 	for _, policy := range p.index.Get() {
 		if err := v.ask(ctx, policy); err != nil {

@@ -1,10 +1,14 @@
 package view
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -13,6 +17,7 @@ import (
 // Followed is something that is made of all objects of some kinds, and made anew when somebody asks after one of them has
 // changed: whoever asks sees every change that the cache has seen.
 type Followed[T any] struct {
+	ready   <-chan struct{}
 	caches  []*cache.Resource
 	make    func(objects [][]registry.Object, before T) T
 	mu      sync.Mutex
@@ -26,7 +31,7 @@ type dated[T any] struct {
 
 // Follow follows the named resources of a group. make is given their objects in the order of their names, and what it made before.
 func Follow[T any](table *registry.Table, c *cache.Cache, group string, resources []string, make func(objects [][]registry.Object, before T) T) *Followed[T] {
-	f := &Followed[T]{make: make}
+	f := &Followed[T]{make: make, ready: c.Ready()}
 	for _, name := range resources {
 		for _, k := range table.Kinds() {
 			if k.GVK.Group == group && k.Resource == name {
@@ -35,6 +40,35 @@ func Follow[T any](table *registry.Table, c *cache.Cache, group string, resource
 		}
 	}
 	return f
+}
+
+// Ready reports whether the first objects are known: before that nobody can say what is configured.
+func (f *Followed[T]) Ready() bool {
+	select {
+	case <-f.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// readyWait is how long a write waits for what is configured to be known: while an apiserver starts, nobody is refused who need
+// only wait.
+const readyWait = 5 * time.Second
+
+// Await waits for Ready. It fails with 503.
+func (f *Followed[T]) Await(ctx context.Context) error {
+	if f.Ready() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	select {
+	case <-f.ready:
+		return nil
+	case <-ctx.Done():
+		return apierrors.NewServiceUnavailable("not yet ready to handle request")
+	}
 }
 
 // Get returns what was made of the newest objects.

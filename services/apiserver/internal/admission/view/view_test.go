@@ -244,3 +244,19 @@ func TestConnectOptions(t *testing.T) {
 		t.Error("a malformed query is taken")
 	}
 }
+
+// What is configured is not known before the cache stands: until then nobody may pass by it.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	ready := make(chan struct{})
+	f := &Followed[int]{ready: ready}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Await(ctx); f.Ready() || !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("before it is ready: %v", err)
+	}
+	close(ready)
+	if err := f.Await(t.Context()); !f.Ready() || err != nil {
+		t.Errorf("when it is ready: %v", err)
+	}
+}

@@ -48,6 +48,9 @@ func (s *rounds) require() {
 
 // Admit implements admission.Mutator.
 func (p *Mutating) Admit(ctx context.Context, a *admission.Attributes) error {
+	if err := p.hooks.Await(ctx); err != nil || view.Exempt(a) {
+		return err
+	}
 	return admission.Final(p.admit(ctx, a))
 }
 

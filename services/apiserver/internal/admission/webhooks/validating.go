@@ -27,6 +27,9 @@ func (p *Validating) Handles(a *admission.Attributes) bool { return handles(a, p
 
 // Validate implements admission.Validator.
 func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
+	if err := p.hooks.Await(ctx); err != nil || view.Exempt(a) {
+		return err
+	}
 	return admission.Final(p.validate(ctx, a))
 }
 

@@ -46,5 +46,5 @@ func New(cfg Config) (*Mutating, *Validating) {
 
 // handles reports whether a write may concern any of the webhooks.
 func handles(a *admission.Attributes, hooks *view.Followed[*index]) bool {
-	return len(hooks.Get().hooks) > 0 && !view.Exempt(a)
+	return !hooks.Ready() || len(hooks.Get().hooks) > 0 && !view.Exempt(a)
 }
