@@ -84,6 +84,22 @@ func Negotiate(accept, pretty, include string) (Form, error) {
 	return form, NotAcceptable(accepted)
 }
 
+// NegotiateWhole is Negotiate for what has neither a table nor metadata of its own, such as a review: an answer as one of
+// these is not offered.
+func NegotiateWhole(accept, pretty string) (Form, error) {
+	form, err := Negotiate(accept, pretty, "")
+	if err != nil || form.As == Whole {
+		return form, err
+	}
+	plain := Form{Pretty: form.Pretty}
+	for _, c := range parseAccept(accept) {
+		if f, ok := c.form(plain); ok && f.As == Whole {
+			return f, nil
+		}
+	}
+	return plain, NotAcceptable(accepted)
+}
+
 // NotAcceptable is the 406 that lists the media types that are offered.
 func NotAcceptable(offered string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{

@@ -48,3 +48,21 @@ func FuzzNegotiate(f *testing.F) {
 		}
 	})
 }
+
+func TestNegotiateWhole(t *testing.T) {
+	t.Parallel()
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for accept, want := range map[string]string{
+		"": "application/json", "application/json": "application/json", table: "406", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": "406",
+		table + ",application/json": "application/json", table + ", application/yaml": "application/yaml", "text/html": "406",
+	} {
+		form, err := NegotiateWhole(accept, "")
+		got := form.ContentType()
+		if err != nil {
+			got = "406"
+		}
+		if got != want || err == nil && form.As != Whole {
+			t.Errorf("%s: %s, %v, want %s", accept, got, err, want)
+		}
+	}
+}

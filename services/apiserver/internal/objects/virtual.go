@@ -22,7 +22,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err != nil {
 		return nil, err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), "")
+	form, err := codec.NegotiateWhole(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,6 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 		return nil, err
 	}
 	r.header(ctx)
-	form.As = codec.Whole
 	body, contentType, err := codec.Any(obj, res.GVK, form)
 	return &apiv1.CreateResponse{Object: body, ContentType: contentType, Code: http.StatusCreated}, err
 }
