@@ -58,15 +58,13 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	looked := make(chan struct{}, 8)
-	time := testingclock.NewFakeClock(time.Now())
-	k := &Keeper{read: func() reading { looked <- struct{}{}; return reading{} }, percent: func(int) {}, release: func() {}, clock: time}
+	fake := testingclock.NewFakeClock(time.Now())
+	k := &Keeper{read: func() reading { looked <- struct{}{}; return reading{} }, percent: func(int) {}, release: func() {}, clock: fake}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
-	<-looked
-	for !time.HasWaiters() {
-	}
-	time.Step(every)
+	<-looked // the ticker stands by then
+	fake.Step(every)
 	<-looked
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
