@@ -127,8 +127,8 @@ func TestCustomResources(t *testing.T) {
 
 	t.Run("watch", func(t *testing.T) {
 		w := f.open(t, &apiv1.WatchRequest{Group: "example.com", Version: "v1", Resource: "widgets", Namespace: "default", FieldSelector: "spec.color=green", ResourceVersion: f.object(f.get(widget, "default", "green")).GetResourceVersion()})
-		made := f.object(f.create(widget, "default", widgetBody("w", `{"color":"red"}`)))
-		made = f.object(f.change(widget, "default", "w", "merge-patch+json", `{"spec":{"color":"green"}}`))
+		f.object(f.create(widget, "default", widgetBody("w", `{"color":"red"}`)))
+		made := f.object(f.change(widget, "default", "w", "merge-patch+json", `{"spec":{"color":"green"}}`))
 		w.expect("ADDED", made)
 		if made.GetGeneration() != 2 {
 			t.Errorf("generation %d", made.GetGeneration())
