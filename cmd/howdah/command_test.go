@@ -25,8 +25,8 @@ func execute(t *testing.T, args ...string) (string, error) {
 func TestHelpOfEverySubcommand(t *testing.T) {
 	t.Parallel()
 	commands := command().Commands()
-	if len(commands) != 13 {
-		t.Errorf("%d subcommands, want 13", len(commands))
+	if len(commands) != 17 {
+		t.Errorf("%d subcommands, want 17", len(commands))
 	}
 	for _, cmd := range commands {
 		out, err := execute(t, cmd.Name(), "--help")
