@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,8 +87,16 @@ func TestImpersonatedRequests(t *testing.T) {
 		{[]string{"howdah-as-user", "system%3Aserviceaccount%3Akube-system%3Abot"}, `serviceaccounts "bot" is forbidden: User "joe" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "kube-system"`},
 	} {
 		ctx := metadata.NewOutgoingContext(f.ctx, metadata.Pairs(append([]string{"howdah-user", "joe"}, c.as...)...))
-		resp, err := gateway.Create(ctx, &apiv1.CreateRequest{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews", Object: []byte(`{}`)})
-		if got := string(resp.GetObject()) + status(err).Message; !strings.Contains(got, c.want) {
+		ask := func() string {
+			resp, err := gateway.Create(ctx, &apiv1.CreateRequest{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews", Object: []byte(`{}`)})
+			return string(resp.GetObject()) + status(err).Message
+		}
+		got := ask()
+		// The roles are in force a moment after they were made.
+		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(got, c.want) && time.Now().Before(deadline); got = ask() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if !strings.Contains(got, c.want) {
 			t.Errorf("%v: %s", c.as, got)
 		}
 	}
