@@ -48,6 +48,9 @@ type Config struct {
 	// Settings are the effective ones, "name=value" without secrets, for /configz and /flagz.
 	Settings []string
 
+	// CBOR says that the API server serves application/cbor, so that errors are answered in it too.
+	CBOR bool
+
 	// RequestTimeout ends requests that are no streams; 60 s. A `timeout`
 	// option in the query can shorten it.
 	RequestTimeout time.Duration

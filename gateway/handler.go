@@ -87,6 +87,9 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (h
 				panic(p) // net/http breaks the connection off
 			}
 		}()
+		if config.CBOR {
+			r = r.WithContext(answer.WithCBOR(r.Context()))
+		}
 		recorder.Header().Set("Cache-Control", "no-cache, private")
 		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(r.Context(), info)))
 	}), nil

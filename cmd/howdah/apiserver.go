@@ -28,12 +28,14 @@ type apiserverFlags struct {
 	identity                                           identityFlags
 	historyRetention                                   time.Duration
 	protection                                         protectionFlags
+	features                                           featureFlags
 }
 
 func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	a.protection.flags(f)
 	a.identity.flags(f)
+	a.features.flags(f)
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
 	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
@@ -61,6 +63,9 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if err := a.protection.check(); err != nil {
 		problems = append(problems, err)
 	}
+	if err := a.features.check(); err != nil {
+		problems = append(problems, err)
+	}
 	var gateways []netip.AddrPort
 	for _, endpoint := range a.gatewayEndpoints {
 		address, err := netip.ParseAddrPort(endpoint)
@@ -73,7 +78,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, Registerer: registerer,
+		HistoryRetention: a.historyRetention, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)

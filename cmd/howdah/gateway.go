@@ -18,6 +18,7 @@ func gatewayCommand() *cobra.Command {
 	r := &role{name: "gateway"}
 	var api, scheduler, controllers string
 	var proxies frontProxyFlags
+	var features featureFlags
 	var requestTimeout time.Duration
 	var profiling bool
 	var cmd *cobra.Command
@@ -41,13 +42,16 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := features.check(); err != nil {
+			return err
+		}
 		listener, err := net.Listen("tcp", r.listen)
 		if err != nil {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
-			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout,
+			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, CBOR: features.enabled(featureCBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()),
 		})
 		if err != nil {
@@ -58,6 +62,7 @@ func gatewayCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())
+	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"

@@ -223,7 +223,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
-		Profiling: s.profiling, Settings: s.settings,
+		Profiling: s.profiling, Settings: s.settings, CBOR: s.features.enabled(featureCBOR),
 	})
 	if err != nil {
 		return nil, err

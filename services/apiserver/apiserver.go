@@ -23,6 +23,7 @@ import (
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/definitions"
 	"howdah.dev/services/apiserver/internal/discovery"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
@@ -98,6 +99,8 @@ type Config struct {
 	NoPriorityAndFairness bool
 	// RequestTimeout is how long a request may take, watches and streams excepted; default 1 min.
 	RequestTimeout time.Duration
+	// CBOR serves application/cbor too, as Kubernetes does with its feature gate CBORServingAndStorage. Nothing is stored as CBOR.
+	CBOR bool
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	// Clock is the time; default the real one.
@@ -247,7 +250,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
 		Network: s.network, Aggregator: s.aggregator,
-		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites,
+		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}

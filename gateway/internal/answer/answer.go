@@ -5,6 +5,7 @@ package answer
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +29,13 @@ const (
 	JSON     = "application/json"
 	YAML     = "application/yaml"
 	Protobuf = "application/vnd.kubernetes.protobuf"
+	CBOR     = "application/cbor"
 )
+
+type cborKey struct{}
+
+// WithCBOR marks the context of a request that may be answered in CBOR.
+func WithCBOR(ctx context.Context) context.Context { return context.WithValue(ctx, cborKey{}, true) }
 
 // Error answers with the Status of err.
 func Error(w http.ResponseWriter, r *http.Request, err error) {
@@ -37,7 +45,7 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 // Status answers with a Status and its code. Where the Status says when to
 // come again, so does the Retry-After header.
 func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
-	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","))
+	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
 	body := Encode(s, contentType)
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -67,6 +75,11 @@ func Encode(s metav1.Status, contentType string) []byte {
 		if err := protobuf.NewSerializer(scheme, scheme).Encode(&s, &b); err == nil {
 			return b.Bytes()
 		}
+	case CBOR:
+		var b bytes.Buffer
+		if err := cbor.NewSerializer(nil, nil).Encode(&s, &b); err == nil {
+			return b.Bytes()
+		}
 	case YAML:
 		if b, err := yaml.Marshal(s); err == nil {
 			return b
@@ -80,8 +93,8 @@ func Encode(s metav1.Status, contentType string) []byte {
 }
 
 // Negotiate picks the encoding of an Accept header: the most wanted that
-// there is, and JSON where none is.
-func Negotiate(accept string) string {
+// there is, and JSON where none is. CBOR is there where withCBOR says so.
+func Negotiate(accept string, withCBOR bool) string {
 	type offer struct {
 		encoding string
 		quality  float64
@@ -100,6 +113,11 @@ func Negotiate(accept string) string {
 			o.encoding = YAML
 		case Protobuf:
 			o.encoding = Protobuf
+		case CBOR:
+			if !withCBOR {
+				continue
+			}
+			o.encoding = CBOR
 		default:
 			continue
 		}

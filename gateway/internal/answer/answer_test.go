@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -27,8 +28,11 @@ func TestNegotiate(t *testing.T) {
 		"nonsense;;;, application/yaml;q=0.1":                                YAML,
 		"application/cbor, application/vnd.kubernetes.protobuf;q=0.2, a/b;c": Protobuf,
 	}
+	if got := Negotiate("application/json;q=0.9,application/cbor;q=1", true); got != CBOR {
+		t.Errorf("where CBOR is offered: %s", got)
+	}
 	for accept, want := range tests {
-		if got := Negotiate(accept); got != want {
+		if got := Negotiate(accept, false); got != want {
 			t.Errorf("%q: %s, want %s", accept, got, want)
 		}
 	}
@@ -38,15 +42,19 @@ func TestErrorKeepsTheWholeStatus(t *testing.T) {
 	t.Parallel()
 	want := apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("moved on"))
 	want.ErrStatus.Details.RetryAfterSeconds = 7
-	for _, accept := range []string{JSON, YAML, Protobuf} {
+	for _, accept := range []string{JSON, YAML, Protobuf, CBOR} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept", accept)
-		Error(w, r, want)
+		Error(w, r.WithContext(WithCBOR(r.Context())), want)
 		if w.Code != 409 || w.Header().Get("Content-Type") != accept || w.Header().Get("Retry-After") != "7" {
 			t.Errorf("%s: %d %v", accept, w.Code, w.Header())
 		}
-		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(w.Body.Bytes(), nil, nil)
+		decoder := scheme.Codecs.UniversalDeserializer()
+		if accept == CBOR {
+			decoder = cbor.NewSerializer(scheme.Scheme, scheme.Scheme)
+		}
+		decoded, _, err := decoder.Decode(w.Body.Bytes(), nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", accept, err)
 		}

@@ -27,8 +27,14 @@ type framer interface {
 // framerFor picks the framer for objects of a content type.
 func framerFor(contentType string) framer {
 	mediaType, _, err := mime.ParseMediaType(contentType)
-	if err == nil && mediaType == answer.Protobuf {
+	if err != nil {
+		return jsonFramer{}
+	}
+	switch mediaType {
+	case answer.Protobuf:
 		return protobufFramer{}
+	case answer.CBOR:
+		return cborFramer{}
 	}
 	return jsonFramer{}
 }
@@ -69,6 +75,22 @@ func (protobufFramer) appendFrame(to []byte, eventType string, object []byte) []
 	to = protowire.AppendVarint(to, uint64(raw))
 	to = protowire.AppendTag(to, 1, protowire.BytesType)
 	return protowire.AppendBytes(to, object)
+}
+
+// cborFramer writes a CBOR sequence (RFC 8742): each event is a map of two
+// pairs in the tag of self-described CBOR, with its keys as byte strings, as
+// Kubernetes writes them. Items of a sequence have nothing between them.
+type cborFramer struct{}
+
+func (cborFramer) contentType() string { return "application/cbor-seq" }
+func (cborFramer) encoding() string    { return answer.CBOR }
+
+func (cborFramer) appendFrame(to []byte, eventType string, object []byte) []byte {
+	to = append(to, "\xd9\xd9\xf7\xa2\x44type"...)
+	to = append(to, 0x40|byte(len(eventType))) // types of events are shorter than 24 bytes
+	to = append(to, eventType...)
+	to = append(to, "\x46object"...)
+	return append(to, object...)
 }
 
 // frames returns the frames of all events of a response.

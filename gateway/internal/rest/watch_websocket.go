@@ -22,7 +22,7 @@ import (
 var watchProtocols = []string{"binary.k8s.io", "base64.binary.k8s.io"}
 
 // watchOverWebSocket sends every event as one message: text in JSON, binary
-// in protobuf, where a message is the WatchEvent without its length. The
+// in CBOR and protobuf, where a message is the WatchEvent without its length. The
 // generated handlers know nothing of WebSockets, so this is a call of its own.
 func (h *Handler) watchOverWebSocket(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD, form url.Values) {
 	req := &apiv1.WatchRequest{Group: info.Group, Version: info.Version, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}
@@ -82,8 +82,11 @@ func sendEvents(ws *socket.Socket, stream apiv1.ObjectService_WatchClient, first
 }
 
 func sendEvent(ws *socket.Socket, f framer, eventType string, object []byte) error {
-	if _, binary := f.(protobufFramer); binary {
+	switch f.(type) {
+	case protobufFramer:
 		return ws.WriteWhole(f.appendFrame(nil, eventType, object)[frameLength:])
+	case cborFramer:
+		return ws.WriteWhole(f.appendFrame(nil, eventType, object))
 	}
 	return ws.WriteText(f.appendFrame(nil, eventType, object))
 }

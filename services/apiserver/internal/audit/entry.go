@@ -8,12 +8,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -234,6 +236,11 @@ func (e *Entry) object(body []byte, contentType string) *runtime.Unknown {
 		return nil
 	}
 	var value any
+	if strings.Contains(contentType, "cbor") {
+		if direct.Unmarshal(body, &value) == nil {
+			body, _ = json.Marshal(value) // what comes out of CBOR here goes into JSON; if not, it is told by its type
+		}
+	}
 	err := json.Unmarshal(body, &value)
 	if err != nil {
 		obj, _, e := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)

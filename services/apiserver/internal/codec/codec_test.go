@@ -108,7 +108,7 @@ func TestListsAreWhole(t *testing.T) {
 	for _, n := range []int{0, 1, 2000} {
 		want := want
 		want.Items = want.Items[:n]
-		for _, form := range []Form{{}, {Media: Protobuf}, {Media: YAML}, {Pretty: true}} {
+		for _, form := range []Form{{}, {Media: Protobuf}, {Media: YAML}, {Media: CBOR}, {Pretty: true}} {
 			var body bytes.Buffer
 			err := List(res, items[:n], want.ListMeta, form, func(piece []byte) error {
 				if len(piece) > 1<<20 {
@@ -121,7 +121,7 @@ func TestListsAreWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got corev1.PodList
-			if _, err := (Body{Data: body.Bytes(), ContentType: form.ContentType()}).Into(&got, res.GVK.GroupVersion().WithKind("PodList")); err != nil {
+			if _, err := (Body{Data: body.Bytes(), ContentType: form.ContentType(), Offer: Offer{CBOR: true}}).Into(&got, res.GVK.GroupVersion().WithKind("PodList")); err != nil {
 				t.Fatal(err)
 			}
 			got.TypeMeta = metav1.TypeMeta{}
@@ -138,13 +138,13 @@ func TestListsAreWhole(t *testing.T) {
 func TestPartialMetadata(t *testing.T) {
 	res := pods(t)
 	i := item(t, res, "p", 5)
-	for _, media := range []Media{JSON, Protobuf} {
+	for _, media := range []Media{JSON, Protobuf, CBOR} {
 		b, err := i.Encoded(res, Form{Media: media, As: PartialMetadata})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := &metav1.PartialObjectMetadata{}
-		if _, err := (Body{Data: b, ContentType: media.String()}).Into(got, partialKind(false)); err != nil {
+		if _, err := (Body{Data: b, ContentType: media.String(), Offer: Offer{CBOR: true}}).Into(got, partialKind(false)); err != nil {
 			t.Fatal(err)
 		}
 		want := pod("p").ObjectMeta

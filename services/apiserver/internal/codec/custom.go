@@ -111,12 +111,12 @@ func NoProtobuf() error {
 
 // For is the form in which a kind's objects are answered: custom objects have no protobuf form, so that JSON is taken where it is
 // accepted too.
-func (f Form) For(kind *registry.Kind, accept string) (Form, error) {
+func (f Form) For(kind *registry.Kind, accept string, offer Offer) (Form, error) {
 	if kind.Custom == nil || f.Media != Protobuf || f.As != Whole {
 		return f, nil
 	}
-	for _, other := range []Media{JSON, YAML} {
-		if strings.Contains(accept, other.String()) {
+	for _, other := range []Media{JSON, YAML, CBOR} {
+		if (other != CBOR || offer.CBOR) && strings.Contains(accept, other.String()) {
 			f.Media = other
 			return f, nil
 		}

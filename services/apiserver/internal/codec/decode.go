@@ -35,12 +35,14 @@ type Body struct {
 	Data        []byte
 	ContentType string
 	Validation  Validation
+	// Offer says which encodings the body may be in.
+	Offer Offer
 	// Kind is set for an object of a custom kind, which is cut to its schema.
 	Kind *registry.Kind
 }
 
 // MediaOf returns the encoding that a Content-Type names; empty is JSON.
-func MediaOf(contentType string) (Media, bool) {
+func (o Offer) MediaOf(contentType string) (Media, bool) {
 	switch contentType {
 	case "", "application/json":
 		return JSON, true
@@ -58,6 +60,8 @@ func MediaOf(contentType string) (Media, bool) {
 		return YAML, true
 	case "application/vnd.kubernetes.protobuf":
 		return Protobuf, true
+	case "application/cbor":
+		return CBOR, o.CBOR
 	}
 	return JSON, false
 }
@@ -66,15 +70,17 @@ func MediaOf(contentType string) (Media, bool) {
 // wanted one; one that names another fails with 400. It returns the warnings about unknown and duplicate fields, or fails
 // with them when validation is strict.
 func (b Body) Into(obj runtime.Object, want schema.GroupVersionKind) (warnings []string, err error) {
-	media, ok := MediaOf(b.ContentType)
+	media, ok := b.Offer.MediaOf(b.ContentType)
 	if !ok {
-		return nil, UnsupportedMedia(accepted)
+		return nil, UnsupportedMedia(b.Offer.accepted())
 	}
 	switch media {
 	case Protobuf:
 		return nil, b.protobuf(obj, want)
 	case YAML:
 		return b.yaml(obj, want)
+	case CBOR:
+		return b.cbor(obj, want)
 	}
 	return b.json(b.Data, obj, want, nil)
 }
@@ -240,10 +246,10 @@ func yamlDepth(data []byte) error {
 }
 
 // Options decodes a body of options, as metav1.DeleteOptions, whose apiVersion may be that of any group.
-func Options(body []byte, contentType string, into runtime.Object) error {
-	media, ok := MediaOf(contentType)
+func (o Offer) Options(body []byte, contentType string, into runtime.Object) error {
+	media, ok := o.MediaOf(contentType)
 	if !ok {
-		return UnsupportedMedia(accepted)
+		return UnsupportedMedia(o.accepted())
 	}
 	var err error
 	switch media {
@@ -259,6 +265,12 @@ func Options(body []byte, contentType string, into runtime.Object) error {
 	case YAML:
 		if err = yamlDepth(body); err == nil {
 			err = yaml.Unmarshal(body, into)
+		}
+	case CBOR:
+		if body, err = cborToJSON(body); err == nil {
+			if err = jsonDepth(body); err == nil {
+				err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+			}
 		}
 	default:
 		if err = jsonDepth(body); err == nil {

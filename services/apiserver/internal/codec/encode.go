@@ -52,14 +52,20 @@ func (i *Item) Encoded(res *registry.Resource, form Form) ([]byte, error) {
 			}
 			return wrap(partialKind(form.Beta), raw), nil
 		}
+		if form.Media == CBOR {
+			return i.partialCBOR(form.Beta)
+		}
 		b, err := i.partialJSON(form.Beta)
 		if err != nil {
 			return nil, err
 		}
 		return restyle(b, form)
 	}
-	if form.Media == Protobuf {
+	switch form.Media {
+	case Protobuf:
 		return i.protobuf(res)
+	case CBOR: // asked for too seldom to be kept
+		return i.cbor(res)
 	}
 	b, err := i.json(res)
 	if err != nil {
@@ -226,6 +232,9 @@ func Any(obj runtime.Object, gvk schema.GroupVersionKind, form Form) (b []byte, 
 }
 
 func finish(obj any, form Form) ([]byte, error) {
+	if form.Media == CBOR {
+		return encodeCBOR(obj)
+	}
 	b, err := encodeJSON(obj)
 	if err != nil {
 		return nil, err

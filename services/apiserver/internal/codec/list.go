@@ -36,6 +36,10 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 		if err != nil {
 			return err
 		}
+		if form.Media == CBOR {
+			w.b, err = encodeCBOR(t)
+			return err
+		}
 		w.b, err = encodeJSON(t)
 		return err
 	}
@@ -44,8 +48,11 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 		gvk = partialKind(form.Beta)
 		gvk.Kind = "PartialObjectMetadataList"
 	}
-	if form.Media == Protobuf {
+	switch form.Media {
+	case Protobuf:
 		return protobufList(w, res, gvk, items, meta, form)
+	case CBOR:
+		return cborList(w, res, gvk, items, meta, form)
 	}
 	return jsonList(w, res, gvk, items, meta, form)
 }

@@ -19,6 +19,7 @@ const (
 	JSON Media = iota
 	YAML
 	Protobuf
+	CBOR
 )
 
 // String is the media type.
@@ -28,6 +29,8 @@ func (m Media) String() string {
 		return "application/yaml"
 	case Protobuf:
 		return "application/vnd.kubernetes.protobuf"
+	case CBOR:
+		return "application/cbor"
 	}
 	return "application/json"
 }
@@ -62,42 +65,53 @@ type clause struct {
 	order  int
 }
 
+// Offer says which encodings are offered beside JSON, YAML and protobuf.
+type Offer struct {
+	CBOR bool
+}
+
 // accepted lists what is offered, as the error of a refused request says it.
-const accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+func (o Offer) accepted() string {
+	const always = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+	if o.CBOR {
+		return always + ", application/cbor"
+	}
+	return always
+}
 
 // Negotiate picks the form that an Accept header asks for. An empty header is JSON. It fails with 406 where nothing
 // that is asked for is offered.
-func Negotiate(accept, pretty, include string) (Form, error) {
+func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
 	form := Form{Pretty: pretty == "true" || pretty == "1", Include: metav1.IncludeObjectPolicy(include)}
 	switch accept { // what nearly every request says
 	case "", "application/json", "*/*":
 		return form, nil
 	case "application/vnd.kubernetes.protobuf":
-		form.Media = Protobuf
+		form.Media, form.Pretty = Protobuf, false
 		return form, nil
 	}
 	for _, c := range parseAccept(accept) {
-		if f, ok := c.form(form); ok {
+		if f, ok := c.form(form, o); ok {
 			return f, nil
 		}
 	}
-	return form, NotAcceptable(accepted)
+	return form, NotAcceptable(o.accepted())
 }
 
 // NegotiateWhole is Negotiate for what has neither a table nor metadata of its own, such as a review: an answer as one of
 // these is not offered.
-func NegotiateWhole(accept, pretty string) (Form, error) {
-	form, err := Negotiate(accept, pretty, "")
+func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
+	form, err := o.Negotiate(accept, pretty, "")
 	if err != nil || form.As == Whole {
 		return form, err
 	}
 	plain := Form{Pretty: form.Pretty}
 	for _, c := range parseAccept(accept) {
-		if f, ok := c.form(plain); ok && f.As == Whole {
+		if f, ok := c.form(plain, o); ok && f.As == Whole {
 			return f, nil
 		}
 	}
-	return plain, NotAcceptable(accepted)
+	return plain, NotAcceptable(o.accepted())
 }
 
 // NotAcceptable is the 406 that lists the media types that are offered.
@@ -139,7 +153,7 @@ func parseAccept(accept string) []clause {
 	return clauses
 }
 
-func (c clause) form(form Form) (Form, bool) {
+func (c clause) form(form Form, offer Offer) (Form, bool) {
 	switch c.media {
 	case "application/json", "*/*", "application/*":
 		form.Media = JSON
@@ -147,11 +161,19 @@ func (c clause) form(form Form) (Form, bool) {
 		form.Media = YAML
 	case "application/vnd.kubernetes.protobuf":
 		form.Media = Protobuf
+	case "application/cbor":
+		if !offer.CBOR {
+			return form, false
+		}
+		form.Media = CBOR
 	default:
 		return form, false
 	}
 	if p := c.params["pretty"]; p == "1" || p == "true" {
 		form.Pretty = true
+	}
+	if form.Media == Protobuf || form.Media == CBOR { // nothing for people to read
+		form.Pretty = false
 	}
 	as := c.params["as"]
 	if as == "" {

@@ -26,12 +26,12 @@ func TestNegotiate(t *testing.T) {
 		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": {Media: Protobuf, As: PartialMetadata},
 		"application/json;pretty=1":                                                       {Pretty: true},
 	} {
-		if got, err := Negotiate(accept, "", ""); err != nil || got != want {
+		if got, err := (Offer{}).Negotiate(accept, "", ""); err != nil || got != want {
 			t.Errorf("%q: %+v %v, wanted %+v", accept, got, err, want)
 		}
 	}
 	for _, accept := range []string{"text/html", "application/cbor", "application/json;q=0", "application/json;as=Other;v=v1;g=meta.k8s.io"} {
-		_, err := Negotiate(accept, "", "")
+		_, err := Offer{}.Negotiate(accept, "", "")
 		if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusNotAcceptable {
 			t.Errorf("%q: %v", accept, err)
 		}
@@ -42,7 +42,7 @@ func FuzzNegotiate(f *testing.F) {
 	f.Add("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.5")
 	f.Add(";;;,,,=\"")
 	f.Fuzz(func(t *testing.T, accept string) {
-		form, err := Negotiate(accept, "", "")
+		form, err := Offer{}.Negotiate(accept, "", "")
 		if err == nil && form.As == Table && form.Media == Protobuf {
 			t.Error("a table has no protobuf form")
 		}
@@ -56,7 +56,7 @@ func TestNegotiateWhole(t *testing.T) {
 		"": "application/json", "application/json": "application/json", table: "406", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": "406",
 		table + ",application/json": "application/json", table + ", application/yaml": "application/yaml", "text/html": "406",
 	} {
-		form, err := NegotiateWhole(accept, "")
+		form, err := Offer{}.NegotiateWhole(accept, "")
 		got := form.ContentType()
 		if err != nil {
 			got = "406"

@@ -159,12 +159,33 @@ func Configuration(body []byte, want schema.GroupVersionKind) (*unstructured.Uns
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
+	u, err := configuration(object, want)
+	return u, problems, err
+}
+
+// ConfigurationCBOR is Configuration of a body in CBOR, in which a field that occurs twice is an error.
+func ConfigurationCBOR(body []byte, want schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	data, err := cborToJSON(body)
+	if err == nil {
+		err = jsonDepth(data)
+	}
+	object := map[string]any{}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding CBOR: %v", err))
+	}
+	return configuration(object, want)
+}
+
+func configuration(object map[string]any, want schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: object}
 	if err := checkKind(u.GetAPIVersion(), u.GetKind(), want); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	u.SetGroupVersionKind(want)
-	return u, problems, nil
+	return u, nil
 }
 
 // unprocessable is the 422 of a patch that cannot be applied.

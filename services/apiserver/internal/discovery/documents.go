@@ -144,7 +144,7 @@ func want(accept string) (version string, media codec.Media) {
 		if err != nil {
 			continue
 		}
-		m, ok := codec.MediaOf(name)
+		m, ok := codec.Offer{}.MediaOf(name)
 		if name == "*/*" || name == "application/*" {
 			m, ok = codec.JSON, true
 		}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/yaml"
 
@@ -42,9 +43,17 @@ func TestEncodingsRoundTrip(t *testing.T) {
 				if err != nil || media != codec.Protobuf.String() {
 					t.Fatalf("%s: %v", media, err)
 				}
-				for contentType, data := range map[string][]byte{"application/json": asJSON, "application/yaml": asYAML, media: binary} {
+				asCBOR, cborMedia, err := codec.Any(in.DeepCopyObject(), r.GVK, codec.Form{Media: codec.CBOR})
+				if err != nil || cborMedia != codec.CBOR.String() {
+					t.Fatalf("%s: %v", cborMedia, err)
+				}
+				theirs := r.New()
+				if err := direct.Unmarshal(asCBOR, theirs); err != nil {
+					t.Fatalf("as clients read CBOR: %v", err)
+				}
+				for contentType, data := range map[string][]byte{"application/json": asJSON, "application/yaml": asYAML, media: binary, cborMedia: asCBOR} {
 					out := r.New()
-					warnings, err := codec.Body{Data: data, ContentType: contentType, Validation: codec.Strict}.Into(out, r.GVK)
+					warnings, err := codec.Body{Data: data, ContentType: contentType, Validation: codec.Strict, Offer: codec.Offer{CBOR: true}}.Into(out, r.GVK)
 					if err != nil || len(warnings) > 0 {
 						t.Fatalf("%s: %v %v", contentType, err, warnings)
 					}

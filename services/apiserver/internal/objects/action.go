@@ -30,7 +30,7 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
-	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation}
+	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}
 	kind := r.res.Kind
 	if a := kind.Actions[r.subresource]; a != nil {
 		return s.apply(r, a, body, form, opts)

@@ -184,7 +184,7 @@ func (b *batch) finish(n int, in item, a answer, err error) {
 	} else {
 		status := apistatus.Of(err)
 		code = status.Code
-		form, formErr := codec.Negotiate(itemAccept(b.items[n]), "", "")
+		form, formErr := b.s.Offer.Negotiate(itemAccept(b.items[n]), "", "")
 		if formErr != nil {
 			form = codec.Form{}
 		}

@@ -25,7 +25,7 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
-	o, err := deleteOptions(req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
+	o, err := deleteOptions(r.offer, req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
 		req.GetPropagationPolicy(), req.GetOrphanDependents())
 	if err != nil {
 		return nil, err

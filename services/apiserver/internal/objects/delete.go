@@ -46,7 +46,7 @@ func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operatio
 	if err != nil {
 		return nil, false, err
 	}
-	o, err := deleteOptions(req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
+	o, err := deleteOptions(r.offer, req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
 		req.GetPropagationPolicy(), req.GetOrphanDependents())
 	if err != nil {
 		return nil, false, err
@@ -55,13 +55,13 @@ func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operatio
 }
 
 // deleteOptions reads the options of the body, and those of the query where the body has none.
-func deleteOptions(body []byte, contentType string, dryRun []string, grace, policy, orphan string) (*metav1.DeleteOptions, error) {
+func deleteOptions(offer codec.Offer, body []byte, contentType string, dryRun []string, grace, policy, orphan string) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
 	if err := checkSize(body); err != nil {
 		return nil, err
 	}
 	if len(body) > 0 {
-		if err := codec.Options(body, contentType, o); err != nil {
+		if err := offer.Options(body, contentType, o); err != nil {
 			return nil, err
 		}
 	}

@@ -237,7 +237,7 @@ func (h *History) ListAt(req *apiv1.ListAtRequest, stream grpc.ServerStreamingSe
 	if err != nil {
 		return err
 	}
-	form, err := codec.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
+	form, err := r.offer.Negotiate(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func decode(r *request, body []byte, contentType string, level codec.Validation)
 		return nil, err
 	}
 	obj := r.res.New()
-	warnings, err := codec.Body{Data: body, ContentType: contentType, Validation: level, Kind: r.res.Kind}.Into(obj, r.res.GVK)
+	warnings, err := codec.Body{Data: body, ContentType: contentType, Validation: level, Kind: r.res.Kind, Offer: r.offer}.Into(obj, r.res.GVK)
 	for _, w := range warnings {
 		r.warn(w)
 	}

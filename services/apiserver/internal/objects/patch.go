@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,18 +53,20 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if err != nil {
 		return nil, false, err
 	}
-	media, _, err := mime.ParseMediaType(req.GetContentType())
+	media, _, _ := mime.ParseMediaType(req.GetContentType()) // empty where it does not parse
 	patchType := types.PatchType(media)
 	switch patchType {
-	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyYAMLPatchType:
+	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
+	case types.StrategicMergePatchType:
+		if r.res.Kind.Custom != nil {
+			return nil, false, r.unsupportedPatch()
+		}
+	case types.ApplyCBORPatchType:
+		if !r.offer.CBOR {
+			return nil, false, r.unsupportedPatch()
+		}
 	default:
-		err = UnsupportedPatch()
-	}
-	if r.res.Kind.Custom != nil && (err != nil || patchType == types.StrategicMergePatchType) {
-		return nil, false, codec.UnsupportedMedia(customPatchMedia)
-	}
-	if err != nil {
-		return nil, false, UnsupportedPatch()
+		return nil, false, r.unsupportedPatch()
 	}
 	opts, err := patchOptions(req, patchType)
 	if err != nil {
@@ -72,13 +75,13 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, false, err
 	}
-	r.managerName, r.applies = opts.manager, patchType == types.ApplyYAMLPatchType
+	r.managerName, r.applies = opts.manager, applies(patchType)
 	u := &update{s: s, r: r, form: form, opts: opts}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
 		u.scale = true
 		u.change = p.scale
-		if patchType == types.ApplyYAMLPatchType {
+		if applies(patchType) {
 			return nil, false, apierrors.NewMethodNotSupported(r.res.GroupResource(), "apply to scale")
 		}
 		return u, opts.dryRun, nil
@@ -86,15 +89,38 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if _, err := r.strategy(); err != nil {
 		return nil, false, err
 	}
-	if patchType == types.ApplyYAMLPatchType {
+	if applies(patchType) {
 		return p.applyOperation()
 	}
 	u.change = p.change
 	return u, opts.dryRun, nil
 }
 
-// UnsupportedPatch is the 415 of an unknown patch type.
-func UnsupportedPatch() error { return codec.UnsupportedMedia(patchMedia) }
+// unsupportedPatch is the 415 of an unknown patch type.
+func (r *request) unsupportedPatch() error {
+	offered := patchMedia
+	if r.res.Kind.Custom != nil {
+		offered = customPatchMedia
+	}
+	if r.offer.CBOR {
+		offered += ", " + string(types.ApplyCBORPatchType)
+	}
+	return codec.UnsupportedMedia(offered)
+}
+
+// applies reports whether a patch is a server-side apply.
+func applies(kind types.PatchType) bool {
+	return kind == types.ApplyYAMLPatchType || kind == types.ApplyCBORPatchType
+}
+
+// configuration decodes what a server-side apply brings; problems are its duplicate fields.
+func (p *patch) configuration() (applied *unstructured.Unstructured, problems []error, err error) {
+	if p.kind == types.ApplyCBORPatchType {
+		applied, err = codec.ConfigurationCBOR(p.body, p.r.res.GVK)
+		return applied, nil, err
+	}
+	return codec.Configuration(p.body, p.r.res.GVK)
+}
 
 func patchOptions(req *apiv1.PatchRequest, patchType types.PatchType) (options, error) {
 	o := &metav1.PatchOptions{DryRun: req.GetDryRun(), FieldManager: req.GetFieldManager(), FieldValidation: req.GetFieldValidation()}
@@ -200,7 +226,7 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 
 // applyOperation is server-side apply, which creates the object where there is none.
 func (p *patch) applyOperation() (operation, bool, error) {
-	applied, problems, err := codec.Configuration(p.body, p.r.res.GVK)
+	applied, problems, err := p.configuration()
 	if err != nil {
 		return nil, false, err
 	}

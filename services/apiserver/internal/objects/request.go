@@ -55,6 +55,7 @@ type request struct {
 	warnings    []string
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
+	offer       codec.Offer
 }
 
 // begin authenticates, authorizes and resolves a request. The caller defers s.end, whatever begin returned.
@@ -75,6 +76,7 @@ func (s *Server) begin(ctx context.Context, verb string, t target, name, subreso
 
 // resolve does for one request, or one item of a batch, what follows authentication.
 func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelector string) error {
+	r.offer = s.Offer
 	verb := r.verb
 	if open, ok := t.(*apiv1.ConnectOpen); ok { // streams are authorized by their HTTP method
 		verb = connectVerb(open)
@@ -136,16 +138,16 @@ func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*re
 
 // form is what the client wants the answer to be.
 func (r *request) form(accept, pretty, include string) (codec.Form, error) {
-	form, err := codec.Negotiate(accept, pretty, include)
+	form, err := r.offer.Negotiate(accept, pretty, include)
 	if err != nil || r.subresource == "scale" {
 		return form, err
 	}
-	return form.For(r.res.Kind, accept)
+	return form.For(r.res.Kind, accept, r.offer)
 }
 
 // formOrJSON is form for answers that are mostly a Status, and JSON where they are an object that has no other form.
 func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
-	form, err := codec.Negotiate(accept, pretty, "")
+	form, err := r.offer.Negotiate(accept, pretty, "")
 	if err != nil || r.res.Kind.Custom == nil || form.Media != codec.Protobuf {
 		return form, err
 	}

@@ -39,7 +39,7 @@ func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options)
 		return nil, err
 	}
 	scale := &autoscalingv1.Scale{}
-	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation}.Into(scale, scaleGVK)
+	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}.Into(scale, scaleGVK)
 	if err != nil {
 		return nil, err
 	}

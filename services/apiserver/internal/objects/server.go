@@ -72,6 +72,8 @@ type Config struct {
 	// Stale reports whether what is stored under a key would be stored in another form now, encrypted by another key: then an
 	// update that changes nothing writes it anew. nil: never.
 	Stale func(ctx context.Context, key string) (bool, error)
+	// Offer says which encodings are served beside the usual.
+	Offer codec.Offer
 	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429. 0 is 400 and 200, less is no bound.
 	MaxReads, MaxWrites int
 }

@@ -91,7 +91,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 }
 
 func decodeAgain(r *request, req *apiv1.UpdateRequest, opts options) (registry.Object, error) {
-	obj, err := decode(&request{res: r.res}, req.GetObject(), req.GetContentType(), opts.validation)
+	obj, err := decode(&request{res: r.res, offer: r.offer}, req.GetObject(), req.GetContentType(), opts.validation)
 	if err != nil {
 		return nil, err
 	}

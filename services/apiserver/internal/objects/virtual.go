@@ -22,7 +22,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err != nil {
 		return nil, err
 	}
-	form, err := codec.NegotiateWhole(req.GetAccept(), req.GetPretty())
+	form, err := r.offer.NegotiateWhole(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
-	warnings, err := (codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation}).Into(obj, res.GVK)
+	warnings, err := (codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}).Into(obj, res.GVK)
 	for _, w := range warnings {
 		r.warn(w)
 	}

@@ -1,0 +1,181 @@
+package codec
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+)
+
+var withCBOR = Offer{CBOR: true}
+
+func TestCBORIsNegotiatedWhereOffered(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]Form{
+		"application/cbor": {Media: CBOR},
+		"application/json;q=0.9,application/cbor;q=1":                  {Media: CBOR},
+		"application/cbor;q=0.1, application/json":                     {},
+		"application/cbor;as=Table;v=v1;g=meta.k8s.io":                 {Media: CBOR, As: Table},
+		"application/cbor;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": {Media: CBOR, As: PartialMetadata},
+		"*/*": {Pretty: true},
+	} {
+		if got, err := withCBOR.Negotiate(accept, map[bool]string{true: "true"}[accept == "*/*"], ""); err != nil || got != want {
+			t.Errorf("%q: %+v %v, wanted %+v", accept, got, err, want)
+		}
+	}
+	for offer, want := range map[Offer]string{
+		{}:       "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+		withCBOR: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor",
+	} {
+		if _, err := offer.Negotiate("text/html", "", ""); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v", offer, err)
+		}
+	}
+}
+
+func code(err error) int32 {
+	if status, ok := err.(apierrors.APIStatus); ok {
+		return status.Status().Code
+	}
+	return 0
+}
+
+func TestBadCBORIsRefused(t *testing.T) {
+	t.Parallel()
+	res := pods(t)
+	twice := "\xa2\x44kind\x43Pod\x44kind\x43Pod"
+	whole, err := encodeCBOR(pod("p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string]string{
+		"empty":                    "",
+		"JSON":                     `{"kind":"Pod"}`,
+		"truncated":                string(whole[:len(whole)/2]),
+		"followed by more":         string(whole) + "\xf6",
+		"a field twice":            twice,
+		"no map":                   "\x01",
+		"a huge array announced":   "\x9b\x7f\xff\xff\xff\xff\xff\xff\xff",
+		"a string without its end": "\xa1\x44kind\x7f",
+		"nested too deep":          "\xa1\x44spec" + strings.Repeat("\x81", 2000) + "\x01",
+		"nested millions deep":     strings.Repeat("\x81", 3<<20),
+		"endless arrays":           strings.Repeat("\x9f", 3<<20),
+		"nested tags":              strings.Repeat("\xd9\xd9\xf7", 1<<20),
+		"not a number":             "\xa1\x44spec\xf9\x7e\x00",
+		"another kind":             "\xa1\x44kind\x44Node",
+	} {
+		_, err := Body{Data: []byte(body), ContentType: "application/cbor", Offer: withCBOR}.Into(&corev1.Pod{}, res.GVK)
+		if code(err) != http.StatusBadRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := ConfigurationCBOR([]byte(body), res.GVK); code(err) != http.StatusBadRequest {
+			t.Errorf("%s, applied: %v", name, err)
+		}
+		if name == "another kind" {
+			continue
+		}
+		if err := withCBOR.Options([]byte(body), "application/cbor", &metav1.DeleteOptions{}); code(err) != http.StatusBadRequest {
+			t.Errorf("%s, as options: %v", name, err)
+		}
+	}
+	if _, err := (Body{Data: whole, ContentType: "application/cbor"}).Into(&corev1.Pod{}, res.GVK); code(err) != http.StatusUnsupportedMediaType {
+		t.Errorf("where it is not offered: %v", err)
+	}
+}
+
+func TestUnknownFieldsOfCBORAreTold(t *testing.T) {
+	t.Parallel()
+	body, err := direct.Marshal(map[string]any{"kind": "Pod", "apiVersion": "v1", "spec": map[string]any{"wrong": int64(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Body{Data: body, ContentType: "application/cbor", Offer: withCBOR, Validation: Warn}
+	if warnings, err := b.Into(&corev1.Pod{}, pods(t).GVK); err != nil || len(warnings) != 1 || warnings[0] != `unknown field "spec.wrong"` {
+		t.Errorf("%q, %v", warnings, err)
+	}
+	b.Validation = Strict
+	if _, err := b.Into(&corev1.Pod{}, pods(t).GVK); code(err) != http.StatusBadRequest {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+// The list that is written by hand is to the byte what the library makes of the whole, but for the length of its array.
+func TestListInCBORIsDeterministic(t *testing.T) {
+	t.Parallel()
+	res := pods(t)
+	want := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "9"}}
+	one := pod("p")
+	one.TypeMeta, one.ResourceVersion = metav1.TypeMeta{}, "5"
+	want.Items = append(want.Items, *one)
+	theirs, err := encodeCBOR(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours bytes.Buffer
+	i := item(t, res, "p", 5)
+	if err := List(res, []*Item{i}, want.ListMeta, Form{Media: CBOR}, func(b []byte) error { ours.Write(b); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Replace(ours.Bytes(), []byte("\x45items\x9a\x00\x00\x00\x01"), []byte("\x45items\x81"), 1); !bytes.Equal(got, theirs) {
+		t.Errorf("%q, the library %q", got, theirs)
+	}
+	if obj, err := i.Object(); err != nil || obj.GetObjectKind().GroupVersionKind() != res.GVK {
+		t.Errorf("the item has become a %v, %v", obj.GetObjectKind(), err)
+	}
+}
+
+func TestTableInCBOR(t *testing.T) {
+	t.Parallel()
+	res := pods(t)
+	for _, include := range []metav1.IncludeObjectPolicy{metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
+		b, err := item(t, res, "p", 5).Encoded(res, Form{Media: CBOR, As: Table, Include: include})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table metav1.Table
+		if err := direct.Unmarshal(b, &table); err != nil || len(table.Rows) != 1 || table.Rows[0].Cells[0] != "p" {
+			t.Fatalf("%s: %+v, %v", include, table, err)
+		}
+		var object map[string]any
+		if include == metav1.IncludeNone {
+			continue
+		}
+		if err := direct.Unmarshal(table.Rows[0].Object.Raw, &object); err != nil {
+			t.Fatalf("%s: %v", include, err)
+		}
+		if name, _, _ := unstructured.NestedString(object, "metadata", "name"); name != "p" {
+			t.Errorf("%s: %v", include, object)
+		}
+	}
+}
+
+func FuzzCBOR(f *testing.F) {
+	seed, err := encodeCBOR(pod("p"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add(seed[:len(seed)/2])
+	f.Add([]byte("\x9f\x9f\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := &corev1.Pod{}
+		want := corev1.SchemeGroupVersion.WithKind("Pod")
+		if _, err := (Body{Data: b, ContentType: "application/cbor", Offer: withCBOR}).Into(got, want); err != nil {
+			return
+		}
+		again, out := &corev1.Pod{}, []byte(nil)
+		if out, err = encodeCBOR(got); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Body{Data: out, ContentType: "application/cbor", Offer: withCBOR}).Into(again, want); err != nil || !equality.Semantic.DeepEqual(got, again) {
+			t.Errorf("%v became %v, %v", got, again, err)
+		}
+	})
+}
