@@ -15,6 +15,7 @@ type protectionFlags struct {
 	encryptionReload bool
 	maxReads         int
 	maxWrites        int
+	maxWatches       int
 	fairness         bool
 	requestTimeout   time.Duration
 	audit            auditFlags
@@ -25,6 +26,7 @@ func (p *protectionFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration that says what is encrypted in the database, and how; empty encrypts nothing")
 	f.IntVar(&p.maxReads, "max-requests-inflight", 400, "reading requests that are answered at a time; with priority and fairness, its sum with the next is what is shared out")
 	f.IntVar(&p.maxWrites, "max-mutating-requests-inflight", 200, "writing requests that are answered at a time")
+	f.IntVar(&p.maxWatches, "max-watches-per-user", 10_000, "watches that one user has open at a time at one apiserver; more are refused with 429; -1 sets no bound")
 	f.BoolVar(&p.fairness, "enable-priority-and-fairness", true, "share the requests in flight as FlowSchemas and PriorityLevelConfigurations say")
 	f.DurationVar(&p.requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	f.BoolVar(&p.encryptionReload, "encryption-provider-config-automatic-reload", true, "take over changes of the EncryptionConfiguration without a restart")
@@ -34,6 +36,7 @@ func (p *protectionFlags) apply(cfg *apiserver.Config) {
 	cfg.Audit, _ = p.audit.settings()
 	cfg.EncryptionConfig, cfg.EncryptionReload = p.encryptionConfig, p.encryptionReload
 	cfg.MaxReads, cfg.MaxWrites, cfg.NoPriorityAndFairness = p.maxReads, p.maxWrites, !p.fairness
+	cfg.MaxWatches = p.maxWatches
 	cfg.RequestTimeout = p.requestTimeout
 }
 
@@ -45,6 +48,9 @@ func (p *protectionFlags) check() error {
 	}
 	if p.maxWrites < 1 {
 		problems = append(problems, errors.New("--max-mutating-requests-inflight must be positive"))
+	}
+	if p.maxWatches == 0 || p.maxWatches < -1 {
+		problems = append(problems, errors.New("--max-watches-per-user must be positive, or -1"))
 	}
 	if p.requestTimeout <= 0 {
 		problems = append(problems, errors.New("--request-timeout must be positive"))

@@ -95,6 +95,8 @@ type Config struct {
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
 	// shares out; without it, more are refused with 429.
 	MaxReads, MaxWrites int
+	// MaxWatches bounds the watches that one user has open here; more are refused with 429. 0 is 10,000, less is no bound.
+	MaxWatches int
 	// NoPriorityAndFairness leaves FlowSchemas and PriorityLevelConfigurations without effect.
 	NoPriorityAndFairness bool
 	// RequestTimeout is how long a request may take, watches and streams excepted; default 1 min.
@@ -250,7 +252,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
 		Network: s.network, Aggregator: s.aggregator,
-		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, Offer: codec.Offer{CBOR: cfg.CBOR},
+		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}

@@ -76,6 +76,8 @@ type Config struct {
 	Offer codec.Offer
 	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429. 0 is 400 and 200, less is no bound.
 	MaxReads, MaxWrites int
+	// MaxWatches bounds the watches that one user has open here; more are refused with 429. 0 is 10,000, less is no bound.
+	MaxWatches int
 }
 
 // Server implements apiv1.ObjectServiceServer.
@@ -83,6 +85,7 @@ type Server struct {
 	apiv1.UnimplementedObjectServiceServer
 	Config
 	reads, writes gate
+	watches       *share
 }
 
 var _ apiv1.ObjectServiceServer = (*Server)(nil)
@@ -95,7 +98,10 @@ func New(cfg Config) *Server {
 	if cfg.MaxWrites == 0 {
 		cfg.MaxWrites = 200
 	}
-	return &Server{Config: cfg, reads: newGate(cfg.MaxReads), writes: newGate(cfg.MaxWrites)}
+	if cfg.MaxWatches == 0 {
+		cfg.MaxWatches = 10_000
+	}
+	return &Server{Config: cfg, reads: newGate(cfg.MaxReads), writes: newGate(cfg.MaxWrites), watches: newShare(cfg.MaxWatches)}
 }
 
 // gate bounds the calls in flight; nil does not.

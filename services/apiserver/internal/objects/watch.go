@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -38,6 +39,10 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	if err != nil {
 		return err
 	}
+	if !s.watches.enter(r.user.Name) {
+		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open at this API server, and may have no more", r.user.Name, s.MaxWatches), 1)
+	}
+	defer s.watches.leave(r.user.Name)
 	form, err := r.form(req.GetAccept(), "", req.GetIncludeObject())
 	if err != nil {
 		return err
