@@ -228,6 +228,7 @@ func TestFaultsInTheKernelUnderTraffic(t *testing.T) {
 	tr := startTraffic(ns, 2, "10.96.1.10:80")
 	var services []*corev1.Service
 	var endpointSlices []*discoveryv1.EndpointSlice
+	var web *discoveryv1.EndpointSlice
 	other := rand.New(rand.NewPCG(8, 8))
 	for i := range 20 {
 		for _, o := range services {
@@ -237,14 +238,15 @@ func TestFaultsInTheKernelUnderTraffic(t *testing.T) {
 			n.lb.Delete(context.Background(), o)
 		}
 		services, endpointSlices = world(other)
-		web := endpointSlice("web", 8080, fmt.Sprintf("10.77.0.%d", i%5+1), fmt.Sprintf("10.77.0.%d", (i+1)%5+1))
+		web = endpointSlice("web", 8080, fmt.Sprintf("10.77.0.%d", i%5+1), fmt.Sprintf("10.77.0.%d", (i+1)%5+1))
 		for _, o := range services {
 			n.lb.Update(context.Background(), o)
 		}
-		endpointSlices = append(endpointSlices, web)
 		for _, o := range endpointSlices {
 			n.lb.Update(context.Background(), o)
 		}
+		// The slice that the clients use changes and never goes, not even for a moment.
+		n.lb.Update(context.Background(), web)
 		n.settled()
 	}
 	asked, failures := tr.stop()
@@ -252,7 +254,7 @@ func TestFaultsInTheKernelUnderTraffic(t *testing.T) {
 		t.Errorf("%d of %d requests failed, the first with %s", len(failures), asked, failures[0])
 	}
 	services = append(services, service("web", "10.96.1.10", tcp(80)))
-	want, _ := Desired(services, endpointSlices, Node{Name: testNode})
+	want, _ := Desired(services, append(endpointSlices, web), Node{Name: testNode})
 	n.ns.Do(func() error {
 		d, _, err := loadDatapath(n.at)
 		if err != nil {

@@ -44,7 +44,9 @@ func (c *counting) Authenticate(context.Context) (*authn.User, error) {
 	return &authn.User{Name: "jane"}, nil
 }
 
-func (c *counting) Token(context.Context, string) (*authn.User, error) { return nil, authn.ErrUnauthorized() }
+func (c *counting) Token(context.Context, string) (*authn.User, error) {
+	return nil, authn.ErrUnauthorized()
+}
 
 func TestFront(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		ValidateUpdate: typed.CheckChange(validateUpdate),
 
 		Status: &registry.Status{
-			Alone: true,
+			Alone:         true,
 			PrepareUpdate: typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec }),
 			ValidateUpdate: typed.CheckChange(func(n, old *corev1.Node) field.ErrorList {
 				return append(validate(n), validateUpdate(n, old)...)

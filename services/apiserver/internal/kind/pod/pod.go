@@ -42,7 +42,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		}),
 
 		Status: &registry.Status{
-			Alone: true,
+			Alone:          true,
 			PrepareUpdate:  typed.Change(prepareStatus),
 			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
 		},
