@@ -175,9 +175,15 @@ func TestHealthAndGracefulStop(t *testing.T) {
 	<-watching
 	server.stop()
 	expect(healthv1.HealthCheckResponse_NOT_SERVING) // before the streams end
-	if err := call(t, conn); status.Code(err) != codes.Unavailable {
+	// The client hears of it a moment later.
+	err = call(t, conn)
+	for deadline := time.Now().Add(30 * time.Second); err == nil && time.Now().Before(deadline); err = call(t, conn) {
+		time.Sleep(time.Millisecond)
+	}
+	if status.Code(err) != codes.Unavailable {
 		t.Errorf("a new call while it stops: %v, want Unavailable", err)
 	}
+	err = nil
 	close(goOn)
 	for err == nil {
 		_, err = stream.Recv()

@@ -40,6 +40,10 @@ func setQuota(f *fixture, namespace, name string, hard map[string]string) {
 	if _, err := f.api.Update(f.ctx, &apiv1.UpdateRequest{Version: "v1", Resource: "resourcequotas", Namespace: namespace, Name: name, Subresource: "status", Object: body}); err != nil {
 		f.t.Fatal(err)
 	}
+	// A read of the newest state: from here on the API server knows the quota. Until then it lets writes pass uncounted.
+	if _, err := f.get("v1/resourcequotas", namespace, name); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func used(f *fixture, namespace, name, what string) string {
