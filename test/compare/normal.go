@@ -1,0 +1,117 @@
+package compare
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// What no two servers can agree on, in any text.
+var (
+	uids  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+)
+
+// own are the fields whose values are a server's own, and what stands for them.
+var own = map[string]string{"uid": "UID", "resourceVersion": "REVISION", "continue": "CONTINUE", "clusterIP": "ADDRESS"}
+
+// normal puts words for what differs between two servers that behave the same.
+func normal(value any, names variables) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, field := range v {
+			text, isText := field.(string)
+			word, isOwn := own[key]
+			switch {
+			case isOwn && isText && text != "" && text != "0" && text != "None":
+				out[key] = word
+			case key == "clusterIPs":
+				out[key] = "ADDRESSES"
+			case key == "nodePort":
+				out[key] = "PORT"
+			default:
+				out[names.hide(key)] = normal(field, names)
+			}
+		}
+		// The server chose the end of a generated name.
+		if prefix, ok := out["generateName"].(string); ok {
+			if name, ok := out["name"].(string); ok && strings.HasPrefix(name, prefix) {
+				out["name"] = prefix + "RANDOM"
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = normal(item, names)
+		}
+		return out
+	case string:
+		return times.ReplaceAllString(uids.ReplaceAllString(names.hide(v), "UID"), "TIME")
+	default:
+		return value
+	}
+}
+
+// lookup finds the value at a path such as items.0.metadata.name. A key with dots in it cannot be reached.
+func lookup(value any, path string) (any, bool) {
+	for part := range strings.SplitSeq(path, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			field, found := v[part]
+			if !found {
+				return nil, false
+			}
+			value = field
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil, false
+			}
+			value = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// pick leaves of a body what counts.
+func pick(body any, only, without []string) any {
+	for _, path := range without {
+		remove(body, strings.Split(path, "."))
+	}
+	if len(only) == 0 {
+		return body
+	}
+	out := map[string]any{}
+	for _, path := range only {
+		if value, found := lookup(body, path); found {
+			out[path] = value
+		}
+	}
+	return out
+}
+
+func remove(value any, path []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if path[0] != "*" && path[0] != key {
+				continue
+			}
+			if len(path) == 1 {
+				delete(v, key)
+			} else {
+				remove(field, path[1:])
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if len(path) > 1 && (path[0] == "*" || path[0] == strconv.Itoa(i)) {
+				remove(item, path[1:])
+			}
+		}
+	}
+}
