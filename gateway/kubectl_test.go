@@ -16,7 +16,7 @@ func TestKubectl(t *testing.T) {
 	t.Parallel()
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
-		t.Skip("kubectl is not installed")
+		t.Fatal("kubectl is missing: hack/install.sh --test installs it")
 	}
 	c := setup(t)
 	kubeconfig, err := c.pki.Kubeconfig("admin", c.url)

@@ -146,7 +146,7 @@ func TestIdentities(t *testing.T) {
 	}
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
-		t.Skip("kubectl is not installed")
+		t.Fatal("kubectl is missing: hack/install.sh --test installs it")
 	}
 	run := func(args ...string) string {
 		out, _ := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", filepath.Join(dir, "admin", "kubeconfig")}, args...)...).CombinedOutput()

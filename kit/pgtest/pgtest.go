@@ -34,7 +34,7 @@ var shared struct {
 }
 
 // New answers the URL of a fresh database that is dropped at the end of the test. With a template it starts as a copy of it, else empty.
-// It skips the test where no PostgreSQL is installed.
+// It fails the test where no PostgreSQL is installed.
 func New(t testing.TB, template ...Template) (databaseURL string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -82,9 +82,6 @@ func makeTemplate(ctx context.Context, s *Server, name string, setup func(contex
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err == errNotInstalled {
-		t.Skipf("needs PostgreSQL: %v", err)
-	}
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-var errNotInstalled = errors.New("no initdb in /usr/lib/postgresql/*/bin or PATH")
+var errNotInstalled = errors.New("no initdb in /usr/lib/postgresql/*/bin or PATH: hack/install.sh --test installs PostgreSQL")
 
 // Config of a server.
 type Config struct {
@@ -45,7 +45,7 @@ type Server struct {
 	exited  chan struct{}
 }
 
-// Start runs a server until the test ends. It skips the test where no PostgreSQL is installed.
+// Start runs a server until the test ends. It fails the test where no PostgreSQL is installed.
 func Start(t testing.TB, config Config) *Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

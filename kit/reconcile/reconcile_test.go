@@ -6,11 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 )
 
 func spanContext(id byte) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{id}, SpanID: trace.SpanID{id}, TraceFlags: trace.FlagsSampled})
+}
+
+// freshSpanContext is of a trace that nobody else has: the recorder of spans outlives a test.
+func freshSpanContext() trace.SpanContext {
+	id := uuid.New()
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id), SpanID: trace.SpanID(id[:8]), TraceFlags: trace.FlagsSampled})
 }
 
 func run(t *testing.T, c *Controller) {

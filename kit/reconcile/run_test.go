@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,14 +15,38 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // spans has the spans of every test.
-var spans = tracetest.NewSpanRecorder()
+var spans = &ended{byTrace: map[trace.TraceID]sdktrace.ReadOnlySpan{}, more: make(chan struct{})}
+
+// ended keeps the spans that have ended, and tells of each.
+type ended struct {
+	sdktrace.SpanProcessor // does nothing but for what follows
+
+	mu      sync.Mutex
+	byTrace map[trace.TraceID]sdktrace.ReadOnlySpan
+	more    chan struct{} // closed with the next end
+}
+
+func (e *ended) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+func (e *ended) OnEnd(s sdktrace.ReadOnlySpan) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.byTrace[s.SpanContext().TraceID()] = s
+	close(e.more)
+	e.more = make(chan struct{})
+}
+
+func (e *ended) look(id trace.TraceID) (s sdktrace.ReadOnlySpan, more <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.byTrace[id], e.more
+}
 
 func TestMain(m *testing.M) {
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
@@ -31,15 +56,18 @@ func TestMain(m *testing.M) {
 // spanOf waits for the span of a reconcile in a trace.
 func spanOf(t *testing.T, id trace.TraceID) sdktrace.ReadOnlySpan {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		for _, s := range spans.Ended() {
-			if s.SpanContext().TraceID() == id {
-				return s
-			}
+	patience := time.After(time.Minute)
+	for {
+		s, more := spans.look(id)
+		if s != nil {
+			return s
+		}
+		select {
+		case <-more:
+		case <-patience:
+			t.Fatalf("no span in trace %s", id)
 		}
 	}
-	t.Fatalf("no span in trace %s", id)
-	return nil
 }
 
 func TestSpanContinuesItsCause(t *testing.T) {
@@ -49,15 +77,16 @@ func TestSpanContinuesItsCause(t *testing.T) {
 		seen <- trace.SpanContextFromContext(ctx)
 		return 0, nil
 	}})
-	c.Enqueue("shop/web", spanContext(21))
-	c.Enqueue("shop/web", spanContext(22))
+	cause, other := freshSpanContext(), freshSpanContext()
+	c.Enqueue("shop/web", cause)
+	c.Enqueue("shop/web", other)
 	run(t, c)
 	within := <-seen
-	s := spanOf(t, spanContext(21).TraceID())
-	if s.Name() != "controller.deployment" || s.Parent().SpanID() != spanContext(21).SpanID() || within.SpanID() != s.SpanContext().SpanID() {
+	s := spanOf(t, cause.TraceID())
+	if s.Name() != "controller.deployment" || s.Parent().SpanID() != cause.SpanID() || within.SpanID() != s.SpanContext().SpanID() {
 		t.Errorf("span %s of parent %s; the reconcile ran in %s", s.Name(), s.Parent().SpanID(), within.SpanID())
 	}
-	if links := s.Links(); len(links) != 1 || links[0].SpanContext.TraceID() != spanContext(22).TraceID() {
+	if links := s.Links(); len(links) != 1 || links[0].SpanContext.TraceID() != other.TraceID() {
 		t.Errorf("the links are %v", links)
 	}
 	attributes := map[string]string{}
@@ -81,13 +110,14 @@ func TestSpansTellFailuresButNotConflicts(t *testing.T) {
 		"conflict": apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("modified")),
 	}
 	c := New(Config{Name: "test", Reconcile: func(_ context.Context, key string) (time.Duration, error) { return 0, fail[key] }})
-	c.Enqueue("broken", spanContext(31))
-	c.Enqueue("conflict", spanContext(32))
+	broken, conflict := freshSpanContext(), freshSpanContext()
+	c.Enqueue("broken", broken)
+	c.Enqueue("conflict", conflict)
 	run(t, c)
-	if got := spanOf(t, spanContext(31).TraceID()).Status().Code; got != codes.Error {
+	if got := spanOf(t, broken.TraceID()).Status().Code; got != codes.Error {
 		t.Errorf("the failure's span has status %s", got)
 	}
-	if got := spanOf(t, spanContext(32).TraceID()).Status().Code; got != codes.Unset {
+	if got := spanOf(t, conflict.TraceID()).Status().Code; got != codes.Unset {
 		t.Errorf("the conflict's span has status %s: a cache that was behind is no failure", got)
 	}
 }

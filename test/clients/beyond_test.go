@@ -16,7 +16,7 @@ func (u *user) howdah(in string, args ...string) (string, int) {
 	u.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.t.Context()), patience)
 	defer cancel()
-	env := []string{"KUBECONFIG=" + u.c.kubeconfig(), "HOME=" + u.home}
+	env := []string{"KUBECONFIG=" + u.c.Kubeconfig(), "HOME=" + u.home}
 	out, err := command(ctx, in, env, howdah.bin(u.t), append(args, "--namespace", u.namespace)...)
 	if err == nil {
 		return out, 0

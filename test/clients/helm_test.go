@@ -18,7 +18,7 @@ func releases(t *testing.T, p *program) {
 	run := func(args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*patience)
 		defer cancel()
-		env := []string{"KUBECONFIG=" + u.c.kubeconfig(), "HOME=" + u.home, "HELM_CACHE_HOME=" + u.home, "HELM_CONFIG_HOME=" + u.home, "HELM_DATA_HOME=" + u.home}
+		env := []string{"KUBECONFIG=" + u.c.Kubeconfig(), "HOME=" + u.home, "HELM_CACHE_HOME=" + u.home, "HELM_CONFIG_HOME=" + u.home, "HELM_DATA_HOME=" + u.home}
 		return command(ctx, "", env, p.bin(t), append([]string{"--namespace", u.namespace}, args...)...)
 	}
 	helm := func(args ...string) string {

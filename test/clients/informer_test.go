@@ -91,14 +91,13 @@ func (w *witness) names() (names map[string]string) {
 // started again. In the end every informer must have told exactly what there is, every version in order and none twice.
 func TestInformersSurviveDisconnects(t *testing.T) {
 	t.Parallel()
-	kubectl.bin(t)
 	server := pgtest.Start(t, pgtest.Config{})
-	c, err := newCluster(howdah.bin(t), t.TempDir(), server.URL(), "--simulate=0")
+	c, err := newCluster(t.Context(), howdah.bin(t), t.TempDir(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.stop)
-	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
+	t.Cleanup(c.Stop)
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestInformersSurviveDisconnects(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	cuts := proxy.Start(t, c.address)
+	cuts := proxy.Start(t, c.Address)
 	var witnesses []*witness
 	for range 3 {
 		witnesses = append(witnesses, watchThrough(t, ctx, config, cuts.Address()))
@@ -123,8 +122,8 @@ func TestInformersSurviveDisconnects(t *testing.T) {
 	for round := range 12 {
 		before := told(witnesses)
 		if round == 4 || round == 8 {
-			c.kill()
-			if err := c.start(); err != nil {
+			c.Kill()
+			if err := c.Start(ctx); err != nil {
 				t.Fatal(err)
 			}
 		} else {

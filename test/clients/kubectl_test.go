@@ -261,7 +261,7 @@ func TestKubectlProxies(t *testing.T) {
 	u := newUser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, kubectl.bin(t), "--kubeconfig", u.c.kubeconfig(), "proxy", "--port=0")
+	cmd := exec.CommandContext(ctx, kubectl.bin(t), "--kubeconfig", u.c.Kubeconfig(), "proxy", "--port=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package clients
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,12 +11,10 @@ import (
 	"time"
 
 	"howdah.dev/kit/pgtest"
+	"howdah.dev/test/internal/standalone"
 )
 
-// binVariable names a folder with programs that are built already; others are built when a test first wants them.
-const binVariable = "HOWDAH_TEST_BIN"
-
-// program is one of the programs under test.
+// program is one of the programs under test. It is built when a test first wants it, unless standalone.BinVariable names a folder with it.
 type program struct {
 	name string
 	// module is its folder, below the repository's root, and pkg what to build in it.
@@ -61,7 +58,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(workDir)
 		defer func() {
 			if shared.cluster != nil {
-				shared.cluster.stop()
+				shared.cluster.Stop()
 			}
 			if shared.server != nil {
 				shared.server.Close()
@@ -75,7 +72,7 @@ func TestMain(m *testing.M) {
 func (p *program) bin(t testing.TB) string {
 	t.Helper()
 	p.once.Do(func() {
-		if dir := os.Getenv(binVariable); dir != "" {
+		if dir := os.Getenv(standalone.BinVariable); dir != "" {
 			if path := filepath.Join(dir, p.name); exec.Command("test", "-x", path).Run() == nil {
 				p.path = path
 				return
@@ -100,99 +97,34 @@ func (p *program) bin(t testing.TB) string {
 
 // cluster is a standalone in a process of its own.
 type cluster struct {
-	dir, address, databaseURL string
-	args                      []string
-	cmd                       *exec.Cmd
-	exited                    chan struct{}
-	log                       *os.File
+	*standalone.Process
+	home string
 }
-
-func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "admin", "kubeconfig") }
 
 // theCluster returns the shared cluster, and starts it the first time.
 func theCluster(t testing.TB) *cluster {
 	t.Helper()
 	path := howdah.bin(t)
-	kubectl.bin(t) // with which the start is awaited
+	kubectl.bin(t)
 	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if shared.server, shared.err = pgtest.Launch(ctx, pgtest.Config{}); shared.err != nil {
 			return
 		}
-		shared.cluster, shared.err = newCluster(path, workDir, shared.server.URL())
+		shared.cluster, shared.err = newCluster(ctx, path, workDir, shared.server.URL(), "--simulate", "3")
 	})
 	if shared.err != nil {
-		t.Skip(shared.err)
+		t.Fatal(shared.err)
 	}
 	return shared.cluster
 }
 
 // newCluster starts a standalone and waits until it serves.
-func newCluster(howdah, dir, databaseURL string, args ...string) (*cluster, error) {
-	address, err := freeAddress()
+func newCluster(ctx context.Context, howdah, dir, databaseURL string, args ...string) (*cluster, error) {
+	process, err := standalone.New(howdah, dir, databaseURL, args...)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: filepath.Join(dir, "standalone"), address: address, databaseURL: databaseURL}
-	c.args = append([]string{howdah, "standalone", "--database-url", databaseURL, "--listen", address, "--dir", c.dir,
-		"--simulate", "3", "--log-level", "warn"}, args...)
-	if c.log, err = os.OpenFile(filepath.Join(dir, "standalone.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return nil, err
-	}
-	return c, c.start()
-}
-
-// start runs the process and waits until it serves.
-func (c *cluster) start() error {
-	c.cmd = exec.Command(c.args[0], c.args[1:]...)
-	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
-	if err := c.cmd.Start(); err != nil {
-		return err
-	}
-	exited, cmd := make(chan struct{}), c.cmd
-	c.exited = exited
-	go func() { _ = cmd.Wait(); close(exited) }()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		out, err := c.try(10*time.Second, "", "get", "--raw", "/readyz")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-exited:
-			text, _ := os.ReadFile(c.log.Name())
-			return fmt.Errorf("the standalone ended: %s", text)
-		case <-time.After(100 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the standalone does not serve: %w %s", err, out)
-		}
-	}
-}
-
-// kill ends the process as a crash does; stop lets it finish.
-func (c *cluster) kill() {
-	_ = c.cmd.Process.Kill()
-	<-c.exited
-}
-
-func (c *cluster) stop() {
-	_ = c.cmd.Process.Signal(os.Interrupt)
-	select {
-	case <-c.exited:
-	case <-time.After(20 * time.Second):
-		c.kill()
-	}
-	_ = c.log.Close()
-}
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return &cluster{process, dir}, process.Start(ctx)
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"howdah.dev/test/internal/standalone"
 )
 
 // certify makes a certificate for 127.0.0.1 that is its own authority, and the folder with it and its key.
@@ -51,7 +53,7 @@ func (u *user) operate(name string, args ...string) *exec.Cmd {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	cmd := exec.Command(operator.bin(u.t), append([]string{"--name", name, "--lock-namespace", u.namespace, "--kubeconfig", u.c.kubeconfig()}, args...)...)
+	cmd := exec.Command(operator.bin(u.t), append([]string{"--name", name, "--lock-namespace", u.namespace, "--kubeconfig", u.c.Kubeconfig()}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		u.t.Fatal(err)
@@ -101,7 +103,7 @@ func TestOperator(t *testing.T) {
 	leader := holder()
 
 	folder, authority := u.certify()
-	address, err := freeAddress()
+	address, err := standalone.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,7 @@ func newUser(t *testing.T) *user {
 func (c *cluster) try(limit time.Duration, in string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if kubectl.path == "" {
-		return "", fmt.Errorf("kubectl is not built")
-	}
-	return command(ctx, in, []string{"KUBECONFIG=" + c.kubeconfig(), "HOME=" + filepath.Dir(c.dir)}, kubectl.path, args...)
+	return command(ctx, in, []string{"KUBECONFIG=" + c.Kubeconfig(), "HOME=" + c.home}, kubectl.path, args...)
 }
 
 // command runs a program; what it prints to standard error goes into the error.
@@ -69,7 +66,7 @@ func command(ctx context.Context, in string, env []string, name string, args ...
 func (u *user) try(in string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
-	env := []string{"KUBECONFIG=" + u.c.kubeconfig(), "HOME=" + u.home}
+	env := []string{"KUBECONFIG=" + u.c.Kubeconfig(), "HOME=" + u.home}
 	if !strings.HasPrefix(args[0], "__") { // completion takes no flags before its arguments
 		args = append([]string{"--namespace", u.namespace}, args...)
 	}
@@ -84,7 +81,7 @@ func (u *user) feed(in string, args ...string) string {
 	u.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.t.Context()), patience)
 	defer cancel()
-	env := []string{"KUBECONFIG=" + u.c.kubeconfig(), "HOME=" + u.home}
+	env := []string{"KUBECONFIG=" + u.c.Kubeconfig(), "HOME=" + u.home}
 	out, err := command(ctx, in, env, kubectl.bin(u.t), append([]string{"--namespace", u.namespace}, args...)...)
 	if err != nil {
 		u.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
