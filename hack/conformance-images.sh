@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Gives the nodes of the cluster that is up the images that the pods of Kubernetes' conformance tests run, without a registry:
+# upstream's programs compiled from their modules, our own nginx and busybox under the names that the tests use.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+programs=$BUILD/conformance/programs
+log=$BUILD/log/conformance-images.log
+mkdir -p "$programs"
+
+# The names are those of Kubernetes 1.36.3 (test/utils/image in its repository).
+tests=registry.k8s.io/e2e-test-images
+built=(agnhost="$tests/agnhost:2.63.0" nautilus="$tests/nautilus:1.8" sample-apiserver="$tests/sample-apiserver:1.29.2"
+    etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2)
+renamed=(busybox:latest="$tests/busybox:1.37.0-1" nginx:1.9.1="$tests/nginx:1.15-4" nginx:latest="$tests/nginx:1.27-0")
+
+# program MODULE NAME PACKAGE compiles it without libc, for any base image.
+program() { CGO_ENABLED=0 GOWORK=off run_logged "$log" go -C "$ROOT/test/$1" build -o "$programs/$2" "$3"; }
+
+say "building the programs of the conformance tests' pods (minutes the first time)"
+program conformance agnhost k8s.io/kubernetes/test/images/agnhost
+program conformance sample-apiserver k8s.io/sample-apiserver
+program oracle etcd go.etcd.io/etcd/server/v3
+
+say "making images of them"
+names=()
+for pair in "${built[@]}"; do
+    # The classic builder takes its base from the images that are here, and asks no registry.
+    DOCKER_BUILDKIT=0 run_logged "$log" docker build -f "$ROOT/test/conformance/images/Dockerfile" --target "${pair%%=*}" -t "${pair#*=}" "$programs"
+    names+=("${pair#*=}")
+done
+for pair in "${renamed[@]}"; do
+    docker tag "${pair%%=*}" "${pair#*=}"
+    names+=("${pair#*=}")
+done
+for node in $(docker ps --filter label=com.docker.compose.project=howdah --format '{{.Names}}' | grep -E 'howdah-node[0-9]+-'); do
+    say "importing them into $node"
+    docker save "${names[@]}" | run_logged "$log" docker exec -i "$node" ctr -n k8s.io images import -
+done
