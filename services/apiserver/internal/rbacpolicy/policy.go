@@ -2,6 +2,8 @@
 package rbacpolicy
 
 import (
+	"strings"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -10,6 +12,7 @@ import (
 const (
 	bootstrapLabel  = "kubernetes.io/bootstrapping"
 	bootstrapValue  = "rbac-defaults"
+	ownValue        = "howdah-defaults"
 	aggregatePrefix = "rbac.authorization.k8s.io/aggregate-to-"
 )
 
@@ -24,28 +27,45 @@ type Policy struct {
 // Default returns what every cluster has.
 func Default() Policy {
 	var p Policy
-	p.clusterRoles()
+	p.everybody()
+	p.aggregated()
 	p.components()
+	p.signers()
 	p.controllers()
 	p.namespaced()
+	p.own()
 	return p
 }
 
-// rule of API groups, resources and verbs.
-func rule(groups, resources, verbs []string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
-}
-
-func urls(verb string, paths ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{NonResourceURLs: paths, Verbs: []string{verb}}
-}
-
-func list(s ...string) []string { return s }
-
 // Verbs that go together.
-func reading() []string { return list("get", "list", "watch") }
-func writing() []string {
-	return list("create", "delete", "deletecollection", "patch", "update")
+const (
+	read  = "get list watch"
+	write = "create delete deletecollection patch update"
+)
+
+// rule of API groups, resources and verbs, each separated by spaces. The group without a name is written core.
+func rule(groups, resources, verbs string) rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{APIGroups: strings.Fields(groups), Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
+	for i, group := range r.APIGroups {
+		if group == "core" {
+			r.APIGroups[i] = ""
+		}
+	}
+	return r
+}
+
+// named is a rule that holds for objects of these names only.
+func named(r rbacv1.PolicyRule, names string) rbacv1.PolicyRule {
+	r.ResourceNames = strings.Fields(names)
+	return r
+}
+
+func urls(verbs, paths string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{NonResourceURLs: strings.Fields(paths), Verbs: strings.Fields(verbs)}
+}
+
+func events() rbacv1.PolicyRule {
+	return rule("core events.k8s.io", "events", "create patch update")
 }
 
 func meta(namespace, name string) metav1.ObjectMeta {
@@ -62,16 +82,21 @@ func (p *Policy) clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.Cl
 }
 
 // bind gives a cluster role to subjects everywhere, by a binding of the same name.
-func (p *Policy) bind(role string, subjects ...rbacv1.Subject) {
+func (p *Policy) bind(role string, subjects ...rbacv1.Subject) { p.bindTo(role, role, subjects...) }
+
+func (p *Policy) bindTo(name, role string, subjects ...rbacv1.Subject) {
 	p.ClusterRoleBindings = append(p.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta("", role), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: subjects,
+		ObjectMeta: meta("", name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: subjects,
 	})
 }
 
-func (p *Policy) role(namespace, name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+func (p *Policy) role(namespace, name string, rules ...rbacv1.PolicyRule) {
 	p.Roles = append(p.Roles, &rbacv1.Role{ObjectMeta: meta(namespace, name), Rules: rules})
+}
+
+func (p *Policy) bindRole(namespace, name, role string, subjects ...rbacv1.Subject) {
 	p.RoleBindings = append(p.RoleBindings, &rbacv1.RoleBinding{
-		ObjectMeta: meta(namespace, name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: []rbacv1.Subject{subject},
+		ObjectMeta: meta(namespace, name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}, Subjects: subjects,
 	})
 }
 

@@ -1,0 +1,54 @@
+package rbacpolicy
+
+// own are the roles that howdah has beside Kubernetes' own. Their label tells them apart.
+func (p *Policy) own() {
+	var h Policy
+	// The node agent is its node's proxy too, by the same certificate.
+	h.bindTo("howdah:node-proxier", "system:node-proxier", group("system:nodes"))
+
+	// Kubernetes' own role lets the controller manager make service accounts controllers; here all controllers call by
+	// the process's certificate. The garbage collector and the namespace controller work on every kind that there is.
+	h.clusterRole("howdah:controllers",
+		rule("*", "*", "delete deletecollection get list patch update watch"),
+		rule("core", "configmaps endpoints persistentvolumeclaims persistentvolumes pods pods/binding pods/eviction replicationcontrollers secrets serviceaccounts serviceaccounts/token", "create"),
+		rule("apps", "controllerrevisions replicasets", "create"),
+		rule("batch", "jobs", "create"),
+		rule("discovery.k8s.io", "endpointslices", "create"),
+		rule("coordination.k8s.io", "leases", "create"),
+		rule("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+		urls("get", "/api /api/* /apis /apis/*"),
+		events(),
+	)
+	h.bind("howdah:controllers", user("system:kube-controller-manager"))
+
+	// The DNS server of the cluster, which Kubernetes leaves to its installer.
+	h.clusterRole("system:coredns",
+		rule("core", "endpoints services pods namespaces", "list watch"),
+		rule("core", "nodes", "get"),
+		rule("discovery.k8s.io", "endpointslices", "list watch"),
+	)
+	h.bind("system:coredns", user("system:coredns"), account("coredns"))
+
+	// Gateways learn which group versions extension API servers serve.
+	h.clusterRole("howdah:gateway", rule("apiregistration.k8s.io", "apiservices", "list watch"))
+	h.bind("howdah:gateway", group("howdah:gateways"))
+
+	// Whoever reads the metrics of the control plane by its certificate.
+	h.clusterRole("howdah:monitoring",
+		urls("get", "/healthz /healthz/* /livez /livez/* /metrics /readyz /readyz/*"),
+		rule("core", "nodes nodes/metrics pods services endpoints", read),
+	)
+	h.bind("howdah:monitoring", group("howdah:monitors"))
+
+	// Whoever may ask the scheduler and the controllers why they do what they do; bound to nobody.
+	h.clusterRole("howdah:inspector", urls("get", "/howdah/*"))
+
+	for _, role := range h.ClusterRoles {
+		role.Labels[bootstrapLabel] = ownValue
+	}
+	for _, binding := range h.ClusterRoleBindings {
+		binding.Labels[bootstrapLabel] = ownValue
+	}
+	p.ClusterRoles = append(p.ClusterRoles, h.ClusterRoles...)
+	p.ClusterRoleBindings = append(p.ClusterRoleBindings, h.ClusterRoleBindings...)
+}
