@@ -13,6 +13,7 @@ import (
 	"howdah.dev/services/apiserver/internal/allocator"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
 )
@@ -231,7 +232,7 @@ func (s *Server) allocate(ctx context.Context, r *request, p *plan, obj, old reg
 
 // invalid is the 422 that lists the problems.
 func invalid(r *request, name string, errs field.ErrorList) error {
-	return apierrors.NewInvalid(r.res.GVK.GroupKind(), name, errs)
+	return apierrors.NewInvalid(r.res.GVK.GroupKind(), name, unversioned.Values(errs))
 }
 
 func (s *Server) now() time.Time { return s.Clock.Now().UTC().Truncate(time.Second) }
