@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/memstore"
 )
 
 func (f *fixture) patch(resource, name, body string) {
@@ -110,18 +111,41 @@ func TestInitialEventsAndBookmark(t *testing.T) {
 	}
 }
 
+// TestWatchFromThePast goes on at another apiserver, and at one that has only begun, from any revision that the log knows.
 func TestWatchFromThePast(t *testing.T) {
-	f := startMemory(t)
+	st := memstore.New()
+	f := start(t, memory{st})
 	w := f.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "namespaces", ResourceVersion: "1"})
+	var told []string
 	for range 3 { // bootstrap's namespaces after the first
-		if e := w.next(); e.GetType() != "ADDED" {
+		e := w.next()
+		if e.GetType() != "ADDED" {
 			t.Fatalf("%s", e.GetObject())
 		}
+		told = append(told, nameOf(t, e))
 	}
-	other := start(t, f.server.store)
+	other := start(t, memory{st})
 	w = other.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "namespaces", ResourceVersion: "1"})
-	if e := w.next(); e.GetType() != "ERROR" || !strings.Contains(string(e.GetObject()), `"code":410`) || !strings.Contains(string(e.GetObject()), "too old resource version: 1 (") {
-		t.Errorf("%s %s", e.GetType(), e.GetObject())
+	f.must(f.create("v1/namespaces", "", `{"metadata":{"name":"later"}}`))
+	for _, name := range append(told, "later") {
+		if e := w.next(); e.GetType() != "ADDED" || nameOf(t, e) != name {
+			t.Errorf("%s %s, wanted %s", e.GetType(), e.GetObject(), name)
+		}
+	}
+	newest, err := st.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Compact(newest)
+	other = start(t, memory{st})
+	if _, err := other.list(&apiv1.ListRequest{Version: "v1", Resource: "namespaces", ResourceVersion: "1", ResourceVersionMatch: "Exact"}); status(err).Code != 410 ||
+		status(err).Message != "The resourceVersion for the provided list is too old." {
+		t.Errorf("a list of the compacted past: %v", err)
+	}
+	w = other.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "namespaces", ResourceVersion: "1"})
+	if e, want := w.next(), fmt.Sprintf("too old resource version: 1 (%d)", newest); e.GetType() != "ERROR" ||
+		!strings.Contains(string(e.GetObject()), `"code":410`) || !strings.Contains(string(e.GetObject()), want) {
+		t.Errorf("%s %s, wanted %s", e.GetType(), e.GetObject(), want)
 	}
 	select {
 	case err := <-w.ended:

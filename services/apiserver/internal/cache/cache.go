@@ -30,6 +30,7 @@ const loadPage = 5000
 type Source interface {
 	store.Reader
 	store.Tailer
+	store.Replayer
 }
 
 // Observer follows the keys under a prefix that belong to no kind.
@@ -68,6 +69,8 @@ type Cache struct {
 
 	hands    hands
 	segments codec.Segments
+	past     chan struct{} // a place for each read of the store's past
+	replays  replayMetrics
 	applied  atomic.Int64
 	ready    chan struct{}
 	once     sync.Once
@@ -90,7 +93,8 @@ type waiter struct {
 
 // New returns an empty cache; Run fills it. Observers are by key prefix.
 func New(source Source, table *registry.Table, clock clock.WithTicker, observers map[string]Observer) *Cache {
-	c := &Cache{source: source, table: table, clock: clock, observers: observers, ready: make(chan struct{})}
+	c := &Cache{source: source, table: table, clock: clock, observers: observers, ready: make(chan struct{}),
+		past: make(chan struct{}, pastReads), replays: newReplayMetrics()}
 	all := &resources{map[*registry.Kind]*Resource{}, map[string]*Resource{}}
 	for _, k := range table.Kinds() {
 		all.add(newResource(c, k))
@@ -230,6 +234,7 @@ func (c *Cache) load(ctx context.Context) (int64, error) {
 	for kind, r := range c.resources.Load().byKind {
 		r.replace(items[kind], query.Revision)
 	}
+	c.refill(ctx, query.Revision)
 	c.advance(query.Revision)
 	return query.Revision, nil
 }

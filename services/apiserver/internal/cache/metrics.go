@@ -18,11 +18,17 @@ func (c *Cache) Describe(out chan<- *prometheus.Desc) {
 	out <- eventsDesc
 	out <- appliedDesc
 	out <- endedDesc
+	c.replays.resumed.Describe(out)
+	c.replays.events.Describe(out)
+	c.replays.seconds.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
 func (c *Cache) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(appliedDesc, prometheus.GaugeValue, float64(c.Applied()))
+	c.replays.resumed.Collect(out)
+	c.replays.events.Collect(out)
+	c.replays.seconds.Collect(out)
 	for kind, r := range c.resources.Load().byKind {
 		name := kind.GroupResource().String()
 		r.mu.RLock()
@@ -32,5 +38,23 @@ func (c *Cache) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(resourceDesc, prometheus.GaugeValue, float64(objects), kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.GaugeValue, float64(events), name)
 		out <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(slow), name)
+	}
+}
+
+// replayMetrics count what is read from the store's past.
+type replayMetrics struct {
+	resumed, events prometheus.Counter
+	seconds         prometheus.Histogram
+}
+
+func newReplayMetrics() replayMetrics {
+	return replayMetrics{
+		resumed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "apiserver_replayed_watches_total", Help: "Watches that began with events from the log, from before what the cache remembers."}),
+		events: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "apiserver_replayed_events_total", Help: "Events that watches were given from the log."}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "apiserver_past_read_seconds", Help: "Reads of pieces of the log and of states of old revisions, with the wait for a place.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}),
 	}
 }

@@ -198,7 +198,9 @@ func (r *Resource) List(q Query) Page {
 // revision is the newest one of which everything that concerns this kind is in.
 func (r *Resource) revision() int64 { return max(r.cache.applied.Load(), r.last) }
 
-func (r *Resource) remember(revision int64) {
+func (r *Resource) remember(revision int64) { r.rememberAs(revision, r.sorted) }
+
+func (r *Resource) rememberAs(revision int64, state *tree) {
 	now := r.cache.clock.Now()
 	kept := r.snapshots[:0]
 	for _, s := range r.snapshots {
@@ -210,7 +212,7 @@ func (r *Resource) remember(revision int64) {
 		}
 	}
 	clear(r.snapshots[len(kept):])
-	r.snapshots = append(kept, snapshot{revision, r.sorted.Clone(), now})
+	r.snapshots = append(kept, snapshot{revision, state.Clone(), now})
 	if len(r.snapshots) > maxSnapshots {
 		r.snapshots = append([]snapshot(nil), r.snapshots[1:]...)
 	}
@@ -220,7 +222,6 @@ func (r *Resource) remember(revision int64) {
 // which fails with store.ErrTooOld or store.ErrFuture.
 func (r *Resource) At(ctx context.Context, q Query, revision int64) (Page, error) {
 	r.mu.RLock()
-	var state *tree
 	if r.last <= revision && revision <= r.revision() {
 		// Nothing of this kind changed since.
 		page := scan(r.sorted, r.kind, q)
@@ -237,33 +238,33 @@ func (r *Resource) At(ctx context.Context, q Query, revision int64) (Page, error
 		r.mu.Unlock()
 		return page, nil
 	}
-	for _, s := range r.snapshots {
-		if s.revision == revision {
-			state = s.sorted
-		}
-	}
 	r.mu.RUnlock()
-	if state != nil {
+	if state := r.remembered(revision); state != nil {
 		page := scan(state, r.kind, q)
 		page.Revision = revision
 		return page, nil
 	}
-	return r.fromStore(ctx, q, revision)
+	return past(ctx, r.cache, func(ctx context.Context) (Page, error) { return r.fromStore(ctx, q, revision) })
+}
+
+// remembered returns the snapshot of a revision, or nil.
+func (r *Resource) remembered(revision int64) *tree {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, s := range r.snapshots {
+		if s.revision == revision {
+			return s.sorted
+		}
+	}
+	return nil
 }
 
 func (r *Resource) fromStore(ctx context.Context, q Query, revision int64) (Page, error) {
-	state := newTree()
-	query := store.Query{Prefix: r.kind.Prefix(""), Revision: revision, Limit: loadPage}
-	for {
-		page, err := r.cache.source.List(ctx, query)
-		if err != nil {
+	state := r.remembered(revision) // somebody may have read it while this one waited for its place
+	if state == nil {
+		var err error
+		if state, err = r.stateAt(ctx, revision); err != nil {
 			return Page{}, err
-		}
-		for _, e := range page.Entries {
-			state.ReplaceOrInsert(codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision))
-		}
-		if query.After = page.Next; page.Next == "" {
-			break
 		}
 	}
 	page := scan(state, r.kind, q)
@@ -271,9 +272,26 @@ func (r *Resource) fromStore(ctx context.Context, q Query, revision int64) (Page
 	if page.Next != "" {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.snapshots = append(r.snapshots, snapshot{revision, state, r.cache.clock.Now()})
+		r.rememberAs(revision, state)
 	}
 	return page, nil
+}
+
+func (r *Resource) stateAt(ctx context.Context, revision int64) (*tree, error) {
+	state := newTree()
+	query := store.Query{Prefix: r.kind.Prefix(""), Revision: revision, Limit: loadPage}
+	for {
+		page, err := r.cache.source.List(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			state.ReplaceOrInsert(codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision))
+		}
+		if query.After = page.Next; page.Next == "" {
+			return state, nil
+		}
+	}
 }
 
 // scan walks the state in key order.

@@ -211,6 +211,8 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 		return apierrors.NewForbidden(gr, name, errors.New("the leadership that this write was made under has passed on"))
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return apierrors.NewTimeoutError("the connection to the database was lost while the write was committed: its outcome is not known", 0)
+	case errors.Is(err, cache.ErrBusy): // clients wait a second and ask again for the same revision
+		return apierrors.NewTooManyRequests("the change log cannot be read at present, please try again", 1)
 	case errors.Is(err, store.ErrUnavailable):
 		e := apierrors.NewServiceUnavailable("the database is not available, please try again")
 		e.ErrStatus.Details = serverDetails(1)
@@ -222,7 +224,7 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 	case errors.As(err, &old):
 		return apierrors.NewResourceExpired(old.Error())
 	case errors.Is(err, store.ErrTooOld):
-		return apierrors.NewResourceExpired("The provided resource version is too old to display a consistent list result.")
+		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	case errors.Is(err, store.ErrInvalid):
 		return apierrors.NewBadRequest(err.Error())
 	}

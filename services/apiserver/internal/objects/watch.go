@@ -82,6 +82,9 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return err
 	}
 	if err := w.start(ctx, req); err != nil {
+		if ctx.Err() != nil { // its time was up while it read the log
+			return nil
+		}
 		return w.fail(err)
 	}
 	defer w.watcher.Stop()
@@ -135,7 +138,8 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 			from = w.server.Cache.Applied()
 		}
 		w.sent = from
-		w.watcher, err = resource.Watch(w.scope, from)
+		filtered := w.query.Label != nil || w.query.Field != nil
+		w.watcher, err = resource.Resume(ctx, w.scope, from, filtered, func(events []*cache.Event) error { return w.replayed(ctx, events) })
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}
 	var page cache.Page
@@ -156,6 +160,13 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 		}
 	}
 	return nil
+}
+
+// replayed sends events of the past. Whoever reads them slowly must not keep others from being served: the number of
+// reads is bounded by the cache.
+func (w *watch) replayed(ctx context.Context, events []*cache.Event) error {
+	flow.Release(ctx)
+	return w.send(ctx, events)
 }
 
 func (w *watch) initial(items []*codec.Item) error {
@@ -232,6 +243,7 @@ func (w *watch) one(e *cache.Event) error {
 	s := &single{}
 	s.event.Type, s.event.Object, s.event.Revision, s.event.Traceparent = kind, b, e.Revision, e.Trace
 	s.events[0] = &s.event
+	w.told.Inc()
 	s.response.Events = s.events[:]
 	w.sent = e.Revision
 	return w.stream.Send(&s.response)

@@ -174,4 +174,5 @@ type Store interface {
 	Writer
 	Reader
 	Tailer
+	Replayer
 }

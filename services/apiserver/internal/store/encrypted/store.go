@@ -246,6 +246,17 @@ func (s *Store) History(ctx context.Context, q store.HistoryQuery) (store.Versio
 	return v, err
 }
 
+// Replay implements store.Replayer.
+func (s *Store) Replay(ctx context.Context, q store.ReplayQuery) (store.Replay, error) {
+	r, err := s.cfg.Backend.Replay(ctx, q)
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		c.Value = s.Open(ctx, c.Key, c.Value)
+		c.Previous = s.openEntry(ctx, c.Previous)
+	}
+	return r, err
+}
+
 // RevisionAt implements store.Historian.
 func (s *Store) RevisionAt(ctx context.Context, at time.Time) (int64, error) {
 	return s.cfg.Backend.RevisionAt(ctx, at)

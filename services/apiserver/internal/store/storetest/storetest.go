@@ -47,6 +47,8 @@ func Run(t *testing.T, fresh func(t testing.TB) State) {
 		{"History", testHistory},
 		{"HistoryAfterCompaction", testHistoryAfterCompaction},
 		{"RevisionAt", testRevisionAt},
+		{"Replay", testReplay},
+		{"ReplayAfterCompaction", testReplayAfterCompaction},
 		{"Compaction", testCompaction},
 		{"CompactionUnderLoad", testCompactionUnderLoad},
 		{"SlowTailIsCompactedAway", testSlowTailIsCompactedAway},
