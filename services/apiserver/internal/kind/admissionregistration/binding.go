@@ -28,7 +28,7 @@ func validateBound(policy string, ref *admissionv1.ParamRef, match *admissionv1.
 		errs = append(errs, check.Subdomain(policy, path.Child("policyName"))...)
 	}
 	errs = append(errs, validateParamRef(ref, path.Child("paramRef"))...)
-	return append(errs, validateMatch(match, path.Child("matchResouces"))...) // Kubernetes' own spelling
+	return append(errs, validateMatch(match, path.Child("matchResources"))...)
 }
 
 func validateParamRef(r *admissionv1.ParamRef, path *field.Path) field.ErrorList {
@@ -54,7 +54,7 @@ func validateParamRef(r *admissionv1.ParamRef, path *field.Path) field.ErrorList
 	if r.ParameterNotFoundAction == nil || *r.ParameterNotFoundAction == "" {
 		return append(errs, field.Required(at, ""))
 	}
-	return append(errs, check.OneOf(*r.ParameterNotFoundAction, at, admissionv1.AllowAction, admissionv1.DenyAction)...)
+	return append(errs, check.Listed(*r.ParameterNotFoundAction, at, admissionv1.DenyAction, admissionv1.AllowAction)...)
 }
 
 func validateActions(actions []admissionv1.ValidationAction, path *field.Path) field.ErrorList {

@@ -81,7 +81,7 @@ func (s *shared) variable(c *plugincel.CompositedCompiler, v *admissionv1.Variab
 	if strings.TrimSpace(v.Name) == "" {
 		errs = append(errs, field.Required(path.Child("name"), "name is not specified"))
 	} else if !identifier(v.Name) {
-		errs = append(errs, field.Invalid(path.Child("name"), v.Name, "name is not a valid CEL identifier"))
+		errs = append(errs, field.Invalid(path.Child("name"), v.Name, "must be a valid CEL identifier"))
 	}
 	if strings.TrimSpace(v.Expression) == "" {
 		return append(errs, field.Required(path.Child("expression"), "expression is not specified"))
@@ -181,9 +181,9 @@ func validateValidation(c plugincel.Compiler, v *admissionv1.Validation, params 
 	}
 	switch text := strings.TrimSpace(v.Message); {
 	case v.Message != "" && text == "":
-		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "message must be non-empty if specified"))
+		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "must be non-empty if specified"))
 	case newlines.MatchString(text):
-		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "message must not contain line breaks"))
+		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "must not contain line breaks"))
 	}
 	if v.Reason != nil {
 		errs = append(errs, check.OneOf(*v.Reason, path.Child("reason"), metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
@@ -214,6 +214,7 @@ func validateMutatingPolicy(p *mutatingPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
 	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables}
 	compiler, errs := s.validate(path)
+	errs = append(errs, noDeletion(spec.MatchConstraints, path.Child("matchConstraints", "resourceRules", "operations"))...)
 	if len(spec.Mutations) == 0 {
 		errs = append(errs, field.Required(path.Child("mutations"), "mutations must contain at least one item"))
 	}
@@ -224,35 +225,54 @@ func validateMutatingPolicy(p *mutatingPolicy) field.ErrorList {
 		admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)...)
 }
 
+// noDeletion refuses rules for deletions, in which there is nothing to mutate.
+func noDeletion(m *admissionv1.MatchResources, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, r := range m.ResourceRules {
+		if slices.Contains(r.Operations, admissionv1.Delete) {
+			errs = append(errs, field.NotSupported(path, admissionv1.Delete,
+				[]admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}))
+		}
+	}
+	return errs
+}
+
 func validateMutation(c plugincel.Compiler, m *admissionv1.Mutation, params bool, path *field.Path) field.ErrorList {
 	with := plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true, HasPatchTypes: true}
 	apply, json := path.Child("applyConfiguration"), path.Child("jsonPatch")
 	var errs field.ErrorList
 	expressed := func(text string, e plugincel.ExpressionAccessor, at *field.Path) {
 		if strings.TrimSpace(text) == "" {
-			errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
+			errs = append(errs, field.Required(at.Child("expression"), ""))
 			return
 		}
 		errs = append(errs, compileWith(c, e, with, at.Child("expression"))...)
 	}
 	switch m.PatchType {
 	case admissionv1.PatchTypeApplyConfiguration:
-		if m.JSONPatch != nil {
-			errs = append(errs, field.Forbidden(json, "must not be specified when patchType is ApplyConfiguration"))
-		}
 		if m.ApplyConfiguration == nil {
-			return append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
+			errs = append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
 		}
-		expressed(m.ApplyConfiguration.Expression, &patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, apply)
+		if m.JSONPatch != nil {
+			errs = append(errs, field.Invalid(json, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))
+		}
+		if m.ApplyConfiguration != nil {
+			expressed(m.ApplyConfiguration.Expression, &patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, apply)
+		}
 		return errs
 	case admissionv1.PatchTypeJSONPatch:
-		if m.ApplyConfiguration != nil {
-			errs = append(errs, field.Forbidden(apply, "must not be specified when patchType is JSONPatch"))
-		}
 		if m.JSONPatch == nil {
-			return append(errs, field.Required(json, "must be specified when patchType is JSONPatch"))
+			errs = append(errs, field.Required(json, "must be specified when patchType is JSONPatch"))
 		}
-		expressed(m.JSONPatch.Expression, &patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, json)
+		if m.ApplyConfiguration != nil {
+			errs = append(errs, field.Invalid(apply, "{applyConfiguration}", "must not be specified when patchType is JSONPatch"))
+		}
+		if m.JSONPatch != nil {
+			expressed(m.JSONPatch.Expression, &patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, json)
+		}
 		return errs
 	}
 	return check.Choice(m.PatchType, path.Child("patchType"), admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch)

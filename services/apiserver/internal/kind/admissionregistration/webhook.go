@@ -188,11 +188,12 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 
 func validateService(s *admissionv1.ServiceReference, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if s.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), "service name is required"))
-	}
+	// Kubernetes takes the one for the other here.
 	if s.Namespace == "" {
-		errs = append(errs, field.Required(path.Child("namespace"), "service namespace is required"))
+		errs = append(errs, field.Required(path.Child("name"), ""))
+	}
+	if s.Name == "" {
+		errs = append(errs, field.Required(path.Child("namespace"), ""))
 	}
 	if s.Port != nil {
 		for _, m := range validation.IsValidPortNum(int(*s.Port)) {
@@ -213,11 +214,11 @@ func validatePath(text string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, text, "segment[0] may not be empty")}
 	}
 	var errs field.ErrorList
-	rest, rooted := strings.CutPrefix(text, "/")
-	if !rooted {
+	if text[0] != '/' {
 		errs = append(errs, field.Invalid(path, text, "must start with a '/'"))
 	}
-	for i, segment := range strings.Split(strings.TrimSuffix(rest, "/"), "/") {
+	// The first character is passed over even if it is no slash.
+	for i, segment := range strings.Split(strings.TrimSuffix(text[1:], "/"), "/") {
 		if segment == "" {
 			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("segment[%d] may not be empty", i)))
 			continue
