@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
@@ -53,13 +54,23 @@ func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
 		errs = append(errs, field.Invalid(path, *spec, "minAvailable and maxUnavailable cannot be both set"))
 	}
-	errs = append(errs, workload.Portion(spec.MinAvailable, path.Child("minAvailable"))...)
-	errs = append(errs, workload.Portion(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
+	errs = append(errs, budgetPortion(spec.MinAvailable, path.Child("minAvailable"))...)
+	errs = append(errs, budgetPortion(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
 	errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 	if p := spec.UnhealthyPodEvictionPolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, path.Child("unhealthyPodEvictionPolicy"), policyv1.IfHealthyBudget, policyv1.AlwaysAllow)...)
 	}
 	return errs
+}
+
+// budgetPortion is workload.Portion with a text that only budgets have.
+func budgetPortion(v *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if v != nil && v.Type == intstr.String {
+		if errs := check.Each(validation.IsValidPercent(v.StrVal), *v, path); len(errs) > 0 {
+			return errs
+		}
+	}
+	return workload.Portion(v, path)
 }
 
 func validateBudgetStatus(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {

@@ -64,9 +64,9 @@ func TestWorkloadValidate(t *testing.T) {
 		"budget":          {pdb + "{minAvailable: 50%, selector: {}}}", nil},
 		"budget, both":    {pdb + "{minAvailable: 1, maxUnavailable: 1}}", []string{`spec: Invalid value: {"minAvailable":1,"maxUnavailable":1}: minAvailable and maxUnavailable cannot be both set`}},
 		"budget, all":     {pdb + "{minAvailable: 150%}}", []string{`spec.minAvailable: Invalid value: "150%": must not be greater than 100%`}},
-		"scaler":          {hpa + "{maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: b}}}", nil},
-		"scaler, nothing": {hpa + "{scaleTargetRef: {}}}", []string{"spec.maxReplicas: Invalid value: 0: must be greater than 0", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`", "spec.scaleTargetRef.kind: Required value", "spec.scaleTargetRef.name: Required value"}},
-		"scaler, metric":  {hpa + "{maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: b}, metrics: [{type: Pods}]}}", []string{"spec.metrics[0].pods: Required value: must populate information for the given metric source"}},
+		"scaler":          {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}}}", nil},
+		"scaler, nothing": {hpa + "{scaleTargetRef: {}}}", []string{"spec.maxReplicas: Required value: must be set and greater than 0", "spec.scaleTargetRef.kind: Required value", "spec.scaleTargetRef.name: Required value", `spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`}},
+		"scaler, metric":  {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}, metrics: [{type: Pods}]}}", []string{"spec.metrics[0].pods: Required value: must populate information for the given metric source"}},
 	})
 }
 
@@ -139,6 +139,6 @@ func TestWorkloadColumns(t *testing.T) {
 		"claim": {pvc + "spec: {volumeName: v, storageClassName: fast}, status: {phase: Bound, capacity: {storage: 1Gi}, accessModes: [ReadWriteMany, ReadWriteOnce]}}",
 			"Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|[VolumeMode]", "a|Bound|v|1Gi|RWO,RWX|fast|<unset>|<unknown>|Filesystem"},
 		"budget": {pdb + "{minAvailable: 50%}}", "Name|Min Available|Max Unavailable|Allowed Disruptions|Age", "a|50%|N/A|0|<unknown>"},
-		"scaler": {hpa + "{maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: b}}}", "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", "a|Deployment/b|cpu: <unknown>/80%|1|3|0|<unknown>"},
+		"scaler": {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}}}", "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", "a|Deployment/b|cpu: <unknown>/80%|1|3|0|<unknown>"},
 	})
 }

@@ -22,7 +22,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	k := row.Of[scaler, autoscalingv2.HorizontalPodAutoscalerList](autoscalingv2.SchemeGroupVersion, "horizontalpodautoscalers")
 	k.Namespaced, k.ShortNames, k.Categories = true, []string{"hpa"}, []string{"all"}
 	k.Served = []registry.Version{v1Version()}
-	row.SpecStatus(k, func(h *scaler) *autoscalingv2.HorizontalPodAutoscalerSpec { return &h.Spec },
+	row.SpecStatusUncounted(k, func(h *scaler) *autoscalingv2.HorizontalPodAutoscalerSpec { return &h.Spec },
 		func(h *scaler) *autoscalingv2.HorizontalPodAutoscalerStatus { return &h.Status }, validateStatus)
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
@@ -53,6 +53,9 @@ func fill(h *scaler) {
 				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &percent},
 			},
 		}}
+	}
+	if len(h.Status.CurrentMetrics) == 0 {
+		h.Status.CurrentMetrics = nil // the one form of none
 	}
 	b := h.Spec.Behavior
 	if b == nil {

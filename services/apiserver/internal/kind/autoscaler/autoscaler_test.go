@@ -69,6 +69,8 @@ func TestThroughV1(t *testing.T) {
 		t.Errorf("the stored object was changed: %v", h.Annotations)
 	}
 	back := fromV1(v1)
+	// What the field says comes behind what the annotation says.
+	h.Spec.Metrics = append(h.Spec.Metrics[1:], h.Spec.Metrics[0])
 	if !equality.Semantic.DeepEqual(back, h) {
 		got, _ := yaml.Marshal(back)
 		t.Errorf("came back as\n%s", got)
@@ -85,7 +87,7 @@ func TestFromV1(t *testing.T) {
 	if len(h.Spec.Metrics) != 1 || *h.Spec.Metrics[0].Resource.Target.AverageUtilization != 50 || len(h.Annotations) != 0 {
 		t.Errorf("%+v", h)
 	}
-	if back := toV1(h); *back.Spec.TargetCPUUtilizationPercentage != 50 || *back.Status.CurrentCPUUtilizationPercentage != 20 || len(back.Annotations) != 0 {
+	if back := toV1(h); *back.Spec.TargetCPUUtilizationPercentage != 50 || *back.Status.CurrentCPUUtilizationPercentage != 20 || len(back.Annotations) != 1 {
 		t.Errorf("%+v", back)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/recast"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -40,14 +41,6 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler) *scaler {
 	out.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	out.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference(s.ScaleTargetRef)
 	out.Spec.MinReplicas, out.Spec.MaxReplicas = s.MinReplicas, s.MaxReplicas
-	if s.TargetCPUUtilizationPercentage != nil {
-		out.Spec.Metrics = []autoscalingv2.MetricSpec{{
-			Type: autoscalingv2.ResourceMetricSourceType,
-			Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
-				Type: autoscalingv2.UtilizationMetricType, AverageUtilization: s.TargetCPUUtilizationPercentage,
-			}},
-		}}
-	}
 	out.Status = autoscalingv2.HorizontalPodAutoscalerStatus{
 		ObservedGeneration: t.ObservedGeneration, LastScaleTime: t.LastScaleTime,
 		CurrentReplicas: t.CurrentReplicas, DesiredReplicas: t.DesiredReplicas,
@@ -65,6 +58,14 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler) *scaler {
 		for i := range metrics {
 			out.Spec.Metrics = append(out.Spec.Metrics, specFromV1(&metrics[i]))
 		}
+	}
+	if s.TargetCPUUtilizationPercentage != nil {
+		out.Spec.Metrics = append(out.Spec.Metrics, autoscalingv2.MetricSpec{
+			Type: autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+				Type: autoscalingv2.UtilizationMetricType, AverageUtilization: s.TargetCPUUtilizationPercentage,
+			}},
+		})
 	}
 	var current []autoscalingv1.MetricStatus
 	if annotated(in.Annotations, currentAnnotation, &current) {
@@ -117,9 +118,8 @@ func toV1(in *scaler) *autoscalingv1.HorizontalPodAutoscaler {
 	var metrics []autoscalingv1.MetricSpec
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
-		if r := m.Resource; out.Spec.TargetCPUUtilizationPercentage == nil && m.Type == autoscalingv2.ResourceMetricSourceType &&
-			r != nil && r.Name == corev1.ResourceCPU && r.Target.AverageUtilization != nil {
-			out.Spec.TargetCPUUtilizationPercentage = r.Target.AverageUtilization
+		if r := m.Resource; m.Type == autoscalingv2.ResourceMetricSourceType && r != nil && r.Name == corev1.ResourceCPU && r.Target.AverageUtilization != nil {
+			row.Set(&out.Spec.TargetCPUUtilizationPercentage, *r.Target.AverageUtilization)
 			continue
 		}
 		metrics = append(metrics, specToV1(m))
@@ -136,9 +136,9 @@ func toV1(in *scaler) *autoscalingv1.HorizontalPodAutoscaler {
 	recast.Into(&t.Conditions, &conditions)
 	out.Annotations = bare(in.Annotations)
 	annotate(out, metricsAnnotation, metrics, len(metrics) > 0)
-	annotate(out, currentAnnotation, current, len(current) > 0 && !onlyUtilization(t.CurrentMetrics))
+	annotate(out, currentAnnotation, current, len(current) > 0)
 	annotate(out, conditionsAnnotation, conditions, len(conditions) > 0)
-	annotate(out, behaviorAnnotation, s.Behavior, s.Behavior != nil)
+	annotate(out, behaviorAnnotation, unversioned.Form(s.Behavior), s.Behavior != nil)
 	return out
 }
 
@@ -154,13 +154,4 @@ func annotate(h *autoscalingv1.HorizontalPodAutoscaler, key string, value any, s
 		h.Annotations = map[string]string{}
 	}
 	h.Annotations[key] = string(text)
-}
-
-// onlyUtilization reports metrics that the field of autoscaling/v1 says completely.
-func onlyUtilization(list []autoscalingv2.MetricStatus) bool {
-	if len(list) != 1 || list[0].Type != autoscalingv2.ResourceMetricSourceType || list[0].Resource == nil {
-		return false
-	}
-	r := list[0].Resource
-	return r.Name == corev1.ResourceCPU && r.Current.AverageUtilization != nil && r.Current.AverageValue == nil && r.Current.Value == nil
 }

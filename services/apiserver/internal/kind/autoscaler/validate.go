@@ -1,15 +1,16 @@
 package autoscaler
 
 import (
-	"strings"
+	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation/path"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
@@ -21,19 +22,40 @@ func validate(h *scaler) field.ErrorList {
 	if spec.MinReplicas != nil && least < 1 {
 		errs = append(errs, field.Invalid(at.Child("minReplicas"), least, "must be greater than or equal to 1"))
 	}
-	if spec.MaxReplicas < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxReplicas"), spec.MaxReplicas, "must be greater than 0"))
+	most := at.Child("maxReplicas")
+	switch {
+	case spec.MaxReplicas == 0:
+		errs = append(errs, field.Required(most, "must be set and greater than 0"))
+	default:
+		if spec.MaxReplicas < 0 {
+			errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to 1"))
+		}
+		if spec.MinReplicas != nil && spec.MaxReplicas < least {
+			errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
+		}
 	}
-	if spec.MinReplicas != nil && spec.MaxReplicas < least {
-		errs = append(errs, field.Invalid(at.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
-	}
-	errs = append(errs, validateReference(&spec.ScaleTargetRef, at.Child("scaleTargetRef"))...)
+	errs = append(errs, validateTargetReference(&spec.ScaleTargetRef, at.Child("scaleTargetRef"))...)
+	toZero := spec.MinReplicas != nil && least == 0
 	for i := range spec.Metrics {
-		errs = append(errs, validateMetric(&spec.Metrics[i], at.Child("metrics").Index(i))...)
+		m := &spec.Metrics[i]
+		errs = append(errs, validateMetric(m, at.Child("metrics").Index(i))...)
+		toZero = toZero && m.Type != autoscalingv2.ObjectMetricSourceType && m.Type != autoscalingv2.ExternalMetricSourceType
+	}
+	if toZero {
+		errs = append(errs, field.Forbidden(at.Child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas"))
 	}
 	if b := spec.Behavior; b != nil {
 		errs = append(errs, validateRules(b.ScaleUp, at.Child("behavior", "scaleUp"))...)
 		errs = append(errs, validateRules(b.ScaleDown, at.Child("behavior", "scaleDown"))...)
+	}
+	return errs
+}
+
+// validateTargetReference also wants a group: of the core group, nothing but ReplicationControllers can be scaled.
+func validateTargetReference(r *autoscalingv2.CrossVersionObjectReference, at *field.Path) field.ErrorList {
+	errs := validateReference(r, at)
+	if gv, err := schema.ParseGroupVersion(r.APIVersion); err == nil && gv.Group == "" && r.Kind != "ReplicationController" {
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), r.APIVersion, "apiVersion must specify API group"))
 	}
 	return errs
 }
@@ -73,21 +95,46 @@ func metricName(t autoscalingv2.MetricSourceType) string {
 }
 
 func validateMetric(m *autoscalingv2.MetricSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if m.Type == "" {
-		return field.ErrorList{field.Required(at.Child("type"), "must specify a metric source type")}
+		errs = append(errs, field.Required(at.Child("type"), "must specify a metric source type"))
 	}
 	name := metricName(m.Type)
-	if name == "" {
-		return check.OneOf(m.Type, at.Child("type"), autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType,
-			autoscalingv2.ResourceMetricSourceType, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType)
+	unknown := check.OneOf(m.Type, at.Child("type"), autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType,
+		autoscalingv2.ResourceMetricSourceType, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType)
+	errs = append(errs, unknown...)
+	var present []string
+	for _, source := range sources(m) {
+		if !source.set {
+			continue
+		}
+		// Only the first is looked at: more than one is wrong anyway.
+		if present = append(present, source.name); len(present) == 1 {
+			errs = append(errs, source.check(at.Child(source.name))...)
+		}
 	}
-	var errs field.ErrorList
-	present := 0
-	for _, c := range []struct {
-		name  string
-		set   bool
-		check func(*field.Path) field.ErrorList
-	}{
+	errs = append(errs, unknown...)
+	if name != "" && !slices.Contains(present, name) {
+		errs = append(errs, field.Required(at.Child(name), "must populate information for the given metric source"))
+	}
+	if len(present) > 1 {
+		for _, other := range present {
+			if other != name {
+				errs = append(errs, field.Forbidden(at.Child(other), "must populate the given metric source only"))
+			}
+		}
+	}
+	return errs
+}
+
+type source struct {
+	name  string
+	set   bool
+	check func(*field.Path) field.ErrorList
+}
+
+func sources(m *autoscalingv2.MetricSpec) []source {
+	return []source{
 		{"object", m.Object != nil, func(p *field.Path) field.ErrorList { return validateObject(m.Object, p) }},
 		{"external", m.External != nil, func(p *field.Path) field.ErrorList {
 			errs := validateIdentifier(&m.External.Metric, p.Child("metric"))
@@ -96,40 +143,38 @@ func validateMetric(m *autoscalingv2.MetricSpec, at *field.Path) field.ErrorList
 		{"pods", m.Pods != nil, func(p *field.Path) field.ErrorList {
 			errs := validateIdentifier(&m.Pods.Metric, p.Child("metric"))
 			errs = append(errs, validateTarget(&m.Pods.Target, p.Child("target"))...)
-			if v := m.Pods.Target.AverageValue; v == nil || v.Sign() != 1 {
+			if m.Pods.Target.AverageValue == nil {
 				errs = append(errs, field.Required(p.Child("target", "averageValue"), "must specify a positive target averageValue"))
 			}
 			return errs
 		}},
 		{"resource", m.Resource != nil, func(p *field.Path) field.ErrorList {
-			return validateResource(string(m.Resource.Name), &m.Resource.Target, p)
+			return append(named(m.Resource.Name, p), validateResource(&m.Resource.Target, p.Child("target"))...)
 		}},
 		{"containerResource", m.ContainerResource != nil, func(p *field.Path) field.ErrorList {
-			errs := validateResource(string(m.ContainerResource.Name), &m.ContainerResource.Target, p)
-			if m.ContainerResource.Container == "" {
-				errs = append(errs, field.Required(p.Child("container"), "must specify a container name"))
-			}
-			return errs
+			return validateContainerResource(m.ContainerResource, p)
 		}},
-	} {
-		if !c.set {
-			continue
-		}
-		if present++; present > 1 {
-			errs = append(errs, field.Forbidden(at.Child(c.name), "must populate the given metric source only"))
-			continue
-		}
-		if c.name == name {
-			errs = append(errs, c.check(at.Child(c.name))...)
-			name = ""
-		} else {
-			errs = append(errs, field.Forbidden(at.Child(c.name), "must populate the given metric source only"))
-		}
 	}
-	if name != "" {
-		errs = append(errs, field.Required(at.Child(name), "must populate information for the given metric source"))
+}
+
+func named(resource corev1.ResourceName, at *field.Path) field.ErrorList {
+	if resource == "" {
+		return field.ErrorList{field.Required(at.Child("name"), "must specify a resource name")}
 	}
-	return errs
+	return nil
+}
+
+func validateContainerResource(r *autoscalingv2.ContainerResourceMetricSource, at *field.Path) field.ErrorList {
+	errs := named(r.Name, at)
+	if r.Name != "" {
+		errs = append(errs, podspec.ContainerResourceName(r.Name, at.Child("name"))...)
+	}
+	if r.Container == "" {
+		errs = append(errs, field.Required(at.Child("container"), "must specify a container"))
+	} else {
+		errs = append(errs, check.Label(r.Container, at.Child("container"))...)
+	}
+	return append(errs, validateResource(&r.Target, at.Child("target"))...)
 }
 
 func validateObject(o *autoscalingv2.ObjectMetricSource, at *field.Path) field.ErrorList {
@@ -154,13 +199,8 @@ func validateAmount(t *autoscalingv2.MetricTarget, at *field.Path, one bool) fie
 	return errs
 }
 
-func validateResource(name string, t *autoscalingv2.MetricTarget, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if name == "" {
-		errs = append(errs, field.Required(at.Child("name"), "must specify a resource name"))
-	}
-	at = at.Child("target")
-	errs = append(errs, validateTarget(t, at)...)
+func validateResource(t *autoscalingv2.MetricTarget, at *field.Path) field.ErrorList {
+	errs := validateTarget(t, at)
 	switch {
 	case t.AverageUtilization == nil && t.AverageValue == nil:
 		errs = append(errs, field.Required(at.Child("averageUtilization"), "must set either a target raw value or a target utilization"))
@@ -174,7 +214,8 @@ func validateTarget(t *autoscalingv2.MetricTarget, at *field.Path) field.ErrorLi
 	var errs field.ErrorList
 	if t.Type == "" {
 		errs = append(errs, field.Required(at.Child("type"), "must specify a metric target type"))
-	} else if t.Type != autoscalingv2.UtilizationMetricType && t.Type != autoscalingv2.ValueMetricType && t.Type != autoscalingv2.AverageValueMetricType {
+	}
+	if t.Type != autoscalingv2.UtilizationMetricType && t.Type != autoscalingv2.ValueMetricType && t.Type != autoscalingv2.AverageValueMetricType {
 		errs = append(errs, field.Invalid(at.Child("type"), t.Type, "must be either Utilization, Value, or AverageValue"))
 	}
 	if t.Value != nil && t.Value.Sign() != 1 {
@@ -189,14 +230,12 @@ func validateTarget(t *autoscalingv2.MetricTarget, at *field.Path) field.ErrorLi
 	return errs
 }
 
+// validateIdentifier leaves the selector to the system that the metric comes from.
 func validateIdentifier(m *autoscalingv2.MetricIdentifier, at *field.Path) field.ErrorList {
-	// The name may have the path of a metric of another system.
-	name := strings.ReplaceAll(m.Name, "/", "")
 	if m.Name == "" {
 		return field.ErrorList{field.Required(at.Child("name"), "must specify a metric name")}
 	}
-	errs := check.Each(path.IsValidPathSegmentName(name), m.Name, at.Child("name"))
-	return append(errs, metavalidation.ValidateLabelSelector(m.Selector, metavalidation.LabelSelectorValidationOptions{}, at.Child("selector"))...)
+	return check.Each(path.IsValidPathSegmentName(m.Name), m.Name, at.Child("name"))
 }
 
 const (
@@ -218,12 +257,9 @@ func validateRules(r *autoscalingv2.HPAScalingRules, at *field.Path) field.Error
 		errs = append(errs, check.OneOf(*r.SelectPolicy, at.Child("selectPolicy"), autoscalingv2.MaxChangePolicySelect,
 			autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
 	}
-	if r.Tolerance != nil && r.Tolerance.Sign() < 0 {
-		errs = append(errs, field.Invalid(at.Child("tolerance"), r.Tolerance, "must be greater than or equal to zero"))
-	}
 	policies := at.Child("policies")
 	if len(r.Policies) == 0 {
-		return append(errs, field.Required(policies, "must specify at least one Policy"))
+		errs = append(errs, field.Required(policies, "must specify at least one Policy"))
 	}
 	for i, p := range r.Policies {
 		at := policies.Index(i)
@@ -237,6 +273,9 @@ func validateRules(r *autoscalingv2.HPAScalingRules, at *field.Path) field.Error
 		if p.PeriodSeconds > longestPeriod {
 			errs = append(errs, field.Invalid(at.Child("periodSeconds"), p.PeriodSeconds, "must be less than or equal to 1800"))
 		}
+	}
+	if r.Tolerance != nil && r.Tolerance.Sign() < 0 {
+		errs = append(errs, field.Invalid(at.Child("tolerance"), r.Tolerance, "must be greater than or equal to 0"))
 	}
 	return errs
 }

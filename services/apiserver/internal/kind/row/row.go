@@ -50,17 +50,29 @@ func Spec[T registry.Object, S any](k *registry.Kind, spec func(T) *S) {
 func SpecStatus[T registry.Object, S, U any](k *registry.Kind, spec func(T) *S, status func(T) *U,
 	check func(obj, old T) field.ErrorList,
 ) {
+	SpecStatusUncounted(k, spec, status, check)
+	reset, keep := k.PrepareCreate, k.PrepareUpdate
 	Spec(k, spec)
 	counted := k.PrepareUpdate
 	k.PrepareCreate = func(obj registry.Object) {
-		var none U
-		*status(obj.(T)) = none
+		reset(obj)
 		obj.SetGeneration(1)
 	}
 	k.PrepareUpdate = func(obj, old registry.Object) {
-		*status(obj.(T)) = *status(old.(T))
+		keep(obj, old)
 		counted(obj, old)
 	}
+}
+
+// SpecStatusUncounted is SpecStatus for a kind without generations.
+func SpecStatusUncounted[T registry.Object, S, U any](k *registry.Kind, spec func(T) *S, status func(T) *U,
+	check func(obj, old T) field.ErrorList,
+) {
+	k.PrepareCreate = func(obj registry.Object) {
+		var none U
+		*status(obj.(T)) = none
+	}
+	k.PrepareUpdate = func(obj, old registry.Object) { *status(obj.(T)) = *status(old.(T)) }
 	Status(k, spec, check)
 }
 

@@ -29,6 +29,9 @@ func Values(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
+// Form is the value with a JSON form that has the names in Go of all its fields.
+func Form(value any) json.Marshaler { return form{reflect.ValueOf(value)} }
+
 // apis begins the paths of the packages whose structs Kubernetes has twice.
 const apis = "k8s.io/api/"
 
