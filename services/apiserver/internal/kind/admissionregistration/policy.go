@@ -230,11 +230,11 @@ func noDeletion(m *admissionv1.MatchResources, path *field.Path) field.ErrorList
 	if m == nil {
 		return nil
 	}
+	mutable := []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}
 	var errs field.ErrorList
 	for _, r := range m.ResourceRules {
-		if slices.Contains(r.Operations, admissionv1.Delete) {
-			errs = append(errs, field.NotSupported(path, admissionv1.Delete,
-				[]admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}))
+		for _, o := range r.Operations {
+			errs = append(errs, check.Listed(o, path, mutable...)...)
 		}
 	}
 	return errs
