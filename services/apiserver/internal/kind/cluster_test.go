@@ -47,9 +47,9 @@ func TestClusterValidate(t *testing.T) {
 		"policy, ports":   {netpol + "ingress: [{ports: [{endPort: 3}, {port: web, endPort: 3}]}]}}", []string{"spec.ingress[0].ports[0].endPort: Invalid value: 3: may not be specified when `port` is not specified", "spec.ingress[0].ports[1].endPort: Invalid value: 3: may not be specified when `port` is non-numeric"}},
 		"ingress":         {ing + "rules: [{host: '*.example.com', http: {paths: [{path: /a, pathType: Prefix, backend: {service: {name: s, port: {name: web}}}}]}}]}}", nil},
 		"ingress, bare":   {ing + "}}", []string{"spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"}},
-		"ingress, path":   {ing + "rules: [{host: 10.0.0.1, http: {paths: [{path: a, pathType: Exact, backend: {}}]}}]}}", []string{`spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address`, `spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path`, "spec.rules[0].http.paths[0].backend: Required value: resource or service backend is required"}},
+		"ingress, path":   {ing + "rules: [{host: 10.0.0.1, http: {paths: [{path: a, pathType: Exact, backend: {}}]}}]}}", []string{`spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address`, `spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path`, `spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required`}},
 		"networks":        {cidr + "[10.0.0.0/16, 'fd00::/64']}}", nil},
-		"networks, odd":   {cidr + "[10.0.0.1/16, 10.1.0.0/16]}}", []string{`spec.cidrs[0]: Invalid value: "10.0.0.1/16": must be in canonical form ("10.0.0.0/16")`, `spec.cidrs: Invalid value: {"cidrs":["10.0.0.1/16","10.1.0.0/16"]}: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96`}},
+		"networks, odd":   {cidr + "[10.0.0.1/16, 10.1.0.0/16]}}", []string{`spec.cidrs[0]: Invalid value: "10.0.0.1/16": must not have bits set beyond the prefix length`, `spec.cidrs: Invalid value: ["10.0.0.1/16","10.1.0.0/16"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64`}},
 		"address":         {address + "{resource: services}}}", []string{"spec.parentRef.name: Required value"}},
 		"handler":         {handler + "runc, overhead: {podFixed: {cpu: 10m}}}", nil},
 	})
@@ -58,7 +58,7 @@ func TestClusterValidate(t *testing.T) {
 		"source":   {pv + "hostPath: {path: /a}}}", pv + "hostPath: {path: /b}}}", []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
 		"class":    {class + "provisioner: a/b}", class + "provisioner: a/c}", []string{"provisioner: Forbidden: updates to provisioner are forbidden."}},
 		"handler":  {handler + "a}", handler + "b}", []string{`handler: Invalid value: "b": field is immutable`}},
-		"networks": {cidr + "[10.0.0.0/16]}}", cidr + "[10.1.0.0/16]}}", []string{`spec.cidrs: Invalid value: ["10.1.0.0/16"]: field is immutable`}},
+		"networks": {cidr + "[10.0.0.0/16]}}", cidr + "[10.1.0.0/16]}}", []string{`spec.cidrs[0]: Invalid value: "10.1.0.0/16": field is immutable`}},
 	})
 }
 

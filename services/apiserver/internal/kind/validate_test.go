@@ -181,7 +181,10 @@ func validates(t *testing.T, cases map[string]validation) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, obj := parse(t, c.object)
-			errs := k.Validate(obj)
+			var errs field.ErrorList
+			if k.Validate != nil {
+				errs = k.Validate(obj)
+			}
 			if k.ValidateCreate != nil {
 				errs = append(errs, k.ValidateCreate(obj)...)
 			}

@@ -2,7 +2,6 @@ package networking
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -24,12 +24,12 @@ func ingress(now func() time.Time) *registry.Kind {
 	k := row.Of[networkingv1.Ingress, networkingv1.IngressList](gv, "ingresses")
 	k.Namespaced, k.ShortNames = true, []string{"ing"}
 	row.SpecStatus(k, func(i *networkingv1.Ingress) *networkingv1.IngressSpec { return &i.Spec },
-		func(i *networkingv1.Ingress) *networkingv1.IngressStatus { return &i.Status }, nil)
+		func(i *networkingv1.Ingress) *networkingv1.IngressStatus { return &i.Status }, validateIngressStatus)
 	k.Validate = typed.Check(validateIngress)
 	k.ValidateCreate = typed.Check(func(i *networkingv1.Ingress) field.ErrorList {
 		value, old := i.Annotations[classAnnotation]
-		if old && i.Spec.IngressClassName != nil && value != "" {
-			return field.ErrorList{field.Invalid(field.NewPath("annotations").Child(classAnnotation), value, "can not be set when the class field is also set")}
+		if class := i.Spec.IngressClassName; old && class != nil && value != *class {
+			return field.ErrorList{field.Invalid(field.NewPath("annotations").Child(classAnnotation), value, "must match `ingressClassName` when both are specified")}
 		}
 		return nil
 	})
@@ -119,12 +119,17 @@ func validateHost(host string, path *field.Path) field.ErrorList {
 	return check.Subdomain(host, path)
 }
 
+func notAnAddress(host string, path *field.Path) field.ErrorList {
+	if netutils.ParseIPSloppy(host) != nil {
+		return field.ErrorList{field.Invalid(path, host, "must be a DNS name, not an IP address")}
+	}
+	return nil
+}
+
 func validateRule(r *networkingv1.IngressRule, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
-		if _, err := netip.ParseAddr(r.Host); err == nil {
-			errs = append(errs, field.Invalid(path.Child("host"), r.Host, "must be a DNS name, not an IP address"))
-		}
+		errs = append(errs, notAnAddress(r.Host, path.Child("host"))...)
 		errs = append(errs, validateHost(r.Host, path.Child("host"))...)
 	}
 	if r.HTTP == nil {
@@ -183,28 +188,23 @@ func validateBackend(b *networkingv1.IngressBackend, path *field.Path) field.Err
 	case b.Service != nil && b.Resource != nil:
 		return field.ErrorList{field.Invalid(path, "", "cannot set both resource and service backends")}
 	case b.Resource != nil:
-		var errs field.ErrorList
-		for _, f := range []struct{ name, value string }{{"kind", b.Resource.Kind}, {"name", b.Resource.Name}} {
-			if f.value == "" {
-				errs = append(errs, field.Required(path.Child("resource", f.name), ""))
-			}
-		}
-		return errs
+		return validateReference(b.Resource.APIGroup, b.Resource.Kind, b.Resource.Name, path.Child("resource"))
 	case b.Service == nil:
-		return field.ErrorList{field.Required(path, "resource or service backend is required")}
+		return field.ErrorList{field.Invalid(path, "", "resource or service backend is required")}
 	}
-	return validateService(b.Service, path.Child("service"))
+	return validateService(b.Service, path)
 }
 
+// validateService reports problems of the port as a whole at the backend.
 func validateService(s *networkingv1.IngressServiceBackend, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if s.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), ""))
+	if name := path.Child("service", "name"); s.Name == "" {
+		errs = append(errs, field.Required(name, ""))
 	} else {
-		errs = append(errs, check.Each(validation.IsDNS1035Label(s.Name), s.Name, path.Child("name"))...)
+		errs = append(errs, check.Label(s.Name, name)...)
 	}
 	named, numbered := s.Port.Name != "", s.Port.Number != 0
-	port := path.Child("port")
+	port := path.Child("service", "port")
 	switch {
 	case named && numbered:
 		errs = append(errs, field.Invalid(path, "", "cannot set both port name & port number"))
@@ -214,6 +214,21 @@ func validateService(s *networkingv1.IngressServiceBackend, path *field.Path) fi
 		errs = append(errs, check.Port(s.Port.Number, port.Child("number"))...)
 	default:
 		errs = append(errs, field.Required(path, "port name or number is required"))
+	}
+	return errs
+}
+
+func validateIngressStatus(i, _ *networkingv1.Ingress) field.ErrorList {
+	var errs field.ErrorList
+	for n, p := range i.Status.LoadBalancer.Ingress {
+		path := field.NewPath("status", "loadBalancer", "ingress").Index(n)
+		if p.IP != "" {
+			errs = append(errs, validation.IsValidIP(path.Child("ip"), p.IP)...)
+		}
+		if p.Hostname != "" {
+			errs = append(errs, check.Subdomain(p.Hostname, path.Child("hostname"))...)
+			errs = append(errs, notAnAddress(p.Hostname, path.Child("hostname"))...)
+		}
 	}
 	return errs
 }

@@ -2,16 +2,16 @@
 package networking
 
 import (
-	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -36,9 +36,11 @@ func ingressClass(now func() time.Time) *registry.Kind {
 			row.Set(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 		}
 	})
-	k.Validate = typed.Check(validateClass)
+	// An update tells first what it must not change.
+	k.ValidateCreate = typed.Check(validateClass)
 	k.ValidateUpdate = typed.CheckChange(func(c, old *class) field.ErrorList {
-		return check.Same(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
+		errs := check.Same(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
+		return append(errs, validateClass(c)...)
 	})
 	doc := networkingv1.IngressClassSpec{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
@@ -71,17 +73,10 @@ func validateClass(c *networkingv1.IngressClass) field.ErrorList {
 	if p == nil {
 		return errs
 	}
-	if g := p.APIGroup; g != nil {
-		errs = append(errs, check.Subdomain(*g, path.Child("apiGroup"))...)
-	}
-	for _, f := range []struct{ name, value string }{{"kind", p.Kind}, {"name", p.Name}} {
-		if f.value == "" {
-			errs = append(errs, field.Required(path.Child(f.name), ""))
-		}
-	}
+	errs = append(errs, validateReference(p.APIGroup, p.Kind, p.Name, path)...)
 	switch row.Deref(p.Scope) {
 	case networkingv1.IngressClassParametersReferenceScopeNamespace:
-		if row.Deref(p.Namespace) == "" {
+		if p.Namespace == nil {
 			errs = append(errs, field.Required(path.Child("namespace"), "`parameters.scope` is set to 'Namespace'"))
 		} else {
 			errs = append(errs, check.Label(*p.Namespace, path.Child("namespace"))...)
@@ -91,37 +86,37 @@ func validateClass(c *networkingv1.IngressClass) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Child("namespace"), "`parameters.scope` is set to 'Cluster'"))
 		}
 	default:
-		errs = append(errs, check.Choice(row.Deref(p.Scope), path.Child("scope"),
+		errs = append(errs, check.OneOf(row.Deref(p.Scope), path.Child("scope"),
 			networkingv1.IngressClassParametersReferenceScopeNamespace, networkingv1.IngressClassParametersReferenceScopeCluster)...)
 	}
 	return errs
 }
 
+// validateReference checks what names an object of some kind.
+func validateReference(group *string, kind, name string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if group != nil {
+		errs = append(errs, check.Subdomain(*group, path.Child("apiGroup"))...)
+	}
+	errs = append(errs, segment(kind, path.Child("kind"))...)
+	return append(errs, segment(name, path.Child("name"))...)
+}
+
+// segment wants a text that fits into a URL.
+func segment(text string, path *field.Path) field.ErrorList {
+	if text == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return check.Each(pathvalidation.IsValidPathSegmentName(text), text, path)
+}
+
 func serviceCIDR(now func() time.Time) *registry.Kind {
 	type cidr = networkingv1.ServiceCIDR
 	k := row.Of[cidr, networkingv1.ServiceCIDRList](gv, "servicecidrs")
-	row.SpecStatus(k, func(c *cidr) *networkingv1.ServiceCIDRSpec { return &c.Spec },
+	row.SpecStatusUncounted(k, func(c *cidr) *networkingv1.ServiceCIDRSpec { return &c.Spec },
 		func(c *cidr) *networkingv1.ServiceCIDRStatus { return &c.Status }, nil)
-	k.Validate = typed.Check(func(c *cidr) field.ErrorList {
-		path := field.NewPath("spec", "cidrs")
-		if len(c.Spec.CIDRs) == 0 {
-			return field.ErrorList{field.Required(path, "at least one CIDR required")}
-		}
-		if len(c.Spec.CIDRs) > 2 {
-			return field.ErrorList{field.Invalid(path, c.Spec, "may only hold up to 2 values")}
-		}
-		var errs field.ErrorList
-		for i, text := range c.Spec.CIDRs {
-			errs = append(errs, canonical(text, path.Index(i))...)
-		}
-		if len(c.Spec.CIDRs) == 2 && strings.Contains(c.Spec.CIDRs[0], ":") == strings.Contains(c.Spec.CIDRs[1], ":") {
-			errs = append(errs, field.Invalid(path, c.Spec, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96"))
-		}
-		return errs
-	})
-	k.ValidateUpdate = typed.CheckChange(func(c, old *cidr) field.ErrorList {
-		return check.Same(c.Spec.CIDRs, old.Spec.CIDRs, field.NewPath("spec", "cidrs"))
-	})
+	k.ValidateCreate = typed.Check(func(c *cidr) field.ErrorList { return validateCIDRs(&c.Spec) })
+	k.ValidateUpdate = typed.CheckChange(func(c, old *cidr) field.ErrorList { return validateCIDRsUpdate(&c.Spec, old.Spec.CIDRs) })
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]), column.Age(),
 	}
@@ -131,16 +126,43 @@ func serviceCIDR(now func() time.Time) *registry.Kind {
 	return k
 }
 
-// canonical wants a network as "10.96.0.0/16": an address without bits of hosts.
-func canonical(text string, path *field.Path) field.ErrorList {
-	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")}
+func validateCIDRs(spec *networkingv1.ServiceCIDRSpec) field.ErrorList {
+	path := field.NewPath("spec", "cidrs")
+	if len(spec.CIDRs) == 0 {
+		return field.ErrorList{field.Required(path, "at least one CIDR required")}
 	}
-	if want := p.Masked().String(); want != text {
-		return field.ErrorList{field.Invalid(path, text, fmt.Sprintf("must be in canonical form (%q)", want))}
+	if len(spec.CIDRs) > 2 {
+		return field.ErrorList{field.Invalid(path, *spec, "may only hold up to 2 values")}
 	}
-	return nil
+	var errs field.ErrorList
+	for i, text := range spec.CIDRs {
+		errs = append(errs, validation.IsValidCIDR(path.Index(i), text)...)
+	}
+	if len(spec.CIDRs) == 2 {
+		if dual, err := netutils.IsDualStackCIDRStrings(spec.CIDRs); err == nil && !dual {
+			errs = append(errs, field.Invalid(path, spec.CIDRs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
+		}
+	}
+	return errs
+}
+
+// validateCIDRsUpdate lets a second family be added, and nothing else.
+func validateCIDRsUpdate(spec *networkingv1.ServiceCIDRSpec, old []string) field.ErrorList {
+	path := field.NewPath("spec", "cidrs")
+	grows := len(old) == 1 && len(spec.CIDRs) == 2
+	if len(old) != len(spec.CIDRs) && !grows {
+		return field.ErrorList{field.Invalid(path, spec.CIDRs, check.Immutable)}
+	}
+	var errs field.ErrorList
+	for i, text := range old {
+		if spec.CIDRs[i] != text {
+			errs = append(errs, field.Invalid(path.Index(i), spec.CIDRs[i], check.Immutable))
+		}
+	}
+	if grows && len(errs) == 0 {
+		errs = validateCIDRs(spec)
+	}
+	return errs
 }
 
 func ipAddress(now func() time.Time) *registry.Kind {
@@ -148,16 +170,12 @@ func ipAddress(now func() time.Time) *registry.Kind {
 	k := row.Of[address, networkingv1.IPAddressList](gv, "ipaddresses")
 	k.ShortNames = []string{"ip"}
 	k.NameIsValid = func(name string, _ bool) []string {
-		ip, err := netip.ParseAddr(name)
-		if err != nil {
-			return []string{"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"}
+		var texts []string
+		for _, e := range validation.IsValidIP(nil, name) {
+			texts = append(texts, e.Detail)
 		}
-		if ip.String() != name {
-			return []string{fmt.Sprintf("must be in canonical form (%q)", ip.String())}
-		}
-		return nil
+		return texts
 	}
-	row.Spec(k, func(a *address) *networkingv1.IPAddressSpec { return &a.Spec })
 	k.Validate = typed.Check(func(a *address) field.ErrorList {
 		path := field.NewPath("spec", "parentRef")
 		p := a.Spec.ParentRef
@@ -168,10 +186,10 @@ func ipAddress(now func() time.Time) *registry.Kind {
 		if p.Group != "" {
 			errs = append(errs, check.Subdomain(p.Group, path.Child("group"))...)
 		}
-		for _, f := range []struct{ name, value string }{{"resource", p.Resource}, {"name", p.Name}} {
-			if f.value == "" {
-				errs = append(errs, field.Required(path.Child(f.name), ""))
-			}
+		errs = append(errs, segment(p.Resource, path.Child("resource"))...)
+		errs = append(errs, segment(p.Name, path.Child("name"))...)
+		if p.Namespace != "" {
+			errs = append(errs, segment(p.Namespace, path.Child("namespace"))...)
 		}
 		return errs
 	})

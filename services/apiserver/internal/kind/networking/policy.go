@@ -1,7 +1,7 @@
 package networking
 
 import (
-	"net/netip"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -24,6 +25,14 @@ func policy(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.ShortNames = true, []string{"netpol"}
 	row.Spec(k, func(p *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicySpec { return &p.Spec })
 	k.Default = typed.Do(fillPolicy)
+	// An empty list is another spec than none.
+	k.PrepareUpdate = typed.Change(func(p, old *networkingv1.NetworkPolicy) {
+		p.Generation = old.Generation
+		if !reflect.DeepEqual(p.Spec, old.Spec) {
+			p.Generation++
+		}
+	})
+	k.Warnings = typed.Warn(policyWarnings)
 	k.Validate = typed.Check(validatePolicy)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]), column.Age(),
@@ -72,7 +81,7 @@ func validatePolicy(p *networkingv1.NetworkPolicy) field.ErrorList {
 		return append(errs, field.Invalid(path.Child("policyTypes"), &spec.PolicyTypes, "may not specify more than two policyTypes"))
 	}
 	for i, t := range spec.PolicyTypes {
-		errs = append(errs, check.OneOf(t, path.Child("policyTypes").Index(i), networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)...)
+		errs = append(errs, check.Supported(t, path.Child("policyTypes").Index(i), networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)...)
 	}
 	return errs
 }
@@ -86,7 +95,7 @@ func validatePorts(ports []networkingv1.NetworkPolicyPort, path *field.Path) fie
 	for i := range ports {
 		p, at := &ports[i], path.Index(i)
 		if p.Protocol != nil {
-			errs = append(errs, check.OneOf(*p.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+			errs = append(errs, check.Supported(*p.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		}
 		switch {
 		case p.Port == nil:
@@ -141,21 +150,47 @@ func validateBlock(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
 	if b.CIDR == "" {
 		return field.ErrorList{field.Required(path.Child("cidr"), "")}
 	}
-	const text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-	all, err := netip.ParsePrefix(b.CIDR)
+	errs := validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, nil)
+	_, all, err := netutils.ParseCIDRSloppy(b.CIDR)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path.Child("cidr"), b.CIDR, text)}
+		return errs
 	}
-	var errs field.ErrorList
 	for i, e := range b.Except {
 		at := path.Child("except").Index(i)
-		part, err := netip.ParsePrefix(e)
-		switch {
-		case err != nil:
-			errs = append(errs, field.Invalid(at, e, text))
-		case !all.Contains(part.Addr()) || part.Bits() <= all.Bits():
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at, e, true, nil)...)
+		ip, part, err := netutils.ParseCIDRSloppy(e)
+		if err != nil {
+			continue
+		}
+		bits, _ := all.Mask.Size()
+		if inner, _ := part.Mask.Size(); !all.Contains(ip) || inner <= bits {
 			errs = append(errs, field.Invalid(at, e, "must be a strict subset of `cidr`"))
 		}
 	}
 	return errs
+}
+
+// policyWarnings are about networks that are not written as they should be.
+func policyWarnings(p, _ *networkingv1.NetworkPolicy) []string {
+	var list []string
+	peers := func(peers []networkingv1.NetworkPolicyPeer, path *field.Path) {
+		for i := range peers {
+			b, path := peers[i].IPBlock, path.Index(i).Child("ipBlock")
+			if b == nil {
+				continue
+			}
+			list = append(list, validation.GetWarningsForCIDR(path.Child("cidr"), b.CIDR)...)
+			for n, e := range b.Except {
+				list = append(list, validation.GetWarningsForCIDR(path.Child("except").Index(n), e)...)
+			}
+		}
+	}
+	path := field.NewPath("spec")
+	for i := range p.Spec.Ingress {
+		peers(p.Spec.Ingress[i].From, path.Child("ingress").Index(i).Child("from"))
+	}
+	for i := range p.Spec.Egress {
+		peers(p.Spec.Egress[i].To, path.Child("egress").Index(i).Child("to"))
+	}
+	return list
 }
