@@ -3,26 +3,13 @@ package fieldmanager
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"sync"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
-
-// maxCreations is how many creations each of the two generations remembers.
-const maxCreations = 512
-
-// creations remembers which fields a creation owns. That follows from the object alone, and most objects are created
-// many times over, but for their names: the pods of a ReplicaSet. Comparing such an object with nothing, field by
-// field, would be a quarter of what its creation costs.
-type creations struct {
-	mu           sync.Mutex
-	young, older map[digest][]metav1.ManagedFieldsEntry
-}
-
-type digest [sha256.Size]byte
 
 // encoder is what generated protobuf types have.
 type encoder interface {
@@ -66,49 +53,26 @@ func digestOf(obj registry.Object, manager, ignored string) (d digest, ok bool) 
 	return sha256.Sum256(append(b, manager...)), true
 }
 
-// get returns copies of what is remembered; the bytes in them are shared and not to be changed.
-func (c *creations) get(d digest) ([]metav1.ManagedFieldsEntry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	entries, ok := c.young[d]
-	if !ok {
-		if entries, ok = c.older[d]; !ok {
-			return nil, false
-		}
-		c.keep(d, entries)
-	}
-	return append([]metav1.ManagedFieldsEntry(nil), entries...), true
-}
-
-func (c *creations) put(d digest, entries []metav1.ManagedFieldsEntry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keep(d, append([]metav1.ManagedFieldsEntry(nil), entries...))
-}
-
-func (c *creations) keep(d digest, entries []metav1.ManagedFieldsEntry) {
-	if c.young == nil || len(c.young) >= maxCreations {
-		c.young, c.older = make(map[digest][]metav1.ManagedFieldsEntry), c.young
-	}
-	c.young[d] = entries
-}
-
 // Create records in obj, a new object of the storage version, that the manager made it.
+//
+// Which fields a creation owns follows from the object alone, and most objects are created many times over, but for their names:
+// the pods of a ReplicaSet. Comparing such an object with nothing, field by field, would be a quarter of what its creation costs,
+// so the outcome is remembered.
 func (m *Manager) Create(empty, obj registry.Object, manager string) {
 	d, ok := digestOf(obj, manager, m.ignored)
 	if !ok {
 		m.Update(empty, obj, manager)
 		return
 	}
-	if entries, ok := m.creations.get(d); ok {
-		now := metav1.Now().Rfc3339Copy()
-		now.Time = now.UTC()
+	if known, ok := m.creations.get(d); ok {
+		entries := slices.Clone(known)
+		now := present()
 		for i := range entries {
-			entries[i].Time = &now
+			entries[i].Time = now
 		}
 		obj.SetManagedFields(entries)
 		return
 	}
 	m.Update(empty, obj, manager)
-	m.creations.put(d, obj.GetManagedFields())
+	m.creations.put(d, slices.Clone(obj.GetManagedFields()))
 }

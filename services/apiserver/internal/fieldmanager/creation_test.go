@@ -145,18 +145,18 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestCreationsForget(t *testing.T) {
-	var c creations
-	for i := range 5 * maxCreations {
-		c.put(digest{byte(i), byte(i >> 8)}, nil)
-		if _, ok := c.get(digest{}); !ok && i < 2*maxCreations {
+func TestMemoForgets(t *testing.T) {
+	var m memo[int]
+	for i := range 5 * maxRemembered {
+		m.put(digest{byte(i), byte(i >> 8)}, i)
+		if _, ok := m.get(digest{}); !ok && i < 2*maxRemembered {
 			t.Fatalf("what is asked for was forgotten after %d", i)
 		}
 	}
-	if n := len(c.young) + len(c.older); n > 2*maxCreations {
+	if n := len(m.young) + len(m.older); n > 2*maxRemembered {
 		t.Errorf("%d are remembered", n)
 	}
-	if _, ok := c.get(digest{1}); ok {
+	if _, ok := m.get(digest{1}); ok {
 		t.Error("what nobody asked for was kept")
 	}
 }

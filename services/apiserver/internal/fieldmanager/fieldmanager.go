@@ -43,8 +43,14 @@ type Manager struct {
 	*managedfields.FieldManager
 	// ignored is the Go field that a write through this manager neither changes nor owns; empty is none.
 	ignored string
-	// creations spare the tracking of objects that are created many times over.
-	creations creations
+	// creations spare the tracking of objects that are created many times over: the entries that each gets.
+	creations memo[[]metav1.ManagedFieldsEntry]
+	// types compare the objects whose updates are remembered; nil remembers none.
+	types       managedfields.TypeConverter
+	gvk         schema.GroupVersionKind
+	subresource string
+	updates     memo[outcome]
+	repeats     repeats
 }
 
 // New returns an empty set of managers. models are the OpenAPI 3 schemas of the kinds of group that client-go has no types of.
@@ -93,7 +99,11 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		if res.Kind.Custom != nil {
 			m.forget(res)
 		}
-		m.managers[k] = &Manager{FieldManager: made, ignored: ignoredField(res, subresource)}
+		manager := &Manager{FieldManager: made, ignored: ignoredField(res, subresource), gvk: res.GVK, subresource: subresource}
+		if res.Kind.Custom == nil && res.GVK == res.Kind.GVK {
+			manager.types = types
+		}
+		m.managers[k] = manager
 	}
 	return m.managers[k], nil
 }
@@ -118,9 +128,8 @@ func (m *Managers) forget(res *registry.Resource) {
 	}
 }
 
-// Update records in obj that the manager made it of live; both are of the storage version. Entries that did not change
-// keep their time, so that a write which changes nothing is seen to.
-func (m *Manager) Update(live, obj registry.Object, manager string) {
+// track is Update in full, whatever is remembered.
+func (m *Manager) track(live, obj registry.Object, manager string) {
 	before := live.GetManagedFields()
 	if m.ignored == "" {
 		m.UpdateNoErrors(live, obj, manager)

@@ -1,0 +1,278 @@
+package fieldmanager
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// maxEntries is how many entries an object may have whose update is remembered. With more, those of the oldest updates may be
+// merged, which depends on more than what a question has in it.
+const maxEntries = 9
+
+// outcome is what an update makes of the managed fields: entries without times, and of which entry before each has its time.
+type outcome struct {
+	entries []metav1.ManagedFieldsEntry
+	times   []int
+}
+
+// thisTime is the index of an entry whose time is that of the update.
+const thisTime = -1
+
+// Update records in obj that the manager made it of live; both are of the storage version. Entries that did not change
+// keep their time, so that a write which changes nothing is seen to.
+//
+// Who owns what afterwards follows from who did before and from which fields differ, whatever is in them, and most updates are
+// like others before: the reports of nodes on their pods. Reading the sets of fields, holding them against the schema and writing
+// them would be half of what a status patch costs, so the outcome is remembered.
+func (m *Manager) Update(live, obj registry.Object, manager string) {
+	q, ok := m.ask(live, obj, manager)
+	if !ok {
+		m.track(live, obj, manager)
+		return
+	}
+	before := live.GetManagedFields()
+	if known, ok := m.updates.get(q.digest); ok {
+		m.repeats.hit(q.owners)
+		obj.SetManagedFields(known.at(before))
+		return
+	}
+	m.repeats.miss(q.owners)
+	given := obj.GetManagedFields()
+	m.track(live, obj, manager)
+	if o, ok := outcomeOf(before, given, obj.GetManagedFields()); ok {
+		m.updates.put(q.digest, o)
+	}
+}
+
+// question is what the outcome of an update follows from.
+type question struct {
+	digest digest
+	owners digest // of who owned what before
+}
+
+// ask returns the question that an update is. ok is false for one that is not remembered: of a custom object, through a version
+// that is not the stored one, over entries of several versions, or where the client has a say in the entries.
+func (m *Manager) ask(live, obj registry.Object, manager string) (q question, ok bool) {
+	before := live.GetManagedFields()
+	if m.types == nil || len(before) == 0 || len(before) > maxEntries {
+		return q, false
+	}
+	if given := obj.GetManagedFields(); m.subresource == "" && given != nil && !sameEntries(given, before) {
+		return q, false
+	}
+	b := make([]byte, 0, 4096)
+	b = appendText(b, manager)
+	if b, ok = appendEntries(b, before, m.gvk.GroupVersion().String()); !ok {
+		return q, false
+	}
+	q.owners = sha256.Sum256(b)
+	if !m.repeats.likely(q.owners) {
+		return q, false
+	}
+	c, err := m.compare(live, obj)
+	if err != nil {
+		return q, false
+	}
+	for _, set := range []*fieldpath.Set{c.Added, c.Modified, c.Removed} {
+		fields, err := set.ToJSON()
+		if err != nil {
+			return q, false
+		}
+		b = appendText(b, string(fields))
+	}
+	q.digest = sha256.Sum256(b)
+	return q, true
+}
+
+// compare returns which fields differ, but for the managed fields themselves.
+func (m *Manager) compare(live, obj registry.Object) (*typed.Comparison, error) {
+	before, after := Untracked(live), Untracked(obj)
+	if before != live && after != obj {
+		x, y := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
+		if ignored := x.FieldByName(m.ignored); m.ignored != "" && ignored.IsValid() && x.Type() == y.Type() {
+			ignored.SetZero()
+			y.FieldByName(m.ignored).SetZero()
+		}
+		level(x, y, 0)
+	}
+	from, err := m.types.ObjectToTyped(before, typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.types.ObjectToTyped(after, typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	return from.Compare(to)
+}
+
+// levels is how deep level goes: into the metadata, the spec and the status.
+const levels = 2
+
+// level empties the fields of two structs of the same type that are equal, but for their kind: comparing nothing costs less.
+func level(a, b reflect.Value, depth int) {
+	if a.Type() != b.Type() {
+		return
+	}
+	for i := range a.NumField() {
+		x, y := a.Field(i), b.Field(i)
+		switch {
+		case !x.CanSet() || x.Type() == typeMeta:
+		case reflect.DeepEqual(x.Interface(), y.Interface()):
+			x.SetZero()
+			y.SetZero()
+		case x.Kind() == reflect.Struct && depth+1 < levels:
+			if _, whole := x.Addr().Interface().(json.Marshaler); !whole { // as a time, whose parts are no fields
+				level(x, y, depth+1)
+			}
+		}
+	}
+}
+
+var typeMeta = reflect.TypeFor[metav1.TypeMeta]()
+
+// at returns the entries of an outcome for an object that had those before.
+func (o outcome) at(before []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	entries := slices.Clone(o.entries)
+	now := present()
+	for i, from := range o.times {
+		if from == thisTime {
+			entries[i].Time = now
+		} else {
+			entries[i].Time = before[from].Time
+		}
+	}
+	return entries
+}
+
+// outcomeOf reads out of the entries after an update, which began with those before and those given, where their times come from.
+// ok is false where that is not clear.
+func outcomeOf(before, given, after []metav1.ManagedFieldsEntry) (o outcome, ok bool) {
+	o.entries, o.times = slices.Clone(after), make([]int, len(after))
+	for i := range after {
+		o.entries[i].Time = nil
+		o.times[i] = thisTime
+		owners := 0
+		for j := range before {
+			if !sameOwner(&after[i], &before[j]) {
+				continue
+			}
+			if owners++; owners > 1 {
+				return o, false
+			}
+			if after[i].Time == before[j].Time || len(given) == len(before) && after[i].Time == given[j].Time {
+				o.times[i] = j
+			}
+		}
+	}
+	return o, true
+}
+
+func sameOwner(a, b *metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.Subresource == b.Subresource
+}
+
+// sameEntries reports whether the entries are equal, with their times and in their order.
+func sameEntries(a, b []metav1.ManagedFieldsEntry) bool {
+	return slices.EqualFunc(a, b, func(x, y metav1.ManagedFieldsEntry) bool {
+		return x.FieldsType == y.FieldsType && sameEntry(&x, &y) && (x.Time == y.Time || x.Time != nil && y.Time != nil && x.Time.Equal(y.Time))
+	})
+}
+
+// appendEntries appends entries that are all of one version, and the order in time that they and the present are in: it decides
+// about the order of entries.
+func appendEntries(b []byte, entries []metav1.ManagedFieldsEntry, version string) ([]byte, bool) {
+	times := make([]int64, 0, maxEntries+1)
+	for i := range entries {
+		e := &entries[i]
+		if e.APIVersion != version {
+			return b, false
+		}
+		b = appendText(appendText(appendText(appendText(b, e.Manager), string(e.Operation)), e.Subresource), e.FieldsType)
+		if e.FieldsV1 == nil {
+			b = append(b, 0)
+		} else {
+			b = appendText(append(b, 1), string(e.FieldsV1.Raw))
+		}
+		times = append(times, seconds(e.Time))
+	}
+	times = append(times, seconds(present()))
+	for _, t := range times {
+		earlier := byte(0)
+		for _, other := range times {
+			if other < t {
+				earlier++
+			}
+		}
+		b = append(b, earlier)
+	}
+	return b, true
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+func seconds(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
+}
+
+// present is the time that the entries of a write made now have.
+func present() *metav1.Time {
+	now := metav1.Now().Rfc3339Copy()
+	now.Time = now.UTC()
+	return &now
+}
+
+// repeats learns whether updates repeat of objects whose fields have the same owners: those that set what only one object has, as
+// its address, do not, and asking about them would be in vain.
+type repeats struct {
+	mu     sync.Mutex
+	misses map[digest]int // in a row
+}
+
+const (
+	// patience is how many updates in a row may be new until most are not asked about any more; one in patience then is.
+	patience = 16
+	// maxMisses bounds what is remembered.
+	maxMisses = 1024
+)
+
+func (r *repeats) likely(owners digest) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.misses[owners]
+	if n < patience {
+		return true
+	}
+	r.misses[owners] = n + 1
+	return n%patience == 0
+}
+
+func (r *repeats) hit(owners digest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.misses, owners)
+}
+
+func (r *repeats) miss(owners digest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.misses == nil || len(r.misses) >= maxMisses {
+		r.misses = map[digest]int{}
+	}
+	r.misses[owners]++
+}
