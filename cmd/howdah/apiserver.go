@@ -25,6 +25,7 @@ type apiserverFlags struct {
 	gatewayEndpoints                                   []string
 	enabledAdmission, disabledAdmission                []string
 	admissionConfig                                    string
+	runtimeConfig                                      []string
 	identity                                           identityFlags
 	historyRetention                                   time.Duration
 	protection                                         protectionFlags
@@ -43,6 +44,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
 	f.StringSliceVar(&a.gatewayEndpoints, "gateway-endpoints", nil, "ip:port of each gateway, for the Service kubernetes")
 	f.StringVar(&a.admissionConfig, "admission-control-config-file", "", "AdmissionConfiguration with the settings of admission plugins")
+	f.StringSliceVar(&a.runtimeConfig, "runtime-config", nil, "versions of the API to switch on or off, as key=true|false: v1, GROUP/VERSION or GROUP/VERSION/RESOURCE; api/ga, api/beta and api/alpha for all of a kind, api/all for those three, and api/legacy for what Kubernetes has removed, as extensions/v1beta1 (default: api/ga alone is on)")
 	f.StringSliceVar(&a.enabledAdmission, "enable-admission-plugins", nil, "admission plugins to switch on beside those that are on by default; their order does not matter")
 	f.StringSliceVar(&a.disabledAdmission, "disable-admission-plugins", nil, "admission plugins to switch off")
 }
@@ -76,7 +78,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	}
 	cfg := apiserver.Config{
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
-		EnabledAdmission: a.enabledAdmission, AdmissionConfig: a.admissionConfig,
+		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
 		HistoryRetention: a.historyRetention, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),
 	}

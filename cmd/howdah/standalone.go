@@ -159,6 +159,9 @@ func (s *standalone) apiserverPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
+	if len(cfg.GatewayEndpoints) == 0 {
+		cfg.GatewayEndpoints = advertised(s.listen)
+	}
 	identity, err := rpc.LoadIdentity(filepath.Join(s.dir, "apiserver"))
 	if err != nil {
 		return part{}, err

@@ -62,7 +62,7 @@ func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller)
 
 // ledger returns what commits writes with their quota usage.
 func (s *Server) ledger(table *registry.Table, st store.Writer) *ledger.Ledger {
-	quotas := table.Find(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
+	quotas := table.Known(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
 	return ledger.New(ledger.Config{Kind: quotas.Kind, Cache: s.cache, Store: st, Registerer: s.cfg.Registerer})
 }
 

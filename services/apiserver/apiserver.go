@@ -29,13 +29,11 @@ import (
 	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/flow"
 	"howdah.dev/services/apiserver/internal/front"
-	"howdah.dev/services/apiserver/internal/kind"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
-	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/review"
 	"howdah.dev/services/apiserver/internal/sqlview"
 	"howdah.dev/services/apiserver/internal/store"
@@ -101,6 +99,9 @@ type Config struct {
 	NoPriorityAndFairness bool
 	// RequestTimeout is how long a request may take, watches and streams excepted; default 1 min.
 	RequestTimeout time.Duration
+	// RuntimeConfig says what versions of the API are served, as --runtime-config of kube-apiserver does; none is those that are
+	// stable.
+	RuntimeConfig []string
 	// CBOR serves application/cbor too, as Kubernetes does with its feature gate CBORServingAndStorage. Nothing is stored as CBOR.
 	CBOR bool
 	// Registerer takes the metrics; nil registers them nowhere.
@@ -202,7 +203,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := registry.NewTable(kind.All(kind.Config{Now: cfg.Clock.Now}))
+	table, reviews, served, err := cfg.kinds()
 	if err != nil {
 		return nil, err
 	}
@@ -250,15 +251,15 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
-		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: review.Resources(), NodeDialer: cfg.NodeDialer,
+		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, NodeDialer: cfg.NodeDialer,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
-	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock}
+	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: served.Has}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Virtual: review.Resources(), Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
+		Table: table, Address: cfg.address(), Virtual: reviews, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
 		Remote: s.aggregator.Versions,
 		Checks: append(encryption.checks, []discovery.Check{

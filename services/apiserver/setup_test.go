@@ -47,7 +47,7 @@ func startPostgres(t testing.TB, configure ...func(*Config)) *fixture {
 
 func start(t testing.TB, st backend, configure ...func(*Config)) *fixture {
 	t.Helper()
-	cfg := Config{}
+	cfg := Config{RuntimeConfig: []string{"api/all=true", "api/legacy=true"}}
 	for _, c := range configure {
 		c(&cfg)
 	}

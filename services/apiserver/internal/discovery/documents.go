@@ -27,11 +27,11 @@ func newDocument(body []byte, contentType string) *document {
 }
 
 // plain returns the objects of the unaggregated documents by path.
-func plain(groups []group) map[string]runtime.Object {
+func plain(groups []group, address string) map[string]runtime.Object {
 	docs := map[string]runtime.Object{}
 	list := &metav1.APIGroupList{}
 	core := &metav1.APIVersions{
-		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: ""}},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}},
 	}
 	for _, g := range groups {
 		out := metav1.APIGroup{Name: g.name}
@@ -56,7 +56,7 @@ func plain(groups []group) map[string]runtime.Object {
 		list.Groups = append(list.Groups, out)
 	}
 	list.TypeMeta = metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
-	core.TypeMeta = metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}
+	core.TypeMeta = metav1.TypeMeta{Kind: "APIVersions"} // it is older than the versions that the others name
 	docs["/apis"], docs["/api"] = list, core
 	return docs
 }
@@ -68,7 +68,7 @@ func resourceList(v groupVersion) *metav1.APIResourceList {
 		k := r.res.Kind
 		out.APIResources = append(out.APIResources, metav1.APIResource{
 			Name: k.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: r.res.GVK.Kind,
-			Verbs: r.verbs, ShortNames: r.shortNames(), Categories: r.categories(),
+			Verbs: r.verbs, ShortNames: r.shortNames(), Categories: r.categories(), StorageVersionHash: r.storageHash(),
 		})
 		for _, s := range r.subresources {
 			entry := metav1.APIResource{Name: k.Resource + "/" + s.name, Namespaced: k.Namespaced, Kind: s.gvk.Kind, Verbs: s.verbs}
@@ -113,17 +113,22 @@ func aggregatedResource(r resource) discoveryv2.APIResourceDiscovery {
 	}
 	out := discoveryv2.APIResourceDiscovery{
 		Resource: k.Resource, SingularResource: k.Singular, Scope: scope, Verbs: r.verbs,
-		ShortNames: r.shortNames(), Categories: r.categories(), ResponseKind: kindOf(r.res.GVK),
+		ShortNames: r.shortNames(), Categories: r.categories(), ResponseKind: r.kindOf(r.res.GVK),
 	}
 	for _, s := range r.subresources {
 		out.Subresources = append(out.Subresources, discoveryv2.APISubresourceDiscovery{
-			Subresource: s.name, ResponseKind: kindOf(s.gvk), Verbs: s.verbs,
+			Subresource: s.name, ResponseKind: r.kindOf(s.gvk), Verbs: s.verbs,
 		})
 	}
 	return out
 }
 
-func kindOf(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+// kindOf names a kind of answers. Group and version stand there where they are not those that the resource is listed under, and
+// with custom resources.
+func (r resource) kindOf(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+	if r.res.Kind.Custom == nil && gvk.GroupVersion() == r.res.GVK.GroupVersion() {
+		return &metav1.GroupVersionKind{Kind: gvk.Kind}
+	}
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 

@@ -2,8 +2,11 @@
 package discovery
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
 	"sort"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,7 +32,25 @@ func verbsOf(r *registry.Resource) metav1.Verbs {
 	if r.Kind.Custom != nil && r.Kind.Custom.Terminating() {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	}
+	if r.Kind.Custom != nil {
+		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	}
+	if r.Kind.GVK == namespaces { // each goes by itself, with all that is in it
+		return metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
 	return objectVerbs
+}
+
+var namespaces = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// storageHash names the version that objects are stored in, as Kubernetes does: the beginning of a digest.
+func (r resource) storageHash() string {
+	if r.virtual {
+		return ""
+	}
+	stored := r.res.Kind.GVK
+	sum := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
 // group is what is served of one API group.
@@ -50,23 +71,26 @@ type resource struct {
 	res          *registry.Resource
 	subresources []subresource
 	verbs        metav1.Verbs
+	virtual      bool // nothing is stored
 }
 
-// shortNames are told of a kind in its own group only: a kind that is served in a second group, as Deployment is in
-// extensions, would otherwise make every use of its short name ambiguous, and be listed twice by category.
+// shortNames are not told of kinds in the group extensions: they have all moved elsewhere, and every use of a short name would
+// be ambiguous, and categories list them twice.
 func (r resource) shortNames() []string {
-	if r.res.GVK.Group != r.res.Kind.GVK.Group {
+	if r.moved() {
 		return nil
 	}
 	return r.res.Kind.ShortNames
 }
 
 func (r resource) categories() []string {
-	if r.res.GVK.Group != r.res.Kind.GVK.Group {
+	if r.moved() {
 		return nil
 	}
 	return r.res.Kind.Categories
 }
+
+func (r resource) moved() bool { return r.res.GVK.Group == "extensions" }
 
 type subresource struct {
 	name  string
@@ -80,18 +104,19 @@ func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
 		if byGroup[r.GVR.Group] == nil {
 			byGroup[r.GVR.Group] = map[string][]resource{}
 		}
-		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, subresourcesOf(r), verbsOf(r)})
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, subresourcesOf(r), verbsOf(r), false})
 	}
 	for _, r := range virtual {
 		if byGroup[r.GVR.Group] == nil {
 			byGroup[r.GVR.Group] = map[string][]resource{}
 		}
-		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, nil, metav1.Verbs{"create"}})
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, nil, metav1.Verbs{"create"}, true})
 	}
 	var groups []group
 	for name, versions := range byGroup {
 		g := group{name: name}
 		for v, resources := range versions {
+			slices.SortFunc(resources, func(a, b resource) int { return strings.Compare(a.res.GVR.Resource, b.res.GVR.Resource) })
 			g.versions = append(g.versions, groupVersion{schema.GroupVersion{Group: name, Version: v}, resources, nil})
 		}
 		sort.Slice(g.versions, func(i, j int) bool {
@@ -143,6 +168,9 @@ func subresourcesOf(r *registry.Resource) []subresource {
 	}
 	if k.GVK.Group == "" {
 		subs = append(subs, coreSubresources(k.Resource)...)
+	}
+	if k.Custom != nil { // Kubernetes has their status before their scale
+		return subs
 	}
 	sort.Slice(subs, func(i, j int) bool { return subs[i].name < subs[j].name })
 	return subs

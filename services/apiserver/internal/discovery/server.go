@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -51,6 +50,8 @@ type Check struct {
 // Config is what the service needs.
 type Config struct {
 	Table *registry.Table
+	// Address is the host:port at which clients find the API, as /api tells; empty where it is not known.
+	Address string
 	// Virtual are resources that are only created, as reviews.
 	Virtual       []*registry.Resource
 	Authenticator Authenticator
@@ -82,6 +83,7 @@ type Server struct {
 type served struct {
 	generation, remote int64
 	groups             []group
+	address            string
 
 	mu   sync.Mutex
 	made map[string]*document
@@ -108,7 +110,7 @@ func (s *Server) served(ctx context.Context) *served {
 	}
 	if s.current == nil || s.current.generation != generation || s.current.remote != remoteGeneration {
 		s.current = &served{
-			generation: generation, remote: remoteGeneration, groups: withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote), made: map[string]*document{},
+			generation: generation, remote: remoteGeneration, address: s.cfg.Address, groups: withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote), made: map[string]*document{},
 		}
 	}
 	return s.current
@@ -246,14 +248,13 @@ func (s *served) apis(path, accept string) (*document, error) {
 	if aggregate != "" {
 		d, err = aggregatedDocument(aggregated(s.groups, path == "/api"), aggregate, media)
 	} else {
-		obj := plain(s.groups)[path]
+		obj := plain(s.groups, s.address)[path]
 		if obj == nil {
 			return nil, notFound()
 		}
-		gvk := obj.GetObjectKind().GroupVersionKind()
 		var body []byte
 		var contentType string
-		body, contentType, err = codec.Any(obj, schema.GroupVersionKind{Version: "v1", Kind: gvk.Kind}, codec.Form{Media: media})
+		body, contentType, err = codec.Any(obj, obj.GetObjectKind().GroupVersionKind(), codec.Form{Media: media})
 		d = newDocument(body, contentType)
 	}
 	if err != nil {

@@ -65,7 +65,7 @@ func (d *deletion) disrupt(ctx context.Context, pod *corev1.Pod) ([]store.Write,
 
 // budgets returns the disruption budgets that select the pod.
 func (d *deletion) budgets(pod *corev1.Pod) ([]*codec.Item, error) {
-	res := d.s.Table.Find(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
+	res := d.s.Table.Known(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
 	if res == nil || len(pod.Labels) == 0 {
 		return nil, nil
 	}

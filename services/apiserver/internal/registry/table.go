@@ -13,14 +13,17 @@ import (
 // Table holds every kind that is served: those it was made of, and the custom ones that come and go.
 type Table struct {
 	fixed   []*Kind
+	served  func(*Resource) bool
 	current atomic.Pointer[rows]
 }
 
 // rows are what the table holds at a time. They do not change once made.
 type rows struct {
-	kinds      []*Kind
-	resources  map[schema.GroupVersionResource]*Resource
+	kinds []*Kind
+	// known and byKind have every version, resources and ordered those that are served.
+	known      map[schema.GroupVersionResource]*Resource
 	byKind     map[schema.GroupVersionKind]*Resource
+	resources  map[schema.GroupVersionResource]*Resource
 	prefixes   map[string]*Kind
 	ordered    []*Resource
 	generation int64
@@ -47,14 +50,20 @@ type Resource struct {
 	Index int
 }
 
-// NewTable checks the kinds and returns their table. Two kinds may share a resource name only in different groups.
+// NewTable checks the kinds and returns their table, which serves every version. Two kinds may share a resource name only in
+// different groups.
 func NewTable(kinds []*Kind) (*Table, error) {
-	r, err := newRows(kinds)
+	return NewTableServing(kinds, func(*Resource) bool { return true })
+}
+
+// NewTableServing is NewTable for those versions of the kinds that served picks.
+func NewTableServing(kinds []*Kind, served func(*Resource) bool) (*Table, error) {
+	r, err := newRows(kinds, served)
 	if err != nil {
 		return nil, err
 	}
 	r.sort()
-	t := &Table{fixed: kinds}
+	t := &Table{fixed: kinds, served: served}
 	t.current.Store(r)
 	return t, nil
 }
@@ -62,7 +71,7 @@ func NewTable(kinds []*Kind) (*Table, error) {
 // SetCustom replaces the custom kinds by those given. One that collides with a kind that is there is left out. Only one
 // goroutine may call it.
 func (t *Table) SetCustom(custom []CustomKind) {
-	r, err := newRows(t.fixed)
+	r, err := newRows(t.fixed, t.served)
 	if err != nil { // NewTable has checked them
 		panic(err)
 	}
@@ -74,7 +83,7 @@ func (t *Table) SetCustom(custom []CustomKind) {
 		r.kinds = append(r.kinds, c.Home)
 		for _, k := range c.Versions {
 			// A name that is taken is served by whom it belongs to.
-			_ = r.add(&Resource{Kind: k, GVK: k.GVK})
+			_ = r.add(&Resource{Kind: k, GVK: k.GVK}, true)
 		}
 	}
 	r.sort()
@@ -85,9 +94,10 @@ func (t *Table) SetCustom(custom []CustomKind) {
 // Generation counts the changes of the table.
 func (t *Table) Generation() int64 { return t.current.Load().generation }
 
-func newRows(kinds []*Kind) (*rows, error) {
+func newRows(kinds []*Kind, served func(*Resource) bool) (*rows, error) {
 	t := &rows{
 		kinds:     append([]*Kind(nil), kinds...),
+		known:     map[schema.GroupVersionResource]*Resource{},
 		resources: map[schema.GroupVersionResource]*Resource{},
 		byKind:    map[schema.GroupVersionKind]*Resource{},
 		prefixes:  map[string]*Kind{},
@@ -100,11 +110,8 @@ func newRows(kinds []*Kind) (*rows, error) {
 			return nil, fmt.Errorf("kind %s: %s is registered twice", k.GVK, k.Resource)
 		}
 		t.prefixes[k.Prefix("")] = k
-		if err := t.add(&Resource{Kind: k, GVK: k.GVK}); err != nil {
-			return nil, err
-		}
-		for i := range k.Served {
-			if err := t.add(&Resource{Kind: k, Version: &k.Served[i], GVK: k.Served[i].GVK, Index: i + 1}); err != nil {
+		for _, r := range k.Versions() {
+			if err := t.add(r, served(r)); err != nil {
 				return nil, err
 			}
 		}
@@ -125,17 +132,29 @@ func (t *rows) sort() {
 	})
 }
 
-func (t *rows) add(r *Resource) error {
+// Versions returns the kind in every version, the storage version first.
+func (k *Kind) Versions() []*Resource {
+	out := []*Resource{{Kind: k, GVK: k.GVK, GVR: k.GVK.GroupVersion().WithResource(k.Resource)}}
+	for i := range k.Served {
+		v := &k.Served[i]
+		out = append(out, &Resource{Kind: k, Version: v, GVK: v.GVK, GVR: v.GVK.GroupVersion().WithResource(k.Resource), Index: i + 1})
+	}
+	return out
+}
+
+func (t *rows) add(r *Resource, served bool) error {
 	r.GVR = r.GVK.GroupVersion().WithResource(r.Kind.Resource)
 	if r.ListKind = r.Kind.ListKind; r.ListKind == "" {
 		r.ListKind = r.GVK.Kind + "List"
 	}
-	if _, taken := t.resources[r.GVR]; taken {
+	if _, taken := t.known[r.GVR]; taken {
 		return fmt.Errorf("resource %s is registered twice", r.GVR)
 	}
-	t.resources[r.GVR] = r
-	t.byKind[r.GVK] = r
-	t.ordered = append(t.ordered, r)
+	t.known[r.GVR], t.byKind[r.GVK] = r, r
+	if served {
+		t.resources[r.GVR] = r
+		t.ordered = append(t.ordered, r)
+	}
 	return nil
 }
 
@@ -145,12 +164,18 @@ func (t *Table) Kinds() []*Kind { return t.current.Load().kinds }
 // Resources returns every served resource by group, version and name.
 func (t *Table) Resources() []*Resource { return t.current.Load().ordered }
 
+// Known returns the resource that a URL would name if every version were served, or nil.
+func (t *Table) Known(gvr schema.GroupVersionResource) *Resource {
+	return t.current.Load().known[gvr]
+}
+
 // Find returns the resource that a URL names, or nil.
 func (t *Table) Find(gvr schema.GroupVersionResource) *Resource {
 	return t.current.Load().resources[gvr]
 }
 
-// FindKind returns the resource of an object's apiVersion and kind, or nil.
+// FindKind returns the resource of an object's apiVersion and kind, or nil. It need not be served: objects and their managed fields
+// may name a version that was.
 func (t *Table) FindKind(gvk schema.GroupVersionKind) *Resource { return t.current.Load().byKind[gvk] }
 
 // KindOf returns the kind that a store key belongs to, or nil where the key is not an object's.

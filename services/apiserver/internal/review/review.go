@@ -36,6 +36,8 @@ type Server struct {
 	Authorizer    authz.Authorizer
 	Lister        authz.Lister
 	Clock         clock.PassiveClock
+	// Served, which may be nil, says which reviews are there.
+	Served func(*registry.Resource) bool
 }
 
 // kind is one review.
@@ -77,8 +79,11 @@ func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.C
 		if k.resource != req.GetResource() || k.gvk.Group != req.GetGroup() || k.gvk.Version != req.GetVersion() || req.GetSubresource() != "" || req.GetName() != "" {
 			continue
 		}
-		obj := k.new()
-		return s.Answer(ctx, k.described(), req, obj, func(ctx context.Context, user *authn.User) error {
+		res, obj := k.described(), k.new()
+		if s.Served != nil && !s.Served(res) {
+			break
+		}
+		return s.Answer(ctx, res, req, obj, func(ctx context.Context, user *authn.User) error {
 			return s.fill(ctx, user, obj)
 		})
 	}

@@ -68,7 +68,7 @@ func prepare(table *registry.Table, i item, d defaults) (write, error) {
 	case object.APIVersion == "":
 		return w, apierrors.NewBadRequest("Object 'apiVersion' is missing")
 	}
-	if w.resource = table.FindKind(gvk); w.resource == nil {
+	if w.resource = table.FindKind(gvk); w.resource == nil || table.Find(w.resource.GVR) == nil {
 		return w, apierrors.NewBadRequest(fmt.Sprintf("no matches for kind %q in version %q", object.Kind, object.APIVersion))
 	}
 	if w.resource.Kind.Namespaced {

@@ -22,7 +22,7 @@ func (e *evaluator) paramKind(k *registrationv1.ParamKind) (*registry.Resource, 
 		return nil, nil
 	}
 	res := e.table.FindKind(schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
-	if res == nil {
+	if res == nil || e.table.Find(res.GVR) == nil {
 		return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
 	}
 	return res, nil

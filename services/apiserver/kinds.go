@@ -1,0 +1,35 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+
+	"howdah.dev/services/apiserver/internal/kind"
+	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/review"
+	"howdah.dev/services/apiserver/internal/runtimeconfig"
+)
+
+// kinds returns the table of what is stored, and the resources that are not, as the settings have them served.
+func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
+	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now}), review.Resources()
+	all := slices.Clone(reviews)
+	for _, k := range kinds {
+		all = append(all, k.Versions()...)
+	}
+	served, err := runtimeconfig.Parse(cfg.RuntimeConfig, all)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("runtime-config: %w", err)
+	}
+	table, err := registry.NewTableServing(kinds, served.Has)
+	reviews = slices.DeleteFunc(reviews, func(r *registry.Resource) bool { return !served.Has(r) })
+	return table, reviews, served, err
+}
+
+// address is where clients find the API: at the first gateway.
+func (cfg *Config) address() string {
+	if len(cfg.GatewayEndpoints) == 0 {
+		return ""
+	}
+	return cfg.GatewayEndpoints[0].String()
+}
