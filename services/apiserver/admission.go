@@ -74,6 +74,14 @@ func (s *Server) definitions() []*apiextensionsv1.CustomResourceDefinition {
 	return nil
 }
 
+// fixedDefinitions returns the removed kinds of Kubernetes' own groups that come with the admission plugins that are switched on.
+func (s *Server) fixedDefinitions() []*apiextensionsv1.CustomResourceDefinition {
+	if slices.Contains(s.cfg.EnabledAdmission, "PodSecurityPolicy") {
+		return []*apiextensionsv1.CustomResourceDefinition{bootstrap.PodSecurityPolicies()}
+	}
+	return nil
+}
+
 // kinds implements plugin.Kinds with the table of the API.
 type kinds struct{ table *registry.Table }
 

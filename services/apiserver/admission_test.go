@@ -66,7 +66,7 @@ plugins:
 		t.Error("20 events at once are let through")
 	}
 	// The kind of presets comes with the plugin.
-	preset := `{"metadata":{"name":"db"},"spec":{"selector":{"matchLabels":{"role":"front"}},"env":[{"name":"DB","value":"there"}],
+	preset := `{"apiVersion":"settings.k8s.io/v1alpha1","kind":"PodPreset","metadata":{"name":"db"},"spec":{"selector":{"matchLabels":{"role":"front"}},"env":[{"name":"DB","value":"there"}],
 		"volumeMounts":[{"name":"cache","mountPath":"/cache"}],"volumes":[{"name":"cache","emptyDir":{}}]}}`
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = f.create("settings.k8s.io/v1alpha1/podpresets", "fresh", preset); err == nil || time.Now().After(deadline) {
@@ -89,10 +89,37 @@ plugins:
 	}
 }
 
+// PodSecurityPolicies are served, and decide, where their plugin runs.
+func TestPodSecurityPolicies(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t, func(c *Config) { c.EnabledAdmission = []string{"PodSecurityPolicy"}; c.DisabledAdmission = []string{"ServiceAccount"} })
+	pod := func(name, context string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"i","securityContext":` + context + `}]}}`
+	}
+	if _, err := f.create("v1/pods", "default", pod("a", "{}")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no providers available") {
+		t.Errorf("without a policy: %v", err)
+	}
+	if _, err := f.create("policy/v1beta1/podsecuritypolicies", "", `{"apiVersion":"policy/v1beta1","kind":"PodSecurityPolicy","metadata":{"name":"bad"},"spec":{"seLinux":{"rule":"Whatever"}}}`); !apierrors.IsInvalid(err) {
+		t.Errorf("a policy without its rules: %v", err)
+	}
+	policy := `{"apiVersion":"policy/v1beta1","kind":"PodSecurityPolicy","metadata":{"name":"restricted"},"spec":{"seLinux":{"rule":"RunAsAny"},"runAsUser":{"rule":"MustRunAsNonRoot"},
+		"supplementalGroups":{"rule":"RunAsAny"},"fsGroup":{"rule":"RunAsAny"},"volumes":["*"]}}`
+	if _, err := f.create("policy/v1beta1/podsecuritypolicies", "", policy); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.create("v1/pods", "default", pod("b", `{"privileged":true}`)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Privileged containers are not allowed") {
+		t.Errorf("a privileged pod: %v", err)
+	}
+	body, err := f.create("v1/pods", "default", pod("c", "{}"))
+	if err != nil || !strings.Contains(string(body), `"kubernetes.io/psp":"restricted"`) || !strings.Contains(string(body), `"runAsNonRoot":true`) {
+		t.Errorf("%v: %s", err, body)
+	}
+}
+
 func TestAdmissionSettingsAreChecked(t *testing.T) {
 	for name, configure := range map[string]func(*Config){
 		"unknown plugin":  func(c *Config) { c.EnabledAdmission = []string{"Nonsense"} },
-		"removed plugin":  func(c *Config) { c.EnabledAdmission = []string{"PodSecurityPolicy"} },
+		"removed plugin":  func(c *Config) { c.EnabledAdmission = []string{"Initializers"} },
 		"absent file":     func(c *Config) { c.AdmissionConfig = "/does/not/exist" },
 		"no limits given": func(c *Config) { c.EnabledAdmission = []string{"EventRateLimit"} },
 	} {

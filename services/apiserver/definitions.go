@@ -19,7 +19,7 @@ func (s *Server) define(table *registry.Table) {
 	})
 	s.follower = definitions.NewFollower(table, custom.Config{
 		Now: s.cfg.Clock.Now, Meta: s.documents.Meta, Converter: conversion.New(caller, s.cfg.Registerer).For,
-	})
+	}, s.fixedDefinitions()...)
 	s.cache.Define(s.follower)
 	if s.cfg.Registerer != nil {
 		s.cfg.Registerer.MustRegister(s.follower)

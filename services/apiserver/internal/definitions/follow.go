@@ -27,6 +27,7 @@ type crd = apiextensionsv1.CustomResourceDefinition
 type Follower struct {
 	table  *registry.Table
 	custom custom.Config
+	fixed  []registry.CustomKind // served as long as the server runs, of definitions that the API does not have
 	wake   chan struct{}
 
 	mu    sync.Mutex
@@ -63,9 +64,13 @@ type shape struct {
 	accepted                 apiextensionsv1.CustomResourceDefinitionNames
 }
 
-// NewFollower returns a follower that knows of no definition yet.
-func NewFollower(table *registry.Table, cfg custom.Config) *Follower {
-	return &Follower{table: table, custom: cfg, wake: make(chan struct{}, 1), known: map[string]*known{}}
+// NewFollower returns a follower that knows of no definition but the fixed ones, which the API does not show.
+func NewFollower(table *registry.Table, cfg custom.Config, fixed ...*crd) *Follower {
+	f := &Follower{table: table, custom: cfg, wake: make(chan struct{}, 1), known: map[string]*known{}}
+	for _, d := range fixed {
+		f.fixed = append(f.fixed, custom.New(cfg, d, true, false, func() (*crd, error) { return d, nil }))
+	}
+	return f
 }
 
 // Prefix implements cache.Definitions.
@@ -114,7 +119,7 @@ func (f *Follower) builtIn(kind *registry.Kind) bool {
 // publish tells the table, where the kinds changed, and wakes whoever keeps the status.
 func (f *Follower) publish(changed bool) {
 	if changed {
-		kinds := make([]registry.CustomKind, 0, len(f.known))
+		kinds := slices.Clone(f.fixed)
 		for _, key := range slices.Sorted(maps.Keys(f.known)) {
 			kinds = append(kinds, f.known[key].kind)
 		}

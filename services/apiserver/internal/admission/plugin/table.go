@@ -5,6 +5,7 @@ import (
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/imagepolicy"
+	"howdah.dev/services/apiserver/internal/admission/podsecuritypolicy"
 )
 
 // Table returns every plugin in the order in which Kubernetes runs them. Plugins that Kubernetes has removed stand where they
@@ -33,7 +34,9 @@ func Table() []Row {
 		{Name: "PodSecurity", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
 			return NewPodSecurity(e.Objects, config, e.Registerer)
 		}},
-		{Name: "PodSecurityPolicy", New: removed("policy/v1beta1 PodSecurityPolicy is gone from the API since Kubernetes 1.25; PodSecurity does what it did")},
+		{Name: "PodSecurityPolicy", New: plain(func(e *Env) admission.Plugin {
+			return &podsecuritypolicy.Plugin{Objects: e.Objects, Authorizer: e.Authorizer}
+		})},
 		{Name: "PodNodeSelector", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewPodNodeSelector(e.Objects, config) }},
 		{Name: "Priority", On: true, New: plain(func(e *Env) admission.Plugin { return &Priority{Objects: e.Objects} })},
 		{Name: "DefaultTolerationSeconds", On: true, New: plain(func(*Env) admission.Plugin { return &DefaultTolerationSeconds{} })},

@@ -59,7 +59,7 @@ func TestTable(t *testing.T) {
 	for _, row := range Table() {
 		p, err := row.New(env(), nil)
 		switch row.Name {
-		case "Initializers", "PersistentVolumeLabel", "PodSecurityPolicy", "EventRateLimit", "ImagePolicyWebhook":
+		case "Initializers", "PersistentVolumeLabel", "EventRateLimit", "ImagePolicyWebhook":
 			if err == nil {
 				t.Errorf("%s is made", row.Name)
 			}
