@@ -1,6 +1,6 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down simulate test e2e conformance compare build images lint generate bench clean
+.PHONY: help up down simulate test e2e conformance compare churn build images lint generate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go 
 
 conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose)
 	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' hack/conformance.sh
+
+churn: ## break control planes, database and connections for DURATION=10m while informers and watches must miss nothing
+	@hack/churn.sh $(or $(DURATION),10m)
 
 compare: ## record what Kubernetes' own apiserver answers to the cases of test/compare, and compare (ONLY chooses)
 	@ONLY='$(ONLY)' hack/compare.sh
