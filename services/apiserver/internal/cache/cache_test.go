@@ -30,15 +30,8 @@ type world struct {
 }
 
 func setup(t *testing.T) *world {
-	kind := &registry.Kind{
-		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Singular: "pod", Namespaced: true,
-		New: func() registry.Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} },
-		SelectableFields: func(o registry.Object) fields.Set { return fields.Set{"spec.nodeName": o.(*corev1.Pod).Spec.NodeName} },
-	}
-	table, err := registry.NewTable([]*registry.Kind{kind})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kind := podKind()
+	table := tableOf(t, kind)
 	w := &world{t: t, kind: kind, store: memstore.New()}
 	w.cache = New(w.store, table, clock.RealClock{}, nil)
 	w.pods = w.cache.For(kind)
@@ -48,6 +41,23 @@ func setup(t *testing.T) *world {
 	t.Cleanup(func() { cancel(); <-done })
 	<-w.cache.Ready()
 	return w
+}
+
+func podKind() *registry.Kind {
+	return &registry.Kind{
+		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Singular: "pod", Namespaced: true,
+		New: func() registry.Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} },
+		SelectableFields: func(o registry.Object) fields.Set { return fields.Set{"spec.nodeName": o.(*corev1.Pod).Spec.NodeName} },
+	}
+}
+
+func tableOf(t *testing.T, kind *registry.Kind) *registry.Table {
+	t.Helper()
+	table, err := registry.NewTable([]*registry.Kind{kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 func (w *world) put(name, node, label string) int64 {
