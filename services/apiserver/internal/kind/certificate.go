@@ -1,9 +1,9 @@
 package kind
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,7 +54,7 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 			r.Spec, r.Status = old.Spec, old.Status
 			r.Status.Conditions = stamped(list, old.Status.Conditions, metav1.NewTime(now()))
 		}),
-		ValidateUpdate: typed.CheckChange(validateIssued),
+		ValidateUpdate: typed.CheckChange(validateDecided),
 	}}
 	k.SelectableFields = typed.Get(func(r *signingRequest) fields.Set { return fields.Set{"spec.signerName": r.Spec.SignerName} })
 	doc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
@@ -98,20 +98,17 @@ func condition(r *signingRequest) string {
 
 type csrCondition = certificatesv1.CertificateSigningRequestCondition
 
-// undecided takes all conditions from now but those about approval, which has a subresource, and permissions, of its own.
+func decides(t certificatesv1.RequestConditionType) bool {
+	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied
+}
+
+// undecided leaves decisions as they are: approval has a subresource, and permissions, of its own.
 func undecided(now, old []csrCondition) []csrCondition {
-	var out []csrCondition
-	decides := func(c csrCondition) bool {
-		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
-	}
-	for _, c := range old {
-		if decides(c) {
-			out = append(out, c)
-		}
-	}
-	for _, c := range now {
-		if !decides(c) {
-			out = append(out, c)
+	out := slices.Clone(now)
+	for i := range out {
+		was := slices.IndexFunc(old, func(o csrCondition) bool { return o.Type == out[i].Type })
+		if was >= 0 && decides(out[i].Type) {
+			out[i] = old[was]
 		}
 	}
 	return out
@@ -139,7 +136,10 @@ func stamped(list, old []csrCondition, now metav1.Time) []csrCondition {
 	return out
 }
 
-const shortestCertificate = 600 // seconds
+const (
+	shortestCertificate = 600 // seconds
+	longestSigner       = 571 // a domain, a slash, and what a name may be long besides
+)
 
 func validateSigningRequest(r *signingRequest) field.ErrorList {
 	path := field.NewPath("spec")
@@ -173,11 +173,36 @@ func validateSigner(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	domain, rest, ok := strings.Cut(name, "/")
-	if !ok || rest == "" || strings.Contains(rest, "/") || !strings.Contains(domain, ".") || len(validation.IsDNS1123Subdomain(domain)) > 0 {
+	parts := strings.Split(name, "/")
+	if len(parts) != 2 {
 		return field.ErrorList{field.Invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
 	}
-	return nil
+	errs := validateSegments(parts[0], validation.IsDNS1123Label, path)
+	if n := strings.Count(parts[0], ".") + 1; n < 2 {
+		errs = append(errs, field.Invalid(path, parts[0], "should be a domain with at least two segments separated by dots"))
+	}
+	if len(parts[0]) > validation.DNS1123SubdomainMaxLength {
+		errs = append(errs, field.TooLong(path, parts[0], validation.DNS1123SubdomainMaxLength))
+	}
+	errs = append(errs, validateSegments(parts[1], validation.IsDNS1123Subdomain, path)...)
+	if len(name) > longestSigner {
+		errs = append(errs, field.TooLong(path, name, longestSigner))
+	}
+	if name == "kubernetes.io/legacy-unknown" {
+		errs = append(errs, field.Invalid(path, name, "the legacy signerName is not allowed via this API version"))
+	}
+	return errs
+}
+
+// validateSegments checks what dots separate.
+func validateSegments(text string, valid func(string) []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for segment := range strings.SplitSeq(text, ".") {
+		for _, problem := range valid(segment) {
+			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("validating label %q: %s", segment, problem)))
+		}
+	}
+	return errs
 }
 
 func keyUsages() []certificatesv1.KeyUsage {
@@ -193,30 +218,4 @@ func keyUsages() []certificatesv1.KeyUsage {
 		all[u] = true
 	}
 	return slices.Sorted(maps.Keys(all))
-}
-
-// validateIssued checks the conditions and that a decision and a certificate stay.
-func validateIssued(r, old *signingRequest) field.ErrorList {
-	path := field.NewPath("status")
-	var errs field.ErrorList
-	if hasCondition(r, certificatesv1.CertificateApproved) && hasCondition(r, certificatesv1.CertificateDenied) {
-		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, "Approved and Denied conditions are mutually exclusive"))
-	}
-	for i, c := range r.Status.Conditions {
-		if c.Type == "" {
-			errs = append(errs, field.Required(path.Child("conditions").Index(i).Child("type"), ""))
-		}
-		if decided := c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed; decided && c.Status != "True" {
-			errs = append(errs, field.NotSupported(path.Child("conditions").Index(i).Child("status"), c.Status, []string{"True"}))
-		}
-	}
-	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
-		if hasCondition(old, t) && !hasCondition(r, t) {
-			errs = append(errs, field.Forbidden(path.Child("conditions"), "updates may not remove a condition of type \""+string(t)+"\""))
-		}
-	}
-	if len(old.Status.Certificate) > 0 && !bytes.Equal(old.Status.Certificate, r.Status.Certificate) {
-		errs = append(errs, field.Forbidden(path.Child("certificate"), "updates may not set certificate if it is already set"))
-	}
-	return errs
 }

@@ -56,7 +56,7 @@ func TestClusterValidate(t *testing.T) {
 	validatesUpdates(t, map[string]change{
 		"scopes":   {quotas + "spec: {scopes: [BestEffort]}}", quotas + "spec: {}}", []string{"spec.scopes: Invalid value: null: field is immutable"}},
 		"source":   {pv + "hostPath: {path: /a}}}", pv + "hostPath: {path: /b}}}", []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
-		"class":    {class + "provisioner: a/b}", class + "provisioner: a/c}", []string{"provisioner: Forbidden: updates to provisioner are forbidden."}},
+		"class":    {class + "provisioner: a/b}", class + "provisioner: a/c}", []string{`provisioner: Invalid value: "a/c": field is immutable`}},
 		"handler":  {handler + "a}", handler + "b}", []string{`handler: Invalid value: "b": field is immutable`}},
 		"networks": {cidr + "[10.0.0.0/16]}}", cidr + "[10.1.0.0/16]}}", []string{`spec.cidrs[0]: Invalid value: "10.1.0.0/16": field is immutable`}},
 	})
@@ -96,9 +96,11 @@ func TestSigningRequest(t *testing.T) {
 	signed.Status.Certificate = []byte("c")
 	signed.Status.Conditions = append(signed.Status.Conditions, approved)
 	k.Status.PrepareUpdate(signed, r)
-	if len(signed.Status.Conditions) != 0 || string(signed.Status.Certificate) != "c" {
-		t.Errorf("the signer approved: %+v", signed.Status)
+	if string(signed.Status.Certificate) != "c" {
+		t.Errorf("the signer cannot sign: %+v", signed.Status)
 	}
+	expect(t, k.Status.ValidateUpdate(signed, r), `status.certificate: Invalid value: "<certificate data>": must contain at least one CERTIFICATE PEM block`,
+		`status.conditions: Forbidden: updates may not add a condition of type "Approved"`)
 	said := r.DeepCopy()
 	said.Status = certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("x"), Conditions: []certificatesv1.CertificateSigningRequestCondition{approved, {Type: "Checked", Status: "True"}}}
 	k.Writes["approval"].PrepareUpdate(said, r)

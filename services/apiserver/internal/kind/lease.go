@@ -23,6 +23,8 @@ func lease(now func() time.Time) *registry.Kind {
 
 		CreateOnUpdate: true,
 		NeedsRevision:  true,
+		PrepareCreate:  typed.Do(func(l *coordinationv1.Lease) { dropElection(l, nil) }),
+		PrepareUpdate:  typed.Change(dropElection),
 		Validate:       typed.Check(validateLease),
 
 		Columns: []metav1.TableColumnDefinition{
@@ -37,6 +39,13 @@ func lease(now func() time.Time) *registry.Kind {
 			}
 			return []any{l.Name, holder, column.Since(now(), l.CreationTimestamp.Time)}
 		}),
+	}
+}
+
+// dropElection drops the fields of the feature CoordinatedLeaderElection, which is off by default, from leases that did not have them.
+func dropElection(l, old *coordinationv1.Lease) {
+	if old == nil || old.Spec.Strategy == nil && old.Spec.PreferredHolder == nil {
+		l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
 	}
 }
 

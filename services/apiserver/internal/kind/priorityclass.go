@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,8 @@ func priorityClass(now func() time.Time) *registry.Kind {
 			}
 		}),
 		PrepareCreate:  typed.Do(func(p *schedulingv1.PriorityClass) { p.Generation = 1 }),
-		Validate:       typed.Check(validatePriorityClass),
+		PrepareUpdate:  typed.Change(func(p, old *schedulingv1.PriorityClass) { p.Generation = old.Generation }),
+		ValidateCreate: typed.Check(validatePriorityClass), // what an update may change cannot be wrong
 		ValidateUpdate: typed.CheckChange(validatePriorityClassUpdate),
 
 		Columns: []metav1.TableColumnDefinition{
@@ -60,21 +62,41 @@ func priorityClass(now func() time.Time) *registry.Kind {
 
 func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 	var errs field.ErrorList
-	if len(p.Name) >= 7 && p.Name[:7] == "system-" {
-		if want, ok := systemPriorities[p.Name]; !ok || p.Value != want || p.GlobalDefault {
+	if strings.HasPrefix(p.Name, "system-") {
+		if problem := systemProblem(p); problem != "" {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "name"),
-				"priority class names with 'system-' prefix are reserved for system use only. error: "+
-					fmt.Sprintf("%v is not a known system priority class", p.Name)))
+				"priority class names with 'system-' prefix are reserved for system use only. error: "+problem))
 		}
 	} else if p.Value > highestUserPriority {
 		errs = append(errs, field.Forbidden(field.NewPath("value"),
 			fmt.Sprintf("maximum allowed value of a user defined priority is %v", highestUserPriority)))
 	}
 	if p.PreemptionPolicy != nil {
-		errs = append(errs, check.Choice(*p.PreemptionPolicy, field.NewPath("preemptionPolicy"),
-			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs, preemptionPolicy(*p.PreemptionPolicy)...)
 	}
 	return errs
+}
+
+// systemProblem says why a class is not the one that the system has by this name.
+func systemProblem(p *schedulingv1.PriorityClass) string {
+	want, ok := systemPriorities[p.Name]
+	switch {
+	case !ok:
+		return p.Name + " is not a known system priority class"
+	case p.Value != want:
+		return fmt.Sprintf("value of %s PriorityClass must be %d", p.Name, want)
+	case p.GlobalDefault:
+		return fmt.Sprintf("globalDefault of %s PriorityClass must be false", p.Name)
+	}
+	return ""
+}
+
+func preemptionPolicy(policy corev1.PreemptionPolicy) field.ErrorList {
+	path := field.NewPath("preemptionPolicy")
+	if policy == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return check.Supported(policy, path, corev1.PreemptLowerPriority, corev1.PreemptNever)
 }
 
 func validatePriorityClassUpdate(p, old *schedulingv1.PriorityClass) field.ErrorList {

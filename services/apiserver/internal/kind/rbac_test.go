@@ -21,7 +21,7 @@ func TestRBACValidate(t *testing.T) {
 		"aggregation":  {cluster + "rules: [], aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}", nil},
 		"no selectors": {cluster + "rules: [], aggregationRule: {}}", []string{"aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"}},
 		"binding":      {binding + "{kind: Role, name: a}, subjects: [{kind: User, name: b}, {kind: Group, name: 'c:d'}, {kind: ServiceAccount, name: e}]}", nil},
-		"reference":    {binding + "{apiGroup: x, kind: Rule, name: a/b}}", []string{`roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"`, `roleRef.kind: Unsupported value: "Rule": supported values: "ClusterRole", "Role"`, `roleRef.name: Invalid value: "a/b": may not contain '/'`}},
+		"reference":    {binding + "{apiGroup: x, kind: Rule, name: a/b}}", []string{`roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"`, `roleRef.kind: Unsupported value: "Rule": supported values: "Role", "ClusterRole"`, `roleRef.name: Invalid value: "a/b": may not contain '/'`}},
 		"no role":      {binding + "{kind: Role}}", []string{"roleRef.name: Required value"}},
 		"subjects": {all + "[{kind: Robot}, {kind: ServiceAccount, name: A}, {kind: User, name: a, apiGroup: b}]}", []string{
 			"subjects[0].name: Required value",

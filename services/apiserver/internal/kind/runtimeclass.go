@@ -1,9 +1,13 @@
 package kind
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,14 +23,25 @@ import (
 func runtimeClass(now func() time.Time) *registry.Kind {
 	k := row.Of[nodev1.RuntimeClass, nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "runtimeclasses")
 	k.Validate = typed.Check(func(c *nodev1.RuntimeClass) field.ErrorList {
-		errs := check.Label(c.Handler, field.NewPath("handler"))
+		var errs field.ErrorList
+		if handler := field.NewPath("handler"); c.Handler == "" {
+			errs = append(errs, field.Required(handler, ""))
+		} else {
+			errs = append(errs, check.Label(c.Handler, handler)...)
+		}
 		if c.Overhead != nil {
-			errs = append(errs, podspec.NodeResources(c.Overhead.PodFixed, field.NewPath("overhead", "podFixed"))...)
+			errs = append(errs, validateOverhead(c.Overhead.PodFixed)...)
 		}
 		if s := c.Scheduling; s != nil {
 			path := field.NewPath("scheduling")
 			errs = append(errs, metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 			errs = append(errs, podspec.Tolerations(s.Tolerations, path.Child("tolerations"))...)
+			for i := range s.Tolerations {
+				same := func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, s.Tolerations[i]) }
+				if slices.ContainsFunc(s.Tolerations[:i], same) {
+					errs = append(errs, field.Duplicate(path.Child("tolerations").Index(i), s.Tolerations[i]))
+				}
+			}
 		}
 		return errs
 	})
@@ -40,4 +55,18 @@ func runtimeClass(now func() time.Time) *registry.Kind {
 		return []any{c.Name, c.Handler, column.Since(now(), c.CreationTimestamp.Time)}
 	})
 	return k
+}
+
+// validateOverhead checks the overhead as limits, which is what its problems are about in Kubernetes, too.
+func validateOverhead(list corev1.ResourceList) field.ErrorList {
+	path := field.NewPath("overhead", "limits")
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		at, amount := path.Key(string(name)), list[name]
+		errs = append(errs, podspec.ContainerResourceName(name, at)...)
+		if amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(at, amount.String(), check.Negative))
+		}
+	}
+	return errs
 }

@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -29,17 +32,20 @@ func Kind(now func() time.Time) *registry.Kind {
 		Default: typed.Do(fill),
 		PrepareCreate: typed.Do(func(s *discoveryv1.EndpointSlice) {
 			s.Generation = 1
+			dropTopology(s, nil)
 		}),
 		// A slice has no spec: its generation counts what proxies care for.
 		PrepareUpdate: typed.Change(func(s, old *discoveryv1.EndpointSlice) {
 			s.Generation = old.Generation
+			dropTopology(s, old)
 			if !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) || !equality.Semantic.DeepEqual(s.Ports, old.Ports) ||
 				!equality.Semantic.DeepEqual(s.Labels, old.Labels) || s.AddressType != old.AddressType {
 				s.Generation++
 			}
 		}),
-		Validate:       typed.Check(validate),
+		ValidateCreate: typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
+		Warnings:       typed.Warn(warnings),
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),
@@ -55,6 +61,31 @@ func Kind(now func() time.Time) *registry.Kind {
 			}
 		}),
 	}
+}
+
+// dropTopology drops what only a removed version had, but for endpoints that have it.
+func dropTopology(s, old *discoveryv1.EndpointSlice) {
+	if old != nil && equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+		return
+	}
+	for i := range s.Endpoints {
+		s.Endpoints[i].DeprecatedTopology = nil
+	}
+}
+
+func warnings(s, _ *discoveryv1.EndpointSlice) []string {
+	if s.AddressType != discoveryv1.AddressTypeFQDN {
+		return nil
+	}
+	list := []string{"spec.addressType: FQDN endpoints are deprecated"}
+	for i, e := range s.Endpoints {
+		for j, a := range e.Addresses {
+			if netutils.ParseIPSloppy(a) != nil {
+				list = append(list, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(j), a)...)
+			}
+		}
+	}
+	return list
 }
 
 func fill(s *discoveryv1.EndpointSlice) {

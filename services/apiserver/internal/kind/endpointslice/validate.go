@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -15,23 +14,32 @@ import (
 
 // The sizes that a slice may have.
 const (
-	maxEndpoints  = 1000
-	maxPorts      = 20000
-	maxAddresses  = 100
-	maxZoneHints  = 8
-	maxNodeHints  = 8
-	maxTopologies = 16
+	maxEndpoints = 1000
+	maxPorts     = 20000
+	maxAddresses = 100
+	maxZoneHints = 8
+	maxNodeHints = 8
 )
 
 func validate(s *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := check.Choice(s.AddressType, field.NewPath("addressType"),
 		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
-	errs = append(errs, validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))...)
-	return append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
+	errs = append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
+	return append(errs, validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))...)
 }
 
+// validateUpdate checks endpoints by the type that the slice has: a change of that is refused anyway.
 func validateUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-	return check.Same(s.AddressType, old.AddressType, field.NewPath("addressType"))
+	path := field.NewPath("addressType")
+	var errs field.ErrorList
+	if s.AddressType == old.AddressType {
+		errs = validate(s)
+	} else {
+		unchecked := *s
+		unchecked.Endpoints = nil
+		errs = validate(&unchecked)
+	}
+	return append(errs, check.Same(s.AddressType, old.AddressType, path)...)
 }
 
 func validateEndpoints(list []discoveryv1.Endpoint, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
@@ -48,19 +56,10 @@ func validateEndpoints(list []discoveryv1.Endpoint, family discoveryv1.AddressTy
 			errs = append(errs, field.TooMany(path.Child("addresses"), n, maxAddresses))
 		}
 		for j, a := range e.Addresses {
-			errs = append(errs, validateAddress(a, family, path.Child("addresses").Index(j))...)
+			errs = append(errs, validateAddress(a, family, path.Child("addresses"), j)...)
 		}
 		if e.NodeName != nil {
 			errs = append(errs, check.Subdomain(*e.NodeName, path.Child("nodeName"))...)
-		}
-		topology := path.Child("deprecatedTopology")
-		if len(e.DeprecatedTopology) > maxTopologies {
-			errs = append(errs, field.TooMany(topology, len(e.DeprecatedTopology), maxTopologies))
-		}
-		errs = append(errs, metavalidation.ValidateLabels(e.DeprecatedTopology, topology)...)
-		if _, ok := e.DeprecatedTopology[corev1.LabelTopologyZone]; ok {
-			errs = append(errs, field.InternalError(topology.Key(corev1.LabelTopologyZone),
-				fmt.Errorf("reserved key was not removed in conversion")))
 		}
 		if e.Hostname != nil {
 			errs = append(errs, check.Label(*e.Hostname, path.Child("hostname"))...)
@@ -72,19 +71,20 @@ func validateEndpoints(list []discoveryv1.Endpoint, family discoveryv1.AddressTy
 	return errs
 }
 
-func validateAddress(address string, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
+// validateAddress reports an address of the wrong family at the list.
+func validateAddress(address string, family discoveryv1.AddressType, list *field.Path, i int) field.ErrorList {
+	path := list.Index(i)
 	switch family {
 	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
 		var errs field.ErrorList
-		if bad := validation.IsValidIP(path, address); len(bad) > 0 {
-			return bad
-		}
-		if netutils.IsIPv6String(address) != (family == discoveryv1.AddressTypeIPv6) {
-			if family == discoveryv1.AddressTypeIPv6 {
-				errs = append(errs, field.Invalid(path, address, "must be an IPv6 address"))
-			} else {
-				errs = append(errs, field.Invalid(path, address, "must be an IPv4 address"))
+		six, wanted := netutils.IsIPv6String(address), family == discoveryv1.AddressTypeIPv6
+		if !six || wanted {
+			if bad := validation.IsValidIP(path, address); len(bad) > 0 {
+				return bad
 			}
+		}
+		if six != wanted {
+			errs = append(errs, field.Invalid(list, address, fmt.Sprintf("must be an %s address", family)))
 		}
 		return append(errs, check.PublicIP(address, path)...)
 	case discoveryv1.AddressTypeFQDN:
@@ -145,9 +145,6 @@ func validatePorts(list []discoveryv1.EndpointPort, path *field.Path) field.Erro
 		} else {
 			errs = append(errs, check.OneOf(*p.Protocol, path.Child("protocol"),
 				corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
-		}
-		if p.Port != nil {
-			errs = append(errs, check.Port(*p.Port, path.Child("port"))...)
 		}
 		if p.AppProtocol != nil {
 			errs = append(errs, check.QualifiedName(*p.AppProtocol, path.Child("appProtocol"))...)

@@ -68,7 +68,7 @@ func validateBinding(ref *rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced 
 	if ref.APIGroup != rbacv1.GroupName {
 		errs = append(errs, field.NotSupported(path.Child("apiGroup"), ref.APIGroup, []string{rbacv1.GroupName}))
 	}
-	errs = append(errs, check.OneOf(ref.Kind, path.Child("kind"), kinds...)...)
+	errs = append(errs, check.Supported(ref.Kind, path.Child("kind"), kinds...)...)
 	if ref.Name == "" {
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	namepath "k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -84,8 +85,11 @@ func validateAggregation(a *rbacv1.AggregationRule) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i := range a.ClusterRoleSelectors {
-		errs = append(errs, metavalidation.ValidateLabelSelector(&a.ClusterRoleSelectors[i],
-			metavalidation.LabelSelectorValidationOptions{}, path.Index(i))...)
+		s, at := &a.ClusterRoleSelectors[i], path.Index(i)
+		errs = append(errs, metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, at)...)
+		if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+			errs = append(errs, field.Invalid(at, nil, "invalid label selector."))
+		}
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
@@ -32,9 +34,9 @@ func class(now func() time.Time) *registry.Kind {
 	})
 	k.Validate = typed.Check(validateClass)
 	k.ValidateUpdate = typed.CheckChange(func(c, old *storagev1.StorageClass) field.ErrorList {
-		errs := fixed(c.Parameters, old.Parameters, "parameters")
-		errs = append(errs, fixed(c.Provisioner, old.Provisioner, "provisioner")...)
-		errs = append(errs, fixed(c.ReclaimPolicy, old.ReclaimPolicy, "reclaimPolicy")...)
+		errs := check.Same(c.Parameters, old.Parameters, field.NewPath("parameters"))
+		errs = append(errs, check.Same(c.Provisioner, old.Provisioner, field.NewPath("provisioner"))...)
+		errs = append(errs, check.Same(c.ReclaimPolicy, old.ReclaimPolicy, field.NewPath("reclaimPolicy"))...)
 		return append(errs, check.Same(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
 	})
 	doc := storagev1.StorageClass{}.SwaggerDoc()
@@ -64,12 +66,7 @@ func fixed(value, old any, name string) field.ErrorList {
 
 func validateClass(c *storagev1.StorageClass) field.ErrorList {
 	var errs field.ErrorList
-	at := field.NewPath("provisioner")
-	if c.Provisioner == "" {
-		errs = append(errs, field.Required(at, c.Provisioner))
-	} else {
-		errs = append(errs, check.QualifiedName(strings.ToLower(c.Provisioner), at)...)
-	}
+	errs = append(errs, plugin(c.Provisioner, field.NewPath("provisioner"))...)
 	errs = append(errs, parameters(c.Parameters, true)...)
 	if p := row.Deref(c.ReclaimPolicy); p != "" {
 		errs = append(errs, check.OneOf(p, field.NewPath("reclaimPolicy"), corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
@@ -80,22 +77,67 @@ func validateClass(c *storagev1.StorageClass) field.ErrorList {
 	} else {
 		errs = append(errs, check.OneOf(*c.VolumeBindingMode, mode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
 	}
-	topologies := field.NewPath("allowedTopologies")
-	for i, t := range c.AllowedTopologies {
-		seen := map[string]bool{}
+	return append(errs, validateTopologies(c.AllowedTopologies, field.NewPath("allowedTopologies"))...)
+}
+
+// plugin checks the name of what serves volumes, as [domain/]name in any case.
+func plugin(name string, at *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(at, name)}
+	}
+	return check.QualifiedName(strings.ToLower(name), at)
+}
+
+func validateTopologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, t := range terms {
+		expressions := path.Index(i).Child("matchLabelExpressions")
+		keys := map[string]bool{}
 		for j, e := range t.MatchLabelExpressions {
-			p := topologies.Index(i).Child("matchLabelExpressions").Index(j)
-			errs = append(errs, check.QualifiedName(e.Key, p.Child("key"))...)
+			p := expressions.Index(j)
+			values := map[string]bool{}
 			if len(e.Values) == 0 {
 				errs = append(errs, field.Required(p.Child("values"), ""))
 			}
-			if seen[e.Key] {
+			for n, v := range e.Values {
+				if values[v] {
+					errs = append(errs, field.Duplicate(p.Child("values").Index(n), v))
+				}
+				values[v] = true
+			}
+			errs = append(errs, check.QualifiedName(e.Key, p.Child("key"))...)
+			if keys[e.Key] {
 				errs = append(errs, field.Duplicate(p.Child("key"), e.Key))
 			}
-			seen[e.Key] = true
+			keys[e.Key] = true
+		}
+		for j, other := range terms {
+			// A term of nothing is taken for a repetition of every one.
+			if len(t.MatchLabelExpressions) == 0 || j < i && sameTerm(t, other) {
+				errs = append(errs, field.Duplicate(expressions, ""))
+			}
+		}
+		for j := range i {
+			if len(t.MatchLabelExpressions) == 0 && len(terms[j].MatchLabelExpressions) == 0 {
+				errs = append(errs, field.Duplicate(expressions, ""))
+			}
 		}
 	}
 	return errs
+}
+
+// sameTerm reports terms that select the same, whatever their order.
+func sameTerm(a, b corev1.TopologySelectorTerm) bool {
+	if len(a.MatchLabelExpressions) != len(b.MatchLabelExpressions) {
+		return false
+	}
+	values := map[string]sets.Set[string]{}
+	for _, e := range a.MatchLabelExpressions {
+		values[e.Key] = sets.New(e.Values...)
+	}
+	return !slices.ContainsFunc(b.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
+		return !values[e.Key].Equal(sets.New(e.Values...))
+	})
 }
 
 // The bounds of parameters, which drivers get with each request.
@@ -132,11 +174,10 @@ func attributesClass(now func() time.Time) *registry.Kind {
 	k := row.Of[vac, storagev1.VolumeAttributesClassList](storagev1.SchemeGroupVersion, "volumeattributesclasses")
 	k.ShortNames = []string{"vac"}
 	k.Validate = typed.Check(func(c *vac) field.ErrorList {
-		return append(driverName(c.DriverName, field.NewPath("driverName")), parameters(c.Parameters, false)...)
+		return append(plugin(c.DriverName, field.NewPath("driverName")), parameters(c.Parameters, false)...)
 	})
 	k.ValidateUpdate = typed.CheckChange(func(c, old *vac) field.ErrorList {
-		errs := check.Same(c.DriverName, old.DriverName, field.NewPath("driverName"))
-		return append(errs, check.Same(c.Parameters, old.Parameters, field.NewPath("parameters"))...)
+		return append(fixed(c.DriverName, old.DriverName, "driverName"), fixed(c.Parameters, old.Parameters, "parameters")...)
 	})
 	k.Columns = []metav1.TableColumnDefinition{column.Name(), column.String("DriverName", vac{}.SwaggerDoc()["driverName"]), column.Age()}
 	k.Cells = typed.Get(func(c *vac) []any {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,10 @@ func attachment(now func() time.Time) *registry.Kind {
 	k := row.Of[va, storagev1.VolumeAttachmentList](storagev1.SchemeGroupVersion, "volumeattachments")
 	k.PrepareCreate = typed.Do(func(a *va) { a.Status = storagev1.VolumeAttachmentStatus{} })
 	k.PrepareUpdate = typed.Change(func(a, old *va) { a.Status = old.Status })
-	row.Status(k, func(a *va) *storagev1.VolumeAttachmentSpec { return &a.Spec }, nil)
+	row.Status(k, func(a *va) *storagev1.VolumeAttachmentSpec { return &a.Spec }, func(a, _ *va) field.ErrorList {
+		errs := volumeError(a.Status.AttachError, field.NewPath("status", "attachError"))
+		return append(errs, volumeError(a.Status.DetachError, field.NewPath("status", "detachError"))...)
+	})
 	k.Validate = typed.Check(func(a *va) field.ErrorList {
 		path := field.NewPath("spec")
 		errs := driverName(a.Spec.Attacher, path.Child("attacher"))
@@ -47,9 +51,12 @@ func attachment(now func() time.Time) *registry.Kind {
 		case name != nil && inline != nil:
 			errs = append(errs, field.Forbidden(source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 		case name != nil:
+			if at := source.Child("persistentVolumeName"); *name == "" {
+				errs = append(errs, field.Required(at, "must specify non empty persistentVolumeName"))
+			}
 			errs = append(errs, check.Subdomain(*name, source.Child("persistentVolumeName"))...)
 		default:
-			errs = append(errs, volumeSpec(inline, true, source.Child("inlineVolumeSpec"))...)
+			errs = append(errs, inlineSpec(inline, source.Child("inlineVolumeSpec"))...)
 		}
 		return append(errs, check.Subdomain(a.Spec.NodeName, path.Child("nodeName"))...)
 	})
@@ -71,10 +78,28 @@ func attachment(now func() time.Time) *registry.Kind {
 	return k
 }
 
+func volumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
+	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
+		return field.ErrorList{field.Invalid(path.Child("errorCode"), *e.ErrorCode, "must be between 0 and 2147483647, inclusive")}
+	}
+	return nil
+}
+
 func driver(now func() time.Time) *registry.Kind {
 	k := row.Of[storagev1.CSIDriver, storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers")
 	row.Spec(k, func(d *storagev1.CSIDriver) *storagev1.CSIDriverSpec { return &d.Spec })
-	k.PrepareCreate = nil
+	counted := k.PrepareUpdate
+	k.PrepareCreate = typed.Do(func(d *storagev1.CSIDriver) { dropScheduling(d, nil) })
+	k.PrepareUpdate = func(obj, old registry.Object) {
+		dropScheduling(obj.(*storagev1.CSIDriver), old.(*storagev1.CSIDriver))
+		counted(obj, old)
+	}
+	k.Warnings = typed.Warn(func(d, _ *storagev1.CSIDriver) []string {
+		if len(d.Spec.TokenRequests) > 0 && d.Spec.ServiceAccountTokenInSecrets == nil {
+			return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
+		}
+		return nil
+	})
 	k.Default = typed.Do(func(d *storagev1.CSIDriver) {
 		s := &d.Spec
 		row.Set(&s.AttachRequired, true)
@@ -116,10 +141,20 @@ func driver(now func() time.Time) *registry.Kind {
 	return k
 }
 
+// dropScheduling drops the field of a feature that is off by default, from drivers that did not have it.
+func dropScheduling(d, old *storagev1.CSIDriver) {
+	if old == nil || old.Spec.PreventPodSchedulingIfMissing == nil {
+		d.Spec.PreventPodSchedulingIfMissing = nil
+	}
+}
+
 const shortestToken, longestToken = 10 * 60, 1 << 32
 
 func validateDriver(d *storagev1.CSIDriver) field.ErrorList {
-	errs := driverName(d.Name, field.NewPath("name"))
+	var errs field.ErrorList
+	if len(d.Name) > longestDriver {
+		errs = append(errs, field.TooLong(field.NewPath("name"), d.Name, longestDriver))
+	}
 	s, path := &d.Spec, field.NewPath("spec")
 	for _, b := range []struct {
 		name  string
@@ -149,13 +184,18 @@ func validateDriver(d *storagev1.CSIDriver) field.ErrorList {
 		}
 	}
 	for _, m := range s.VolumeLifecycleModes {
-		errs = append(errs, check.OneOf(m, path.Child("volumeLifecycleModes"), storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
+		errs = append(errs, check.Supported(m, path.Child("volumeLifecycleModes"), storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
+	}
+	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
+		errs = append(errs, field.Invalid(path.Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
 	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < 10 {
 		errs = append(errs, field.Invalid(path.Child("nodeAllocatableUpdatePeriodSeconds"), *n, "must be greater than or equal to 10 seconds"))
 	}
 	return errs
 }
+
+const longestNodeID = 256
 
 func node(now func() time.Time) *registry.Kind {
 	k := row.Of[storagev1.CSINode, storagev1.CSINodeList](storagev1.SchemeGroupVersion, "csinodes")
@@ -167,8 +207,8 @@ func node(now func() time.Time) *registry.Kind {
 			errs = append(errs, driverName(d.Name, at.Child("name"))...)
 			if d.NodeID == "" {
 				errs = append(errs, field.Required(at.Child("nodeID"), ""))
-			} else if len(d.NodeID) > 192 {
-				errs = append(errs, field.Invalid(at.Child("nodeID"), d.NodeID, "must be 192 characters or less"))
+			} else if len(d.NodeID) > longestNodeID {
+				errs = append(errs, field.Invalid(at.Child("nodeID"), d.NodeID, fmt.Sprintf("must be %d characters or less", longestNodeID)))
 			}
 			if d.Allocatable != nil && d.Allocatable.Count != nil {
 				errs = append(errs, check.NonNegative(*d.Allocatable.Count, at.Child("allocatable", "count"))...)
@@ -179,9 +219,12 @@ func node(now func() time.Time) *registry.Kind {
 			seen[d.Name] = true
 			for j, key := range d.TopologyKeys {
 				if slices.Contains(d.TopologyKeys[:j], key) {
-					errs = append(errs, field.Duplicate(at.Child("topologyKeys"), key))
+					errs = append(errs, field.Duplicate(at, key))
 				}
-				errs = append(errs, check.QualifiedName(key, at.Child("topologyKeys"))...)
+				if key == "" {
+					errs = append(errs, field.Required(at, ""))
+				}
+				errs = append(errs, check.QualifiedName(key, at)...)
 			}
 		}
 		return errs
@@ -190,13 +233,13 @@ func node(now func() time.Time) *registry.Kind {
 	k.ValidateUpdate = typed.CheckChange(func(n, old *storagev1.CSINode) field.ErrorList {
 		var errs field.ErrorList
 		path := field.NewPath("spec", "drivers")
-		for i, d := range n.Spec.Drivers {
+		for _, d := range n.Spec.Drivers {
 			for _, was := range old.Spec.Drivers {
 				if was.Name != d.Name {
 					continue
 				}
-				was.Allocatable = d.Allocatable // follows the attached devices
-				errs = append(errs, check.Same(d, was, path.Index(i))...)
+				was.Allocatable, d.Allocatable = nil, nil // follows the attached devices
+				errs = append(errs, check.Same(d, was, path)...)
 			}
 		}
 		return errs
@@ -215,15 +258,10 @@ func capacity() *registry.Kind {
 	k := row.Of[sc, storagev1.CSIStorageCapacityList](storagev1.SchemeGroupVersion, "csistoragecapacities")
 	k.Namespaced = true
 	k.Validate = typed.Check(func(c *sc) field.ErrorList {
-		errs := check.Subdomain(c.StorageClassName, field.NewPath("storageClassName"))
-		if c.NodeTopology != nil {
-			errs = append(errs, metavalidation.ValidateLabelSelector(c.NodeTopology, metavalidation.LabelSelectorValidationOptions{}, field.NewPath("nodeTopology"))...)
-		}
+		errs := metavalidation.ValidateLabelSelector(c.NodeTopology, metavalidation.LabelSelectorValidationOptions{}, field.NewPath("nodeTopology"))
+		errs = append(errs, check.Subdomain(c.StorageClassName, field.NewPath("storageClassName"))...)
 		if c.Capacity != nil && c.Capacity.Sign() < 0 {
 			errs = append(errs, field.Invalid(field.NewPath("capacity"), c.Capacity.String(), check.Negative))
-		}
-		if c.MaximumVolumeSize != nil && c.MaximumVolumeSize.Sign() < 0 {
-			errs = append(errs, field.Invalid(field.NewPath("maximumVolumeSize"), c.MaximumVolumeSize.String(), check.Negative))
 		}
 		return errs
 	})
