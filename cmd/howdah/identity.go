@@ -16,6 +16,7 @@ import (
 type identityFlags struct {
 	modes          []string
 	anonymous      bool
+	extendTokens   bool
 	authentication apiserver.Authentication
 	authorization  apiserver.Authorization
 	issuers        []string
@@ -43,6 +44,7 @@ func (i *identityFlags) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.Audiences, "api-audiences", nil, "audiences of the API; default the issuers of service-account tokens")
 	f.StringVar(&a.JWKSURI, "service-account-jwks-uri", "", "where the keys of service-account tokens are told to be; default <issuer>/openid/v1/jwks")
 	f.DurationVar(&a.MaxTokenLifetime, "service-account-max-token-expiration", 0, "longest life of a service-account token; 0 sets none")
+	f.BoolVar(&i.extendTokens, "service-account-extend-token-expiration", true, "let the tokens last a year that pods get without asking for one, for clients that do not read them anew")
 	f.StringSliceVar(&i.keyFiles, "service-account-key-file", nil, "more keys, PEM, that verify service-account tokens, beside sa.key")
 
 	f.StringVar(&i.tokenWebhook.ConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig that names the service which knows tokens")
@@ -65,7 +67,7 @@ func (i *identityFlags) flags(f *pflag.FlagSet) {
 func (i *identityFlags) apply(cfg *apiserver.Config) error {
 	cfg.AuthorizationModes, cfg.Authorization, cfg.Authentication = i.modes, i.authorization, i.authentication
 	a := &cfg.Authentication
-	a.NoAnonymous = !i.anonymous
+	a.NoAnonymous, a.NoTokenExtension = !i.anonymous, !i.extendTokens
 	if len(i.issuers) > 0 {
 		cfg.Issuer, a.OtherIssuers = i.issuers[0], i.issuers[1:]
 	}

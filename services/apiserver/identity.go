@@ -35,6 +35,9 @@ type Authentication struct {
 	JWKSURI string
 	// MaxTokenLifetime bounds service-account tokens; 0 does not.
 	MaxTokenLifetime time.Duration
+	// NoTokenExtension has the tokens of pods end when they say. Otherwise those that a pod gets without asking for one last a year,
+	// for clients that do not read them anew.
+	NoTokenExtension bool
 	// TokenFile and PasswordFile list users with their tokens or passwords; empty is none.
 	TokenFile, PasswordFile string
 	// BootstrapTokens lets in who holds a bootstrap token, a Secret of kube-system.
@@ -149,7 +152,7 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	}
 	tokens, err := token.New(token.Config{
 		Issuers: issuers, Audiences: cfg.Audiences, JWKSURI: cfg.JWKSURI, Key: s.cfg.ServiceAccountKey, More: s.cfg.PublicKeys,
-		MaxLifetime: cfg.MaxTokenLifetime, Objects: s.known, Clock: s.cfg.Clock,
+		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -216,12 +219,12 @@ func (s *Server) tokenWebhook(cfg Authentication) (*authnhook.Verifier, error) {
 	})
 }
 
-// mayImpersonate asks the authorizers for the verb impersonate.
-func mayImpersonate(authorizer authz.Authorizer) func(context.Context, *authn.User, authn.Impersonated) error {
-	return func(ctx context.Context, user *authn.User, as authn.Impersonated) error {
-		a := &authz.Attributes{
-			User: user, Verb: "impersonate", Group: as.Group, Version: as.Version, Resource: as.Resource, Subresource: as.Subresource,
-			Namespace: as.Namespace, Name: as.Name,
+// mayImpersonate asks the authorizers for what impersonating takes.
+func mayImpersonate(authorizer authz.Authorizer) func(context.Context, *authn.User, authn.Access, string) error {
+	return func(ctx context.Context, user *authn.User, access authn.Access, refusal string) error {
+		a := authz.For(user, access)
+		if refusal != "" {
+			return authz.Forbidden(a, refusal)
 		}
 		if decision, reason, err := authorizer.Authorize(ctx, a); err != nil || decision != authz.Allow {
 			return authz.Forbidden(a, reason)

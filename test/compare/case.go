@@ -24,7 +24,8 @@ type Case struct {
 // an earlier step saved as X.
 type Step struct {
 	// Do is the method and the URL from the path on.
-	Do      string            `json:"do"`
+	Do string `json:"do"`
+	// Headers are sent. Where Authorization is one of them, the administrator's certificate is not shown; empty, it is nobody's.
 	Headers map[string]string `json:"headers,omitempty"`
 	// Body is sent as JSON, or, if it is a string, as it is.
 	Body any `json:"body,omitempty"`

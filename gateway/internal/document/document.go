@@ -64,6 +64,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	}
 	header := w.Header()
 	header.Add("Vary", "Accept")
+	if issuer(r.URL.Path) { // as long as Kubernetes lets others keep them
+		header.Set("Cache-Control", "public, max-age=3600")
+	}
 	if etag := resp.GetEtag(); etag != "" {
 		header.Set("Etag", etag)
 	}
@@ -84,8 +87,17 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, status.Message, http.StatusInternalServerError)
 }
 
+// issuer reports whether a path is that of a document by which others verify the tokens of service accounts.
+func issuer(path string) bool {
+	return strings.HasPrefix(path, "/.well-known/") || strings.HasPrefix(path, "/openid/")
+}
+
 // servePaths lists where to look next.
 func (h *Handler) servePaths(w http.ResponseWriter, r *http.Request) {
+	if _, err := h.client.Authenticate(r.Context(), &apiv1.AuthenticateRequest{Access: &apiv1.Access{Verb: "get", Path: "/"}}); err != nil {
+		answer.Error(w, r, err)
+		return
+	}
 	resp, err := h.client.Document(r.Context(), &apiv1.DocumentRequest{Path: "/apis", Accept: answer.JSON})
 	if err != nil {
 		answer.Error(w, r, err)

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"howdah.dev/kit/rpc"
 )
@@ -38,8 +39,9 @@ type Authenticator struct {
 	Passwords PasswordVerifier
 	// Anonymous lets requests without credentials in, as system:anonymous.
 	Anonymous bool
-	// MayImpersonate fails with 403 unless the user may act as what is named; nil lets nobody.
-	MayImpersonate func(ctx context.Context, user *User, as Impersonated) error
+	// MayImpersonate fails with 403 unless the user has the access. A refusal that is not empty says why nobody may have it. Nil
+	// lets nobody act as somebody else.
+	MayImpersonate func(ctx context.Context, user *User, access Access, refusal string) error
 	// Metrics counts; may be nil.
 	Metrics *Metrics
 }
@@ -107,7 +109,7 @@ func (a *Authenticator) Review(ctx context.Context, token string, audiences []st
 	if len(audiences) == 0 {
 		audiences = a.Audiences
 	}
-	errs := []error{errors.New("nobody knows the token")}
+	errs := []error{errors.New("invalid bearer token")}
 	for _, v := range a.Tokens {
 		user, meant, err := v.Verify(ctx, token, audiences)
 		if err == nil {
@@ -117,7 +119,7 @@ func (a *Authenticator) Review(ctx context.Context, token string, audiences []st
 			errs = append(errs, err)
 		}
 	}
-	return nil, nil, errors.Join(errs...)
+	return nil, nil, utilerrors.NewAggregate(errs)
 }
 
 // Common returns the API's own audiences among the wanted: verifiers whose tokens name no audience take them for the API's.

@@ -7,18 +7,11 @@ import (
 	"slices"
 
 	"google.golang.org/grpc/metadata"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Impersonated is one thing that a user wants to be taken for. The verb of the decision is impersonate.
-type Impersonated struct {
-	Group, Version, Resource, Subresource string
-	Namespace, Name                       string
-}
-
-// impersonate returns the user whom the call wants to act as, where the caller may, or else the caller.
+// impersonate returns the user whom the call wants to act as, where the caller may, or else the caller. Of several refusals
+// the first is told.
 func (a *Authenticator) impersonate(ctx context.Context, md metadata.MD, caller *User) (*User, error) {
 	wanted, err := wantedUser(md)
 	if err != nil {
@@ -27,15 +20,33 @@ func (a *Authenticator) impersonate(ctx context.Context, md metadata.MD, caller 
 	if wanted == nil {
 		return caller, nil
 	}
-	for _, as := range wanted.parts() {
-		if a.MayImpersonate == nil {
-			return nil, ErrUnauthorized()
+	if a.MayImpersonate == nil {
+		return nil, ErrUnauthorized()
+	}
+	var refused error
+	for _, m := range wanted.modes(ctx, caller) {
+		err := a.may(ctx, caller, m)
+		if err == nil {
+			return wanted.user(caller, m), nil
 		}
-		if err := a.MayImpersonate(ctx, caller, as); err != nil {
-			return nil, err
+		if refused == nil {
+			refused = err
 		}
 	}
-	return wanted.user(caller), nil
+	return nil, refused
+}
+
+func (a *Authenticator) may(ctx context.Context, caller *User, m mode) error {
+	for i, part := range m.parts {
+		refusal := ""
+		if i == len(m.parts)-1 {
+			refusal = m.refusal
+		}
+		if err := a.MayImpersonate(ctx, caller, part, refusal); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wanted is what a call wants to be taken for.
@@ -75,54 +86,39 @@ func wantedUser(md metadata.MD) (*wanted, error) {
 	case w.uid == "" && len(w.groups) == 0 && len(w.extra) == 0:
 		return nil, nil
 	}
-	return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %v without impersonating a user", w.references()))
-}
-
-// references are what Kubernetes' error shows.
-func (w *wanted) references() (all []corev1.ObjectReference) {
-	for _, group := range w.groups {
-		all = append(all, corev1.ObjectReference{Kind: "Group", Name: group})
-	}
-	for _, e := range w.extra {
-		all = append(all, corev1.ObjectReference{
-			Kind: "UserExtra", APIVersion: authenticationv1.SchemeGroupVersion.String(), Name: e[1], FieldPath: e[0],
-		})
-	}
-	if w.uid != "" {
-		all = append(all, corev1.ObjectReference{Kind: "UID", Name: w.uid, APIVersion: authenticationv1.SchemeGroupVersion.String()})
-	}
-	return all
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %s without impersonating a user name", w.shown()))
 }
 
 // parts are what the caller must be allowed to impersonate, one by one.
-func (w *wanted) parts() []Impersonated {
-	identity := func(resource, subresource, name string) Impersonated {
-		gv := authenticationv1.SchemeGroupVersion
-		return Impersonated{Group: gv.Group, Version: gv.Version, Resource: resource, Subresource: subresource, Name: name}
-	}
-	var all []Impersonated
+func (w *wanted) parts() []Access {
+	const verb = "impersonate"
+	var all []Access
 	if namespace, name, ok := SplitServiceAccountName(w.name); ok {
-		all = append(all, Impersonated{Resource: "serviceaccounts", Namespace: namespace, Name: name})
+		all = append(all, Access{Verb: verb, Version: "v1", Resource: "serviceaccounts", Namespace: namespace, Name: name})
 	} else {
-		all = append(all, Impersonated{Resource: "users", Name: w.name})
+		all = append(all, Access{Verb: verb, Version: "v1", Resource: "users", Name: w.name})
 	}
-	for _, group := range w.groups {
-		all = append(all, Impersonated{Resource: "groups", Name: group})
-	}
-	for _, e := range w.extra {
-		all = append(all, identity("userextras", e[0], e[1]))
+	add := func(part Access) {
+		part.Verb = verb
+		all = append(all, part)
 	}
 	if w.uid != "" {
-		all = append(all, identity("uids", "", w.uid))
+		add(identity("uids", "", "", w.uid))
+	}
+	for _, group := range w.groups {
+		add(Access{Version: "v1", Resource: "groups", Name: group})
+	}
+	for _, e := range w.extra {
+		add(identity("userextras", e[0], "", e[1]))
 	}
 	return all
 }
 
-// user is whom the caller becomes. Groups that are named are the authority; a service account without any has its own.
-func (w *wanted) user(caller *User) *User {
+// user is whom the caller becomes. Groups that are named are the authority.
+func (w *wanted) user(caller *User, m mode) *User {
 	u := &User{Name: w.name, UID: w.uid, Groups: slices.Clone(w.groups), Impersonator: caller}
-	if namespace, _, ok := SplitServiceAccountName(w.name); ok && len(w.groups) == 0 {
-		u.Groups = ServiceAccountGroups(namespace)
+	if len(w.groups) == 0 {
+		u.Groups = slices.Clone(m.groups)
 	}
 	for _, e := range w.extra {
 		u.addExtra(e[0], e[1])

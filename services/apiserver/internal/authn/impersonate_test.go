@@ -29,7 +29,7 @@ func TestImpersonation(t *testing.T) {
 		{"a user", []string{"howdah-as-user", "j%C3%BCrgen"}, &User{Name: "jürgen", Groups: []string{"system:authenticated"}}, "users//jürgen", ""},
 		{"a user with everything", []string{"howdah-as-user", "jane", "howdah-as-group", "devs", "howdah-as-uid", "7", "howdah-as-extra", "a.b%2Fc=x", "howdah-as-extra", "a.b%2Fc=y"},
 			&User{Name: "jane", UID: "7", Groups: []string{"devs", "system:authenticated"}, Extra: map[string][]string{"a.b/c": {"x", "y"}}},
-			"users//jane groups//devs userextras/a.b/c/x userextras/a.b/c/y uids//7", ""},
+			"users//jane uids//7 groups//devs userextras/a.b/c/x userextras/a.b/c/y", ""},
 		{"a service account", []string{"howdah-as-user", "system%3Aserviceaccount%3Ans%3Asa"},
 			&User{Name: "system:serviceaccount:ns:sa", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}}, "serviceaccounts//sa@ns", ""},
 		{"a service account with groups of the caller's choice", []string{"howdah-as-user", "system%3Aserviceaccount%3Ans%3Asa", "howdah-as-group", "g"},
@@ -37,14 +37,14 @@ func TestImpersonation(t *testing.T) {
 		{"anonymous", []string{"howdah-as-user", "system%3Aanonymous"}, &User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}, "users//system:anonymous", ""},
 		{"unauthenticated", []string{"howdah-as-user", "x", "howdah-as-group", "system%3Aunauthenticated"},
 			&User{Name: "x", Groups: []string{"system:unauthenticated"}}, "users//x groups//system:unauthenticated", ""},
-		{"a group alone", []string{"howdah-as-group", "devs"}, nil, "", "requested [{Group  devs    }] without impersonating a user"},
+		{"a group alone", []string{"howdah-as-group", "devs"}, nil, "", `requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs"}, Extra:map[string][]string(nil)} without impersonating a user name`},
 		{"a malformed extra", []string{"howdah-as-user", "x", "howdah-as-extra", "%zz"}, nil, "", "impersonation:"},
 		{"one who may not be", []string{"howdah-as-user", "root"}, nil, "users//root", `users "root" is forbidden: no`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var asked []string
-			a := &Authenticator{MayImpersonate: func(_ context.Context, user *User, as Impersonated) error {
+			a := &Authenticator{MayImpersonate: func(_ context.Context, user *User, as Access, _ string) error {
 				if user.Name != "boss" {
 					return fmt.Errorf("%s asks", user.Name)
 				}

@@ -118,7 +118,8 @@ func (s *Server) served(ctx context.Context) *served {
 
 // Version is what /version tells.
 var Version = version.Info{
-	Major: "1", Minor: "36", GitVersion: "v1.36.3+howdah", GitTreeState: "clean",
+	Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
+	GitVersion: "v1.36.3+howdah", GitTreeState: "clean",
 	GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 }
 
@@ -126,6 +127,10 @@ var Version = version.Info{
 func (s *Server) Authenticate(ctx context.Context, req *apiv1.AuthenticateRequest) (*apiv1.AuthenticateResponse, error) {
 	var user *authn.User
 	var err error
+	want := accessOf(req.GetAccess())
+	if req.GetAccess() != nil {
+		ctx = authn.WithAsked(ctx, func() authn.Access { return want })
+	}
 	if req.GetToken() != "" {
 		user, err = s.cfg.Authenticator.Token(ctx, req.GetToken())
 	} else {
@@ -134,12 +139,8 @@ func (s *Server) Authenticate(ctx context.Context, req *apiv1.AuthenticateReques
 	if err != nil {
 		return nil, err
 	}
-	if want := req.GetAccess(); want != nil {
-		err := s.authorize(ctx, &authz.Attributes{
-			User: user, Verb: want.GetVerb(), Path: want.GetPath(), Group: want.GetGroup(), Version: want.GetVersion(), Resource: want.GetResource(),
-			Subresource: want.GetSubresource(), Namespace: want.GetNamespace(), Name: want.GetName(),
-		})
-		if err != nil {
+	if req.GetAccess() != nil {
+		if err := s.authorize(ctx, authz.For(user, want)); err != nil {
 			return nil, err
 		}
 	}
@@ -148,6 +149,13 @@ func (s *Server) Authenticate(ctx context.Context, req *apiv1.AuthenticateReques
 		resp.Extra = append(resp.Extra, &apiv1.UserExtra{Key: key, Values: user.Extra[key]})
 	}
 	return resp, nil
+}
+
+func accessOf(a *apiv1.Access) authn.Access {
+	return authn.Access{
+		Verb: a.GetVerb(), Path: a.GetPath(), Group: a.GetGroup(), Version: a.GetVersion(), Resource: a.GetResource(),
+		Subresource: a.GetSubresource(), Namespace: a.GetNamespace(), Name: a.GetName(),
+	}
 }
 
 func (s *Server) authorize(ctx context.Context, a *authz.Attributes) error {

@@ -17,8 +17,8 @@ type Remembering struct{ Authenticator }
 
 // Authenticate implements Authenticator.
 func (r Remembering) Authenticate(ctx context.Context) (*authn.User, error) {
-	if c, ok := ctx.Value(callKey{}).(*call); ok && c.user != nil {
-		return c.user, nil
+	if c, ok := ctx.Value(callKey{}).(*call); ok && (c.user != nil || c.refused != nil) {
+		return c.user, c.refused
 	}
 	return r.Authenticator.Authenticate(ctx)
 }

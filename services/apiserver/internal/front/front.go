@@ -141,9 +141,11 @@ type call struct {
 	holder flow.Holder
 	ticket *flow.Ticket
 	user   *authn.User
-	slot   audit.Slot
-	other  *request       // set where nobody behind counts the call
-	items  []*audit.Entry // of a batch, an entry a write
+	// refused is why it could not be found out who calls.
+	refused error
+	slot    audit.Slot
+	other   *request       // set where nobody behind counts the call
+	items   []*audit.Entry // of a batch, an entry a write
 }
 
 type callKey struct{}
@@ -166,10 +168,8 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	if r.document {
 		c.other = &r
 	}
-	user, err := c.front.cfg.Authenticator.Authenticate(ctx)
-	if err == nil {
-		c.user = user
-	}
+	user, err := c.front.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return r.access(req) }))
+	c.user, c.refused = user, err
 	c.record(ctx, req, &r)
 	switch {
 	case err == nil:

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/flow"
 )
 
@@ -47,6 +49,10 @@ func read(message any, count func(group, version, resource string) int) request 
 		return r
 	case *apiv1.ConnectRequest:
 		open := m.GetOpen()
+		if open.GetResource() == "" {
+			r.Verb, r.Path, r.long = strings.ToLower(open.GetMethod()), open.GetPath(), true
+			return r
+		}
 		r.of(open, open.GetName(), open.GetSubresource())
 		r.long, r.Verb = true, "create"
 		if open.GetMethod() == http.MethodGet || open.GetMethod() == "" {
@@ -88,9 +94,26 @@ func read(message any, count func(group, version, resource string) int) request 
 func (r *request) of(m resource, name, subresource string) {
 	r.Group, r.Version, r.Resource, r.Namespace = m.GetGroup(), m.GetVersion(), m.GetResource(), m.GetNamespace()
 	r.Name, r.Subresource, r.plain = name, subresource, m.GetResource()
+	r.Namespace = authz.NamespaceOf(r.Group, r.Resource, r.Namespace, name)
 	if subresource != "" {
 		r.Resource += "/" + subresource
 	}
+}
+
+// access is what the message asks for, as authorizers take it.
+func (r *request) access(message any) authn.Access {
+	a := authn.Access{Verb: r.Verb, Path: r.Path}
+	if r.Path != "" {
+		return a
+	}
+	a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name = r.Group, r.Version, r.plain, r.Subresource, r.Namespace, r.Name
+	if m, ok := message.(interface{ GetFieldSelector() string }); ok {
+		a.FieldSelector = m.GetFieldSelector()
+	}
+	if m, ok := message.(interface{ GetLabelSelector() string }); ok {
+		a.LabelSelector = m.GetLabelSelector()
+	}
+	return a
 }
 
 // width estimates the seats: a list costs by what it has to look at.

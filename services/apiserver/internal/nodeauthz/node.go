@@ -4,6 +4,7 @@ package nodeauthz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -74,7 +75,10 @@ func (n Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.D
 
 // RulesFor implements authz.Lister: what a node may depends on its pods, and is not listed.
 func (Authorizer) RulesFor(_ context.Context, user *authn.User, _ string) ([]rbacv1.PolicyRule, bool, error) {
-	return nil, user.Node() != "", nil
+	if !user.In(authn.NodesGroup) {
+		return nil, false, nil
+	}
+	return nil, true, errors.New("node authorizer does not support user rule resolution")
 }
 
 func reading(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }

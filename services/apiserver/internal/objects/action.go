@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
@@ -122,8 +123,24 @@ func (s *Server) token(r *request, body codec.Body, form codec.Form, opts option
 	if _, err := body.Into(posted, tokenGVK); err != nil {
 		return nil, err
 	}
+	if posted.Namespace != "" && posted.Namespace != r.namespace {
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if posted.Name != "" && posted.Name != r.name {
+		problem := field.Invalid(field.NewPath("metadata", "name"), posted.Name, "must match the service account name if specified")
+		return nil, apierrors.NewInvalid(tokenGVK.GroupKind(), r.name, field.ErrorList{problem})
+	}
+	if posted.Spec.ExpirationSeconds == nil {
+		posted.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
+	}
+	if err := s.Fields.Posted(tokenGVK, r.subresource, &TokenRequest{}, posted, r.manager(opts.manager)); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
 	return &issue{s: s, r: r, form: form, request: posted, dryRun: opts.dryRun}, nil
 }
+
+// defaultTokenSeconds is how long a token is good that says nothing of it.
+const defaultTokenSeconds = 3600
 
 type issue struct {
 	s       *Server
@@ -154,6 +171,7 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 	if err := i.s.Admission.Validate(ctx, attributes); err != nil {
 		return nil, err
 	}
+	i.request.UID = account.GetUID()
 	if err := i.s.Tokens.Issue(ctx, account, i.request); err != nil {
 		return nil, err
 	}

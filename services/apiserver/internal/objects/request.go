@@ -84,7 +84,8 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	}
 	err := s.authorize(ctx, &authz.Attributes{
 		User: r.user, Verb: verb, Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource(),
-		Subresource: r.subresource, Namespace: r.namespace, Name: nameAsked(r.name, fieldSelector), FieldSelector: fieldSelector,
+		Subresource: r.subresource, Namespace: authz.NamespaceOf(t.GetGroup(), t.GetResource(), r.namespace, r.name), Name: nameAsked(r.name, fieldSelector),
+		FieldSelector: fieldSelector, LabelSelector: labelSelectorOf(t),
 	})
 	if err != nil {
 		return err

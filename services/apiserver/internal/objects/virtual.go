@@ -43,6 +43,9 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, err
 	}
+	if err := s.Fields.Posted(res.GVK, "", res.Kind.New(), obj, r.manager(opts.manager)); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
 	if err := fill(ctx, r.user); err != nil {
 		return nil, err
 	}
@@ -68,4 +71,12 @@ func (s *Server) onlyCreated(gvr schema.GroupVersionResource) error {
 		}
 	}
 	return nil
+}
+
+// labelSelectorOf returns the label selector of what lists, watches or deletes collections.
+func labelSelectorOf(t target) string {
+	if m, ok := t.(interface{ GetLabelSelector() string }); ok {
+		return m.GetLabelSelector()
+	}
+	return ""
 }

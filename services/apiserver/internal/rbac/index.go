@@ -98,10 +98,10 @@ func groupKey(name string) string { return "g" + name }
 
 // Rules returns the rules of the role that a binding in the namespace refers to, or a 404.
 func (x *Index) Rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-	resource := "clusterroles"
+	resource := "clusterrole" // in the singular, as Kubernetes' text has it
 	rules, ok := x.clusterRoles[ref.Name]
 	if ref.Kind == "Role" {
-		resource = "roles"
+		resource = "role"
 		rules, ok = x.roles[[2]string{namespace, ref.Name}]
 	}
 	if !ok {

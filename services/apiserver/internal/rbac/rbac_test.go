@@ -71,7 +71,7 @@ func TestAuthorize(t *testing.T) {
 		{"jane", "", authz.Attributes{Verb: "update", Group: "apps", Resource: "deployments", Namespace: "z"}, authz.NoOpinion, ""},
 		{"jane", "", authz.Attributes{Verb: "get", Resource: "secrets", Namespace: "z", Name: "s"}, authz.Allow, `RBAC: allowed by ClusterRoleBinding "o" of ClusterRole "one" to User "jane"`},
 		{"jane", "", authz.Attributes{Verb: "get", Resource: "secrets", Namespace: "z", Name: "t"}, authz.NoOpinion, ""},
-		{"jane", "", authz.Attributes{Verb: "get", Resource: "pods", Namespace: "c"}, authz.NoOpinion, `RBAC: roles.rbac.authorization.k8s.io "gone" not found`},
+		{"jane", "", authz.Attributes{Verb: "get", Resource: "pods", Namespace: "c"}, authz.NoOpinion, `RBAC: role.rbac.authorization.k8s.io "gone" not found`},
 	} {
 		c.a.User, c.a.Explain = &authn.User{Name: c.user, Groups: strings.Fields(c.groups)}, true
 		got, reason, err := r.Authorize(t.Context(), &c.a)

@@ -3,7 +3,6 @@ package review
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,13 +13,12 @@ import (
 
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
-	"howdah.dev/services/apiserver/internal/registry"
 )
 
 func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
-	errs := append(checkSubject(&r.Spec), checkMeta(r)...)
+	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta)...)
 	if len(errs) > 0 {
-		return invalid("SubjectAccessReview", errs)
+		return invalid(errs)
 	}
 	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -28,24 +26,24 @@ func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessRe
 
 func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	path := field.NewPath("spec")
-	errs := append(checkSubject(&r.Spec), checkMeta(r)...)
+	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta)...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
 	}
 	if r.Spec.NonResourceAttributes != nil {
-		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), shown(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		return invalid("LocalSubjectAccessReview", errs)
+		return invalid(errs)
 	}
 	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, nil)
 	return nil
 }
 
 func (s *Server) self(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectAccessReview) error {
-	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r)...)
+	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r.ObjectMeta)...)
 	if len(errs) > 0 {
-		return invalid("SelfSubjectAccessReview", errs)
+		return invalid(errs)
 	}
 	r.Status = s.decide(ctx, user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -113,7 +111,7 @@ func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.N
 	path := field.NewPath("spec")
 	switch {
 	case r != nil && n != nil:
-		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), n, "cannot be specified in combination with resourceAttributes"))
+		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), shown(n), "cannot be specified in combination with resourceAttributes"))
 	case r == nil && n == nil:
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), n, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
@@ -124,17 +122,21 @@ func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.N
 }
 
 // checkMeta refuses metadata: nothing of it would be kept.
-func checkMeta(obj registry.Object) field.ErrorList {
-	given := metav1.ObjectMeta{
-		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
-		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
-	}
-	if equality.Semantic.DeepEqual(given, metav1.ObjectMeta{}) {
+func checkMeta(given metav1.ObjectMeta) field.ErrorList {
+	bare := given
+	bare.ManagedFields, bare.Namespace = nil, "" // the namespace is that of the URL
+	if equality.Semantic.DeepEqual(bare, metav1.ObjectMeta{}) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata"), fmt.Sprintf("%+v", given), "must be empty")}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata"), given, "must be empty")}
 }
 
-func invalid(kind string, errs field.ErrorList) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName, Kind: kind}, "", errs)
+// shown are the attributes as Kubernetes' error shows them.
+func shown(n *authorizationv1.NonResourceAttributes) any {
+	return struct{ Path, Verb string }{n.Path, n.Verb}
+}
+
+// invalid is the 422. Kubernetes tells the group in it, and no kind.
+func invalid(errs field.ErrorList) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 }

@@ -59,7 +59,7 @@ var kinds = []kind{
 
 func (k kind) described() *registry.Resource {
 	return &registry.Resource{
-		Kind: &registry.Kind{GVK: k.gvk, Resource: k.resource, Singular: k.resource[:len(k.resource)-1], Namespaced: k.namespaced},
+		Kind: &registry.Kind{GVK: k.gvk, New: k.new, Resource: k.resource, Singular: k.resource[:len(k.resource)-1], Namespaced: k.namespaced},
 		GVK:  k.gvk, GVR: k.gvk.GroupVersion().WithResource(k.resource),
 	}
 }
@@ -102,7 +102,7 @@ func (s *Server) fill(ctx context.Context, user *authn.User, obj registry.Object
 	case *authorizationv1.SelfSubjectRulesReview:
 		return s.rules(ctx, user, r)
 	case *authenticationv1.SelfSubjectReview:
-		r.CreationTimestamp = metav1.NewTime(s.Clock.Now())
+		r.ObjectMeta = metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(s.Clock.Now())}
 		r.Status.UserInfo = info(user)
 	case *authenticationv1.TokenReview:
 		return s.token(ctx, r)

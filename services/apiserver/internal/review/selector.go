@@ -7,9 +7,11 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/authz"
@@ -29,29 +31,32 @@ func selectors(r *authorizationv1.ResourceAttributes, a *authz.Attributes) error
 	return errors.Join(errs...)
 }
 
+// What of a selector cannot be understood is left out as a whole.
+var (
+	errFields = errors.New("spec.resourceAttributes.fieldSelector ignored due to parse error")
+	errLabels = errors.New("spec.resourceAttributes.labelSelector ignored due to parse error")
+)
+
 func fieldText(f *authorizationv1.FieldSelectorAttributes) (string, error) {
 	if f.RawSelector != "" {
 		selector, err := fields.ParseSelector(f.RawSelector)
 		if err != nil {
-			return "", fmt.Errorf("spec.resourceAttributes.fieldSelector.rawSelector: %w", err)
+			return "", errFields
 		}
 		return selector.String(), nil
 	}
 	var terms []string
-	var errs []error
 	for _, req := range f.Requirements {
 		switch {
 		case req.Operator == metav1.FieldSelectorOpIn && len(req.Values) == 1:
 			terms = append(terms, fields.OneTermEqualSelector(req.Key, req.Values[0]).String())
 		case req.Operator == metav1.FieldSelectorOpNotIn && len(req.Values) == 1:
 			terms = append(terms, fields.OneTermNotEqualSelector(req.Key, req.Values[0]).String())
-		case req.Operator == metav1.FieldSelectorOpIn, req.Operator == metav1.FieldSelectorOpNotIn:
-			errs = append(errs, fmt.Errorf("fieldSelectors do not yet support multiple values"))
-		default:
-			errs = append(errs, fmt.Errorf("%q is not a valid field selector operator", req.Operator))
+		default: // selectors of fields know no more
+			return "", errFields
 		}
 	}
-	return strings.Join(terms, ","), errors.Join(errs...)
+	return strings.Join(terms, ","), nil
 }
 
 var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
@@ -63,26 +68,19 @@ func labelText(l *authorizationv1.LabelSelectorAttributes) (string, error) {
 	if l.RawSelector != "" {
 		selector, err := labels.Parse(l.RawSelector)
 		if err != nil {
-			return "", fmt.Errorf("spec.resourceAttributes.labelSelector.rawSelector: %w", err)
+			return "", errLabels
 		}
 		return selector.String(), nil
 	}
 	selector := labels.NewSelector()
-	var errs []error
 	for _, req := range l.Requirements {
-		operator, ok := labelOperators[req.Operator]
-		if !ok {
-			errs = append(errs, fmt.Errorf("%q is not a valid label selector operator", req.Operator))
-			continue
-		}
-		one, err := labels.NewRequirement(req.Key, operator, req.Values)
+		one, err := labels.NewRequirement(req.Key, labelOperators[req.Operator], req.Values)
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			return "", errLabels
 		}
 		selector = selector.Add(*one)
 	}
-	return selector.String(), errors.Join(errs...)
+	return selector.String(), nil
 }
 
 // requirement is what the two selectors' requirements have in common.
@@ -97,19 +95,19 @@ func checkSelectors(r *authorizationv1.ResourceAttributes, path *field.Path) (er
 		for _, req := range f.Requirements {
 			all = append(all, requirement{req.Key, string(req.Operator), req.Values})
 		}
-		errs = append(errs, checkSelector(f.RawSelector, all, path.Child("fieldSelector"))...)
+		errs = append(errs, checkSelector(f.RawSelector, all, path.Child("fieldSelector"), checkField)...)
 	}
 	if l := r.LabelSelector; l != nil {
 		var all []requirement
 		for _, req := range l.Requirements {
 			all = append(all, requirement{req.Key, string(req.Operator), req.Values})
 		}
-		errs = append(errs, checkSelector(l.RawSelector, all, path.Child("labelSelector"))...)
+		errs = append(errs, checkSelector(l.RawSelector, all, path.Child("labelSelector"), checkLabel)...)
 	}
 	return errs
 }
 
-func checkSelector(raw string, all []requirement, path *field.Path) (errs field.ErrorList) {
+func checkSelector(raw string, all []requirement, path *field.Path, check func(requirement, *field.Path) field.ErrorList) (errs field.ErrorList) {
 	switch {
 	case raw != "" && len(all) > 0:
 		return field.ErrorList{field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
@@ -117,22 +115,39 @@ func checkSelector(raw string, all []requirement, path *field.Path) (errs field.
 		return field.ErrorList{field.Required(path.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path))}
 	}
 	for i, req := range all {
-		at := path.Child("requirements").Index(i)
-		if req.key == "" {
-			errs = append(errs, field.Required(at.Child("key"), "must be specified"))
-		}
-		switch req.operator {
-		case "In", "NotIn":
-			if len(req.values) == 0 {
-				errs = append(errs, field.Required(at.Child("values"), "must be specified when `operator` is 'In' or 'NotIn'"))
-			}
-		case "Exists", "DoesNotExist":
-			if len(req.values) > 0 {
-				errs = append(errs, field.Forbidden(at.Child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
-			}
-		default:
-			errs = append(errs, field.Invalid(at.Child("operator"), req.operator, "not a valid selector operator"))
+		errs = append(errs, check(req, path.Child("requirements").Index(i))...)
+	}
+	return errs
+}
+
+func checkField(req requirement, at *field.Path) (errs field.ErrorList) {
+	if req.key == "" {
+		errs = append(errs, field.Required(at.Child("key"), "must be specified"))
+	}
+	return append(errs, checkValues(req, at)...)
+}
+
+func checkLabel(req requirement, at *field.Path) field.ErrorList {
+	errs := append(checkValues(req, at), metav1validation.ValidateLabelName(req.key, at.Child("key"))...)
+	for i, value := range req.values {
+		for _, text := range validation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(at.Child("values").Index(i), value, text))
 		}
 	}
 	return errs
+}
+
+// checkValues checks the values by the operator. One that nobody knows is allowed: the selector is left out.
+func checkValues(req requirement, at *field.Path) field.ErrorList {
+	switch req.operator {
+	case "In", "NotIn":
+		if len(req.values) == 0 {
+			return field.ErrorList{field.Required(at.Child("values"), "must be specified when `operator` is 'In' or 'NotIn'")}
+		}
+	case "Exists", "DoesNotExist":
+		if len(req.values) > 0 {
+			return field.ErrorList{field.Forbidden(at.Child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
+		}
+	}
+	return nil
 }

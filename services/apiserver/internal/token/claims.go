@@ -27,6 +27,8 @@ type bound struct {
 	Pod            *reference `json:"pod,omitempty"`
 	Secret         *reference `json:"secret,omitempty"`
 	ServiceAccount reference  `json:"serviceaccount"`
+	// WarnAfter is when the token should have been replaced, in seconds of the epoch, where it lasts longer than it was asked for.
+	WarnAfter int64 `json:"warnafter,omitempty"`
 }
 
 // claims are a token's.

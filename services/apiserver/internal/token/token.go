@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
@@ -32,6 +33,10 @@ const (
 	defaultLifetime = time.Hour
 	minLifetime     = 10 * time.Minute
 	maxLifetime     = 1 << 32 * time.Second
+	// projectedSeconds is what projected tokens ask for that nobody asked for.
+	projectedSeconds = 3607
+	// extendedLifetime is how long these last, for clients that read their token once.
+	extendedLifetime = 365 * 24 * time.Hour
 	// deletionLeeway is how long the token of a pod in deletion stays valid.
 	deletionLeeway = time.Minute
 )
@@ -55,8 +60,10 @@ type Config struct {
 	More []crypto.PublicKey
 	// MaxLifetime bounds what is asked for, where it is not 0.
 	MaxLifetime time.Duration
-	Objects     Objects
-	Clock       clock.PassiveClock
+	// Extend makes the tokens last a year that pods get without asking for one.
+	Extend  bool
+	Objects Objects
+	Clock   clock.PassiveClock
 }
 
 // Authority issues and verifies tokens.
@@ -108,7 +115,7 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 		spec.ExpirationSeconds = &seconds
 	}
 	if errs := validate(spec); len(errs) > 0 {
-		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), account.GetName(), errs)
+		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
 	}
 	now := a.Clock.Now()
 	if longest := int64(a.MaxLifetime / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
@@ -126,12 +133,21 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	if err := a.bind(ctx, account, spec.BoundObjectRef, &c.Bound); err != nil {
 		return err
 	}
+	if a.Extend && extensible(spec, a.Audiences) {
+		c.Bound.WarnAfter, c.Expires = c.Expires, now.Add(extendedLifetime).Unix()
+	}
 	signed, err := sign(a.Key, c)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
 	return nil
+}
+
+// extensible reports whether a client may be old enough not to read its token anew: it is meant for the API, and lasts as long
+// as those that pods get without asking for one.
+func extensible(spec *authenticationv1.TokenRequestSpec, api []string) bool {
+	return spec.BoundObjectRef != nil && spec.BoundObjectRef.Kind == "Pod" && *spec.ExpirationSeconds == projectedSeconds && slices.Equal(spec.Audiences, api)
 }
 
 func validate(spec *authenticationv1.TokenRequestSpec) field.ErrorList {
@@ -152,8 +168,8 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 		return nil
 	}
 	resource := map[string]string{"Pod": "pods", "Secret": "secrets", "Node": "nodes"}[ref.Kind]
-	if resource == "" || ref.APIVersion != "" && ref.APIVersion != "v1" {
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to type %s %s", account.GetName(), ref.APIVersion, ref.Kind))
+	if gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind); resource == "" || gvk.Group != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", gvk))
 	}
 	namespace := account.GetNamespace()
 	if ref.Kind == "Node" {
@@ -164,7 +180,7 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 		return err
 	}
 	if ref.UID != "" && ref.UID != obj.GetUID() {
-		return apierrors.NewConflict(corev1.Resource(resource), ref.Name, fmt.Errorf(
+		return apierrors.NewConflict(corev1.Resource(ref.Kind), ref.Name, fmt.Errorf(
 			"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
 	}
 	to := &reference{obj.GetName(), string(obj.GetUID())}
@@ -195,9 +211,9 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 	meant := authn.Common(c.Audience, audiences)
 	switch {
 	case now.Unix() >= c.Expires:
-		return nil, nil, errors.New("the token has expired")
+		return nil, nil, errors.New("service account token has expired")
 	case now.Unix() < c.NotBefore-10:
-		return nil, nil, errors.New("the token is not valid yet")
+		return nil, nil, errors.New("service account token is not valid yet")
 	case len(meant) == 0:
 		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", []string(c.Audience), audiences)
 	}
@@ -251,36 +267,51 @@ func (a *Authority) user(ctx context.Context, c *claims) (*authn.User, error) {
 
 // alive fails where something that the token depends on is gone.
 func (a *Authority) alive(ctx context.Context, c *claims) error {
-	check := func(resource, namespace string, want *reference) error {
-		if want == nil {
-			return nil
+	account := c.Bound.ServiceAccount
+	obj, err := a.Objects.Get(ctx, "", "serviceaccounts", c.Bound.Namespace, account.Name)
+	if err != nil {
+		return err
+	}
+	if uid := string(obj.GetUID()); uid != account.UID {
+		return fmt.Errorf("service account UID (%s) does not match claim (%s)", uid, account.UID)
+	}
+	if a.gone(obj) {
+		return errInvalidated
+	}
+	for resource, to := range map[string]*reference{"pods": c.Bound.Pod, "secrets": c.Bound.Secret, "nodes": c.Bound.Node} {
+		if to == nil || resource == "nodes" && c.Bound.Pod != nil { // with a pod the node is for information
+			continue
 		}
-		obj, err := a.Objects.Get(ctx, "", resource, namespace, want.Name)
-		if err != nil {
+		namespace := c.Bound.Namespace
+		if resource == "nodes" {
+			namespace = ""
+		}
+		obj, err := a.Objects.Get(ctx, "", resource, namespace, to.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return errInvalidated
+		case err != nil:
 			return err
+		case string(obj.GetUID()) != to.UID:
+			return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", strings.TrimSuffix(resource, "s"), obj.GetUID(), strings.TrimSuffix(resource, "s"), to.UID)
+		case a.gone(obj):
+			return errInvalidated
 		}
-		if string(obj.GetUID()) != want.UID {
-			return fmt.Errorf("the token's %s was made anew", resource)
-		}
-		if t := obj.GetDeletionTimestamp(); t != nil && a.Clock.Now().After(t.Add(deletionLeeway)) {
-			return fmt.Errorf("the token's %s is deleted", resource)
-		}
-		return nil
 	}
-	var node *reference
-	if c.Bound.Pod == nil { // with a pod the node is for information
-		node = c.Bound.Node
-	}
-	return errors.Join(
-		check("serviceaccounts", c.Bound.Namespace, &c.Bound.ServiceAccount),
-		check("pods", c.Bound.Namespace, c.Bound.Pod),
-		check("secrets", c.Bound.Namespace, c.Bound.Secret),
-		check("nodes", "", node),
-	)
+	return nil
+}
+
+// errInvalidated says that something is gone which a token depends on.
+var errInvalidated = errors.New("service account token has been invalidated")
+
+// gone reports whether the object has been in deletion for a while.
+func (a *Authority) gone(obj registry.Object) bool {
+	t := obj.GetDeletionTimestamp()
+	return t != nil && a.Clock.Now().After(t.Add(deletionLeeway))
 }
 
 // Document implements discovery.Documents: the two documents by which others can verify tokens.
-func (a *Authority) Document(path, _, _ string) (body []byte, contentType string, err error) {
+func (a *Authority) Document(path, _, accept string) (body []byte, contentType string, err error) {
 	switch path {
 	case "/.well-known/openid-configuration":
 		body, err = json.Marshal(map[string]any{
@@ -289,12 +320,15 @@ func (a *Authority) Document(path, _, _ string) (body []byte, contentType string
 		})
 		return body, "application/json", err
 	case "/openid/v1/jwks":
+		if !takes(accept, keysType) {
+			return nil, "", notAcceptable(keysType)
+		}
 		keys := []map[string]string{}
 		for _, id := range a.order {
 			keys = append(keys, jwk(id, a.keys[id]))
 		}
 		body, err = json.Marshal(map[string]any{"keys": keys})
-		return body, "application/jwk-set+json", err
+		return body, keysType, err
 	}
 	return nil, "", nil
 }
