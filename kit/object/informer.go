@@ -39,7 +39,8 @@ type Option struct {
 	FieldSelector, LabelSelector string
 	// Indexers add look-ups for ByIndex.
 	Indexers cache.Indexers
-	// Transform changes objects before they are cached, to save memory.
+	// Transform changes objects before they are cached, to save memory. It may set an object's fields, and those of its metadata,
+	// but must not write through what they point to: within a process, others have that as well.
 	Transform cache.TransformFunc
 }
 

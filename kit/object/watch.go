@@ -3,7 +3,9 @@ package object
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
@@ -39,6 +42,11 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 			request.SendInitialEvents = "true"
 		}
 	}
+	var values *rpc.Values
+	if traces != nil { // an informer, which changes nothing
+		values = rpc.TakeValues(r.kind.New())
+		call = append(call, values)
+	}
 	stream, err := r.client.api.Watch(ctx, request, call...)
 	if err == nil {
 		_, err = stream.Recv() // the empty first response: the watch stands
@@ -47,7 +55,7 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 		cancel()
 		return nil, apistatus.FromGRPC(err)
 	}
-	w := &watcher[T]{kind: r.kind, stream: stream, traces: traces, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
+	w := &watcher[T]{kind: r.kind, stream: stream, values: values, traces: traces, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
 	go w.receive()
 	return w, nil
 }
@@ -59,6 +67,7 @@ type watcher[T Object] struct {
 	stream interface {
 		Recv() (*apiv1.WatchResponse, error)
 	}
+	values  *rpc.Values // nil: none are taken
 	traces  *traces
 	results chan watch.Event
 	ctx     context.Context
@@ -78,8 +87,18 @@ func (w *watcher[T]) receive() {
 			w.fail(apistatus.FromGRPC(err))
 			return
 		}
-		for _, e := range response.GetEvents() {
-			if !w.send(w.decode(e)) {
+		var values []any
+		if w.values != nil {
+			values = w.values.Last()
+		}
+		for n, e := range response.GetEvents() {
+			var event watch.Event
+			if n < len(values) && values[n] != nil {
+				event = w.shared(e, values[n])
+			} else {
+				event = w.decode(e)
+			}
+			if !w.send(event) {
 				return
 			}
 		}
@@ -120,6 +139,23 @@ func (w *watcher[T]) decode(e *apiv1.WatchEvent) watch.Event {
 		s := apistatus.Of(err)
 		return watch.Event{Type: watch.Error, Object: &s}
 	}
+	return w.traced(e, obj)
+}
+
+// shared is the event of an object that the server itself and others have as well. What it consists of must not be changed, but
+// its own fields may be set, as a Transform does.
+func (w *watcher[T]) shared(e *apiv1.WatchEvent, value any) watch.Event {
+	copied := reflect.New(reflect.TypeOf(value).Elem())
+	copied.Elem().Set(reflect.ValueOf(value).Elem())
+	obj, ok := copied.Interface().(T)
+	if !ok {
+		s := apistatus.Of(fmt.Errorf("the server gave a %T", value))
+		return watch.Event{Type: watch.Error, Object: &s}
+	}
+	return w.traced(e, obj)
+}
+
+func (w *watcher[T]) traced(e *apiv1.WatchEvent, obj T) watch.Event {
 	if w.traces != nil && e.GetTraceparent() != "" {
 		w.traces.put(obj, e.GetTraceparent())
 	}

@@ -34,6 +34,10 @@ func (c *localConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 		client: client, requests: make(chan any, localBuffer), responses: make(chan any, localBuffer),
 		headed: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), single: !desc.ServerStreams, sink: sinkOf(options),
 	}
+	if l.values = valuesOf(options); l.values != nil {
+		l.giver = &Giver{sample: l.values.sample}
+		server = context.WithValue(server, giverKey{}, l.giver)
+	}
 	l.transport = localTransport{method: method, sent: l.sendHead}
 	l.server = grpc.NewContextWithServerTransportStream(server, &l.transport)
 	stop := context.AfterFunc(ctx, func() {
@@ -78,6 +82,8 @@ type localStream struct {
 	err    error
 	over   chan struct{} // closed when the handler has returned
 	sink   func(metadata.MD, any) error
+	values *Values // what the client asks for; nil: nothing
+	giver  *Giver
 
 	closeSend sync.Once
 }
@@ -149,7 +155,7 @@ func (l *localStream) RecvMsg(into any) error {
 	if err != nil {
 		return err
 	}
-	if err := pass(received, into); err != nil {
+	if err := pass(l.unload(received), into); err != nil {
 		return err
 	}
 	if l.single {
@@ -207,7 +213,7 @@ func (l *localServerStream) SendMsg(message any) error {
 	}
 	(*localStream)(l).sendHead()
 	select {
-	case l.responses <- sent:
+	case l.responses <- (*localStream)(l).load(sent):
 		return nil
 	case <-l.done:
 		return l.err

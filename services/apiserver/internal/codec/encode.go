@@ -185,6 +185,9 @@ func (i *Item) partialJSON(beta bool) ([]byte, error) {
 	})
 }
 
+// Metadata returns the object's metadata alone, with its resourceVersion. What it consists of is shared and must not be changed.
+func (i *Item) Metadata(beta bool) (*metav1.PartialObjectMetadata, error) { return i.partial(beta) }
+
 func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
 	if i.Kind.Custom == nil && i.decoded.Load() == nil {
 		// The rest of the object need not be decoded for it, which would leave all of it in memory.

@@ -3,6 +3,7 @@ package codec
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -55,10 +56,29 @@ func NewItem(kind *registry.Kind, key string, value []byte, revision, createRevi
 
 // At returns the same state at another revision: a deleted object is shown at the revision of its deletion.
 func (i *Item) At(revision int64) *Item {
-	return &Item{
+	out := &Item{
 		Kind: i.Kind, Key: i.Key, Namespace: i.Namespace, Name: i.Name,
 		Revision: revision, CreateRevision: i.CreateRevision, value: i.value,
 	}
+	if d := i.decoded.Load(); d != nil && d.err == nil && i.Kind.Custom == nil {
+		if obj, ok := shallow(d.object); ok {
+			obj.SetResourceVersion(out.revisionText())
+			out.decoded.Store(out.newDecoded(obj, nil))
+		}
+	}
+	return out
+}
+
+// shallow returns a copy of a typed object whose own fields may be set.
+func shallow(obj registry.Object) (registry.Object, bool) {
+	from := reflect.ValueOf(obj)
+	if from.Kind() != reflect.Pointer || from.Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	to := reflect.New(from.Elem().Type())
+	to.Elem().Set(from.Elem())
+	copied, ok := to.Interface().(registry.Object)
+	return copied, ok
 }
 
 // Value returns the stored bytes.

@@ -156,6 +156,11 @@ func ignoredField(res *registry.Resource, subresource string) string {
 func KeepTimes(before []metav1.ManagedFieldsEntry, obj registry.Object) {
 	after := obj.GetManagedFields()
 	for i := range after {
+		if t := after[i].Time; t != nil && t.Nanosecond() != 0 { // which no encoding has
+			whole := t.Rfc3339Copy()
+			whole.Time = whole.UTC()
+			after[i].Time = &whole
+		}
 		for j := range before {
 			if sameEntry(&after[i], &before[j]) {
 				after[i].Time = before[j].Time
@@ -278,7 +283,7 @@ func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error
 	}
 	obj := res.New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", res.GVK, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(res.GVK)
 	return obj, nil

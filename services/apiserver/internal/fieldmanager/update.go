@@ -64,7 +64,7 @@ type question struct {
 // that is not the stored one, over entries of several versions, or where the client has a say in the entries.
 func (m *Manager) ask(live, obj registry.Object, manager string) (q question, ok bool) {
 	before := live.GetManagedFields()
-	if m.types == nil || len(before) == 0 || len(before) > maxEntries {
+	if m.types == nil || len(before) == 0 || len(before) > maxEntries || fractional(before) || fractional(obj.GetManagedFields()) {
 		return q, false
 	}
 	if given := obj.GetManagedFields(); m.subresource == "" && given != nil && !sameEntries(given, before) {
@@ -182,10 +182,10 @@ func sameOwner(a, b *metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.Subresource == b.Subresource
 }
 
-// sameEntries reports whether the entries are equal, with their times and in their order.
+// sameEntries reports whether the entries are equal, with their times, in seconds, and in their order.
 func sameEntries(a, b []metav1.ManagedFieldsEntry) bool {
 	return slices.EqualFunc(a, b, func(x, y metav1.ManagedFieldsEntry) bool {
-		return x.FieldsType == y.FieldsType && sameEntry(&x, &y) && (x.Time == y.Time || x.Time != nil && y.Time != nil && x.Time.Equal(y.Time))
+		return x.FieldsType == y.FieldsType && sameEntry(&x, &y) && (x.Time == nil) == (y.Time == nil) && seconds(x.Time) == seconds(y.Time)
 	})
 }
 
@@ -217,6 +217,11 @@ func appendEntries(b []byte, entries []metav1.ManagedFieldsEntry, version string
 		b = append(b, earlier)
 	}
 	return b, true
+}
+
+// fractional reports whether a time is none of whole seconds: it is rounded, and so not known again.
+func fractional(entries []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Time != nil && e.Time.Nanosecond() != 0 })
 }
 
 func appendText(b []byte, text string) []byte {

@@ -257,7 +257,7 @@ func TestSimilarUpdates(t *testing.T) {
 			live.ManagedFields[0].FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}
 		}, false},
 		"an entry of the future": {"node", func(live, _ *corev1.Pod) {
-			live.ManagedFields[0].Time = &metav1.Time{Time: time.Now().Add(time.Hour)}
+			live.ManagedFields[0].Time = &metav1.Time{Time: time.Now().Add(time.Hour).Truncate(time.Second)}
 		}, false},
 	} {
 		if (question(c.by, c.change) == same) != c.equal {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -54,7 +55,7 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		}
 		fieldSelector += "metadata.name=" + name
 	}
-	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: true}
+	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: true, giver: rpc.GiverOf(stream.Context())}
 	var some bool
 	if w.query, w.scope, some, err = selectors(r.res, req.GetNamespace(), req.GetLabelSelector(), fieldSelector); err != nil {
 		return err
@@ -119,6 +120,7 @@ type watch struct {
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	told      prometheus.Counter
+	giver     *rpc.Giver // of objects themselves, to clients in this process that take them; nil: to none
 }
 
 // start registers the watcher and sends the initial state where it is asked for.
@@ -236,9 +238,13 @@ func (w *watch) one(e *cache.Event) error {
 	if kind == "" {
 		return nil
 	}
-	b, err := w.encode(item)
-	if err != nil {
-		return w.fail(err)
+	value := w.value(item)
+	var b []byte
+	if value == nil {
+		var err error
+		if b, err = w.encode(item); err != nil {
+			return w.fail(err)
+		}
 	}
 	s := &single{}
 	s.event.Type, s.event.Object, s.event.Revision, s.event.Traceparent = kind, b, e.Revision, e.Trace
@@ -246,6 +252,9 @@ func (w *watch) one(e *cache.Event) error {
 	w.told.Inc()
 	s.response.Events = s.events[:]
 	w.sent = e.Revision
+	if value != nil {
+		w.giver.Give([]any{value})
+	}
 	return w.stream.Send(&s.response)
 }
 
@@ -255,32 +264,72 @@ func (w *watch) send(ctx context.Context, events []*cache.Event) error {
 		return w.one(events[0])
 	}
 	response := &apiv1.WatchResponse{}
+	var values []any
 	size, group := 0, int64(0)
 	for _, e := range events {
 		if size >= responseBytes && e.Group != group {
-			if err := w.stream.Send(response); err != nil {
+			if err := w.deliver(response, values); err != nil {
 				return err
 			}
-			response, size = &apiv1.WatchResponse{}, 0
+			response, values, size = &apiv1.WatchResponse{}, nil, 0
 		}
 		group = e.Group
 		kind, item := w.seen(e)
 		if kind == "" {
 			continue
 		}
-		b, err := w.encode(item)
-		if err != nil {
-			return w.fail(err)
+		value := w.value(item)
+		var b []byte
+		if value == nil {
+			var err error
+			if b, err = w.encode(item); err != nil {
+				return w.fail(err)
+			}
+			size += len(b)
+		} else {
+			size += len(item.Value())
+		}
+		if w.giver != nil {
+			values = append(values, value)
 		}
 		response.Events = append(response.Events, &apiv1.WatchEvent{Type: kind, Object: b, Revision: e.Revision, Traceparent: e.Trace})
 		w.told.Inc()
 		w.sent = e.Revision
-		size += len(b)
 	}
+	return w.deliver(response, values)
+}
+
+// deliver sends a response, unless it is empty, with the values that stand for its events' objects.
+func (w *watch) deliver(response *apiv1.WatchResponse, values []any) error {
 	if len(response.Events) == 0 {
 		return nil
 	}
+	if w.giver != nil {
+		w.giver.Give(values)
+	}
 	return w.stream.Send(response)
+}
+
+// value returns the object of an event itself where the client takes it: it is in this process and neither has it encoded nor
+// decodes it. nil: it takes bytes.
+func (w *watch) value(item *codec.Item) any {
+	if w.giver == nil || w.r.res.Version != nil || item.Kind.Custom != nil && w.form.As != codec.PartialMetadata {
+		return nil
+	}
+	var (
+		obj any
+		err error
+	)
+	switch w.form.As {
+	case codec.Whole:
+		obj, err = item.Object()
+	case codec.PartialMetadata:
+		obj, err = item.Metadata(w.form.Beta)
+	}
+	if err != nil || !w.giver.Takes(obj) {
+		return nil // the encoding tells of the error
+	}
+	return obj
 }
 
 // seen returns what the watch's selector makes of a change: an object that leaves the selection is DELETED, one that enters it is
