@@ -194,12 +194,15 @@ func validateSigner(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateSegments checks what dots separate.
+// validateSegments checks what dots separate, up to the first that is wrong.
 func validateSegments(text string, valid func(string) []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for segment := range strings.SplitSeq(text, ".") {
 		for _, problem := range valid(segment) {
 			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("validating label %q: %s", segment, problem)))
+		}
+		if len(errs) > 0 {
+			break
 		}
 	}
 	return errs

@@ -24,6 +24,7 @@ func disruptionBudget(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.ShortNames = true, []string{"pdb"}
 	row.SpecStatus(k, func(b *budget) *policyv1.PodDisruptionBudgetSpec { return &b.Spec },
 		func(b *budget) *policyv1.PodDisruptionBudgetStatus { return &b.Status }, validateBudgetStatus)
+	k.NeedsRevision = true
 	k.Validate = typed.Check(validateBudget)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),

@@ -15,7 +15,7 @@ func TestFlowControl(t *testing.T) {
 		"schema": {rules + urls + "}]}}", nil},
 		"empty schema": {"{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: FlowSchema, metadata: {name: a}, spec: {matchingPrecedence: 1, distinguisherMethod: {type: ByMoon}}}", []string{
 			"spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
-			`spec.distinguisherMethod.type: Unsupported value: "ByMoon": supported values: "ByNamespace", "ByUser"`,
+			`spec.distinguisherMethod.type: Unsupported value: {"type":"ByMoon"}: supported values: "ByNamespace", "ByUser"`,
 			"spec.priorityLevelConfiguration.name: Required value: must reference a priority level",
 		}},
 		"precedence": {schema + "matchingPrecedence: 10001}}", []string{"spec.matchingPrecedence: Invalid value: 10001: must not be greater than 10000"}},
@@ -44,7 +44,7 @@ func TestFlowControl(t *testing.T) {
 		}},
 		"the exempt schema": {"{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: FlowSchema, metadata: {name: exempt}, spec: {priorityLevelConfiguration: {name: exempt}, matchingPrecedence: 1, rules: [{subjects: [{kind: Group, group: {name: 'system:masters'}}], resourceRules: [" + all + "], " + urls + "}]}}", nil},
 		"level":             {level + "{type: Limited, limited: {limitResponse: {type: Reject}}}}", nil},
-		"type":              {level + "{type: Exempt}}", []string{`spec.type: Invalid value: "Exempt": type must be 'Exempt' if and only if name is 'exempt'`}},
+		"type":              {level + "{type: Exempt}}", []string{"spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'"}},
 		"limited": {level + "{type: Limited, exempt: {}}}", []string{
 			"spec.exempt: Forbidden: must be nil if the type is Limited", "spec.limited: Required value: must not be empty when type is Limited",
 		}},

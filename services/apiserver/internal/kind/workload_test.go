@@ -65,7 +65,7 @@ func TestWorkloadValidate(t *testing.T) {
 		"budget, both":    {pdb + "{minAvailable: 1, maxUnavailable: 1}}", []string{`spec: Invalid value: {"minAvailable":1,"maxUnavailable":1}: minAvailable and maxUnavailable cannot be both set`}},
 		"budget, all":     {pdb + "{minAvailable: 150%}}", []string{`spec.minAvailable: Invalid value: "150%": must not be greater than 100%`}},
 		"scaler":          {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}}}", nil},
-		"scaler, nothing": {hpa + "{scaleTargetRef: {}}}", []string{"spec.maxReplicas: Required value: must be set and greater than 0", "spec.scaleTargetRef.kind: Required value", "spec.scaleTargetRef.name: Required value", `spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`}},
+		"scaler, nothing": {hpa + "{scaleTargetRef: {}}}", []string{"spec.maxReplicas: Required value: must be set and greater than 0", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`", "spec.scaleTargetRef.kind: Required value", "spec.scaleTargetRef.name: Required value", `spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`}},
 		"scaler, metric":  {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}, metrics: [{type: Pods}]}}", []string{"spec.metrics[0].pods: Required value: must populate information for the given metric source"}},
 	})
 }

@@ -43,6 +43,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		PrepareUpdate:  typed.Change(func(s, old *service) { s.Spec, s.Labels = old.Spec, old.Labels }),
 		ValidateUpdate: typed.CheckChange(func(s, _ *service) field.ErrorList { return validateConditions(s) }),
 	}
+	k.NeedsRevision = true
 	k.Validate = typed.Check(validate)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),

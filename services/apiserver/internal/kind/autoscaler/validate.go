@@ -26,13 +26,11 @@ func validate(h *scaler) field.ErrorList {
 	switch {
 	case spec.MaxReplicas == 0:
 		errs = append(errs, field.Required(most, "must be set and greater than 0"))
-	default:
-		if spec.MaxReplicas < 0 {
-			errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to 1"))
-		}
-		if spec.MinReplicas != nil && spec.MaxReplicas < least {
-			errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
-		}
+	case spec.MaxReplicas < 0:
+		errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to 1"))
+	}
+	if spec.MinReplicas != nil && spec.MaxReplicas < least {
+		errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
 	}
 	errs = append(errs, validateTargetReference(&spec.ScaleTargetRef, at.Child("scaleTargetRef"))...)
 	toZero := spec.MinReplicas != nil && least == 0

@@ -37,11 +37,11 @@ func Kind(now func() time.Time) *registry.Kind {
 		// A slice has no spec: its generation counts what proxies care for.
 		PrepareUpdate: typed.Change(func(s, old *discoveryv1.EndpointSlice) {
 			s.Generation = old.Generation
-			dropTopology(s, old)
 			if !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) || !equality.Semantic.DeepEqual(s.Ports, old.Ports) ||
 				!equality.Semantic.DeepEqual(s.Labels, old.Labels) || s.AddressType != old.AddressType {
 				s.Generation++
 			}
+			dropTopology(s, old)
 		}),
 		ValidateCreate: typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),

@@ -46,7 +46,7 @@ func validateLevelSpec(l *level, path *field.Path) field.ErrorList {
 	spec := &l.Spec
 	var errs field.ErrorList
 	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (spec.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
-		errs = append(errs, field.Invalid(path.Child("type"), spec.Type, "type must be 'Exempt' if and only if name is 'exempt'"))
+		errs = append(errs, field.Invalid(path.Child("type"), spec.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))
 	}
 	switch spec.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
@@ -65,7 +65,7 @@ func validateLevelSpec(l *level, path *field.Path) field.ErrorList {
 		}
 		errs = append(errs, validateLimited(spec.Limited, path.Child("limited"))...)
 	default:
-		errs = append(errs, check.OneOf(spec.Type, path.Child("type"), flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)...)
+		errs = append(errs, check.Choice(spec.Type, path.Child("type"), flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)...)
 	}
 	return errs
 }
@@ -99,7 +99,7 @@ func validateLimited(l *flowcontrolv1.LimitedPriorityLevelConfiguration, path *f
 		}
 		errs = append(errs, validateQueuing(response.Queuing, at.Child("queuing"))...)
 	default:
-		errs = append(errs, check.OneOf(response.Type, at.Child("type"), flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)...)
+		errs = append(errs, check.Choice(response.Type, at.Child("type"), flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)...)
 	}
 	return errs
 }
@@ -114,10 +114,11 @@ func validateQueuing(q *flowcontrolv1.QueuingConfiguration, path *field.Path) fi
 			errs = append(errs, field.Invalid(path.Child(n.name), n.value, "must be positive"))
 		}
 	}
+	if q.Queues > mostQueues {
+		errs = append(errs, field.Invalid(path.Child("queues"), q.Queues, fmt.Sprintf("must not be greater than %d", mostQueues)))
+	}
 	hand := path.Child("handSize")
 	switch {
-	case q.Queues > mostQueues:
-		errs = append(errs, field.Invalid(path.Child("queues"), q.Queues, fmt.Sprintf("must not be greater than %d", mostQueues)))
 	case q.HandSize > q.Queues:
 		errs = append(errs, field.Invalid(hand, q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues)))
 	case q.HandSize > 0 && entropy(q.Queues, q.HandSize) > mostEntropy:

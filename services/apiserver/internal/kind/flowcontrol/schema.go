@@ -39,9 +39,9 @@ func validateSchemaSpec(f *flow, path *field.Path) field.ErrorList {
 	if spec.MatchingPrecedence == 1 && f.Name != flowcontrolv1.FlowSchemaNameExempt {
 		errs = append(errs, field.Invalid(precedence, spec.MatchingPrecedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
 	}
-	if m := spec.DistinguisherMethod; m != nil {
-		errs = append(errs, check.OneOf(m.Type, path.Child("distinguisherMethod", "type"),
-			flowcontrolv1.FlowDistinguisherMethodByUserType, flowcontrolv1.FlowDistinguisherMethodByNamespaceType)...)
+	methods := []flowcontrolv1.FlowDistinguisherMethodType{flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType}
+	if m := spec.DistinguisherMethod; m != nil && !slices.Contains(methods, m.Type) {
+		errs = append(errs, field.NotSupported(path.Child("distinguisherMethod", "type"), m, methods))
 	}
 	name := path.Child("priorityLevelConfiguration", "name")
 	if spec.PriorityLevelConfiguration.Name == "" {
@@ -164,7 +164,9 @@ func validateResourceRule(r *flowcontrolv1.ResourcePolicyRule, path *field.Path)
 		return append(errs, alone(r.Namespaces, "namespaces", at)...)
 	}
 	for i, n := range r.Namespaces {
-		errs = append(errs, check.Each(validation.ValidateNamespaceName(n, false), n, at.Index(i))...)
+		for _, problem := range validation.ValidateNamespaceName(n, false) {
+			errs = append(errs, field.Invalid(at.Index(i), n, "each member of this list must be '*' or a DNS-1123 label; "+problem))
+		}
 	}
 	return errs
 }

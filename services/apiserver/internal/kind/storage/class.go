@@ -173,11 +173,14 @@ func attributesClass(now func() time.Time) *registry.Kind {
 	type vac = storagev1.VolumeAttributesClass
 	k := row.Of[vac, storagev1.VolumeAttributesClassList](storagev1.SchemeGroupVersion, "volumeattributesclasses")
 	k.ShortNames = []string{"vac"}
-	k.Validate = typed.Check(func(c *vac) field.ErrorList {
+	check := func(c *vac) field.ErrorList {
 		return append(plugin(c.DriverName, field.NewPath("driverName")), parameters(c.Parameters, false)...)
-	})
+	}
+	k.ValidateCreate = typed.Check(check)
 	k.ValidateUpdate = typed.CheckChange(func(c, old *vac) field.ErrorList {
-		return append(fixed(c.DriverName, old.DriverName, "driverName"), fixed(c.Parameters, old.Parameters, "parameters")...)
+		errs := fixed(c.DriverName, old.DriverName, "driverName")
+		errs = append(errs, fixed(c.Parameters, old.Parameters, "parameters")...)
+		return append(errs, check(c)...)
 	})
 	k.Columns = []metav1.TableColumnDefinition{column.Name(), column.String("DriverName", vac{}.SwaggerDoc()["driverName"]), column.Age()}
 	k.Cells = typed.Get(func(c *vac) []any {

@@ -50,6 +50,7 @@ func attachment(now func() time.Time) *registry.Kind {
 			errs = append(errs, field.Required(source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 		case name != nil && inline != nil:
 			errs = append(errs, field.Forbidden(source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+			errs = append(errs, check.Subdomain(*name, source.Child("persistentVolumeName"))...)
 		case name != nil:
 			if at := source.Child("persistentVolumeName"); *name == "" {
 				errs = append(errs, field.Required(at, "must specify non empty persistentVolumeName"))
