@@ -211,7 +211,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), stopped: make(chan struct{}), documents: openapi.New(table, discovery.Version.GitVersion)}
+	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), stopped: make(chan struct{}), documents: openapi.New(table, reviews, discovery.Version.Major+"."+discovery.Version.Minor)}
 	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {

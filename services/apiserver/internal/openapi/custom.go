@@ -25,29 +25,6 @@ func (d *Documents) about(gv schema.GroupVersion) string {
 	return text.String()
 }
 
-// reversed returns the parts of a group, the last first.
-func reversed(group string) []string {
-	parts := strings.Split(group, ".")
-	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
-		parts[i], parts[j] = parts[j], parts[i]
-	}
-	return parts
-}
-
-// camel is a group in the names of operations: ComExample.
-func camel(group string) string {
-	var text strings.Builder
-	for _, part := range reversed(group) {
-		text.WriteString(title(part))
-	}
-	return text.String()
-}
-
-// customName is the name of a custom kind's model: com.example.v1.Widget.
-func customName(gvk schema.GroupVersionKind) string {
-	return strings.Join(append(reversed(gvk.Group), gvk.Version, gvk.Kind), ".")
-}
-
 // with returns models that know the custom kinds among the resources, and their schemas.
 func (m *models) with(resources []*registry.Resource, version int) (*models, map[string]spec.Schema) {
 	out, schemas := *m, map[string]spec.Schema{}
@@ -59,7 +36,6 @@ func (m *models) with(resources []*registry.Resource, version int) (*models, map
 		gv := r.GVK.GroupVersion()
 		name, list := customName(r.GVK), customName(gv.WithKind(r.ListKind))
 		out.custom[r.GVK], out.custom[gv.WithKind(r.ListKind)] = name, list
-		out.custom[gv.WithKind("DeleteOptions")] = m.kinds[schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}]
 		if s := r.Kind.Custom.Schema(version); s != nil {
 			schemas[name] = *s
 		}
@@ -77,9 +53,8 @@ func listOf(r *registry.Resource, item string, version int) spec.Schema {
 	const conventions = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 	metaDescription := "Standard list metadata. " + conventions + "#types-kinds"
 	meta := spec.Schema{SchemaProps: spec.SchemaProps{Description: metaDescription, AllOf: []spec.Schema{*spec.RefSchema(prefix + listMetaModel)}}}
-	element := spec.Schema{SchemaProps: spec.SchemaProps{Default: map[string]any{}, AllOf: []spec.Schema{*spec.RefSchema(prefix + item)}}}
 	if version == 2 {
-		meta, element = *spec.RefSchema(prefix + listMetaModel).WithDescription(metaDescription), *spec.RefSchema(prefix + item)
+		meta = *spec.RefSchema(prefix + listMetaModel).WithDescription(metaDescription)
 	}
 	typeMeta := metav1.TypeMeta{}.SwaggerDoc()
 	out := spec.Schema{SchemaProps: spec.SchemaProps{
@@ -90,7 +65,7 @@ func listOf(r *registry.Resource, item string, version int) spec.Schema {
 			"metadata":   meta,
 			"items": {SchemaProps: spec.SchemaProps{
 				Description: "List of " + r.Kind.Resource + ". " + conventions,
-				Type:        []string{"array"}, Items: &spec.SchemaOrArray{Schema: &element},
+				Type:        []string{"array"}, Items: &spec.SchemaOrArray{Schema: spec.RefSchema(prefix + item)},
 			}},
 		},
 	}}

@@ -1,13 +1,17 @@
 package openapi
 
 import (
-	"fmt"
 	"maps"
 	"sort"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/common"
 	friendly "k8s.io/kube-openapi/pkg/util"
@@ -22,6 +26,32 @@ const gvkExtension = "x-kubernetes-group-version-kind"
 // named is what generated types tell of themselves.
 type named interface{ OpenAPIModelName() string }
 
+// others are the kinds that are no resources.
+var others = []struct {
+	gvk schema.GroupVersionKind
+	obj any
+}{
+	{scaleGVK, autoscalingv1.Scale{}},
+	{evictionGVK, policyv1.Eviction{}},
+	{tokenGVK, authenticationv1.TokenRequest{}},
+	{metaKind("Status"), metav1.Status{}},
+	{metaKind("APIVersions"), metav1.APIVersions{}},
+	{metaKind("APIGroup"), metav1.APIGroup{}},
+	{metaKind("APIGroupList"), metav1.APIGroupList{}},
+	{metaKind("APIResourceList"), metav1.APIResourceList{}},
+}
+
+func metaKind(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Version: "v1", Kind: kind}
+}
+
+// elsewhere are the versions that Kubernetes knows and client-go does not.
+var elsewhere = []schema.GroupVersion{
+	{Group: "admission.k8s.io", Version: "v1"}, {Group: "admission.k8s.io", Version: "v1beta1"},
+	{Group: "apiextensions.k8s.io", Version: "v1beta1"}, {Group: "apiregistration.k8s.io", Version: "v1beta1"},
+	{Group: "imagepolicy.k8s.io", Version: "v1alpha1"},
+}
+
 // models are the schemas of all types, by name, in both versions of OpenAPI.
 type models struct {
 	v2, v3 map[string]spec.Schema
@@ -31,9 +61,9 @@ type models struct {
 	custom map[schema.GroupVersionKind]string
 }
 
-func newModels(table *registry.Table) *models {
+func newModels(table *registry.Table, created []*registry.Resource) *models {
 	m := &models{v2: map[string]spec.Schema{}, v3: map[string]spec.Schema{}, deps: map[string][]string{}, kinds: map[schema.GroupVersionKind]string{}}
-	gvks := m.names(table)
+	gvks := m.names(table, created)
 	for version, prefix := range map[int]string{2: "#/definitions/", 3: "#/components/schemas/"} {
 		ref := func(name string) spec.Ref { return spec.MustCreateRef(prefix + modelName(name)) }
 		definitions := GetOpenAPIDefinitions(ref)
@@ -67,7 +97,7 @@ func modelName(name string) string {
 }
 
 // names notes which model each kind is, and returns the kinds of each model.
-func (m *models) names(table *registry.Table) map[string][]schema.GroupVersionKind {
+func (m *models) names(table *registry.Table, created []*registry.Resource) map[string][]schema.GroupVersionKind {
 	gvks := map[string][]schema.GroupVersionKind{}
 	note := func(gvk schema.GroupVersionKind, obj any) {
 		if n, ok := obj.(named); ok {
@@ -89,8 +119,19 @@ func (m *models) names(table *registry.Table) map[string][]schema.GroupVersionKi
 		}
 		groups[r.GVK.GroupVersion()] = true
 	}
+	for _, r := range created {
+		note(r.GVK, deref(r.Kind.New()))
+	}
 	for _, k := range others {
 		note(k.gvk, k.obj)
+	}
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if gvk.Version != runtime.APIVersionInternal {
+			groups[gvk.GroupVersion()] = true
+		}
+	}
+	for _, gv := range elsewhere {
+		groups[gv] = true
 	}
 	for gv := range groups { // every group has options of deletion
 		note(gv.WithKind("DeleteOptions"), metav1.DeleteOptions{})
@@ -125,8 +166,8 @@ func legacy(s spec.Schema) spec.Schema {
 	}
 	return *each(&s, func(s *spec.Schema) *spec.Schema {
 		s.Default = nil
-		if s.Ref.String() != "" { // nothing but a description may stand beside a reference
-			return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: s.Ref, Description: s.Description}}
+		if s.Ref.String() != "" { // nothing but a description and extensions may stand beside a reference
+			return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: s.Ref, Description: s.Description}, VendorExtensible: s.VendorExtensible}
 		}
 		return s
 	})
@@ -191,17 +232,12 @@ func (m *models) reachable(roots map[string]bool, version int) map[string]spec.S
 	return out
 }
 
-// ref refers to the model of a kind, and makes it a root.
-func (m *models) ref(gvk schema.GroupVersionKind, roots map[string]bool, prefix string) map[string]any {
+// name is that of the model of a kind.
+func (m *models) name(gvk schema.GroupVersionKind) model {
 	if name, ok := m.custom[gvk]; ok {
-		return map[string]any{"$ref": prefix + name}
+		return model(name)
 	}
-	name, ok := m.kinds[gvk]
-	if !ok {
-		return map[string]any{"type": "object"}
-	}
-	roots[name] = true
-	return map[string]any{"$ref": prefix + name}
+	return model(m.kinds[gvk])
 }
 
 func deref(obj any) any {
@@ -209,20 +245,4 @@ func deref(obj any) any {
 		return n
 	}
 	return obj
-}
-
-// operationID makes the name of an operation, as in listCoreV1NamespacedPod.
-func operationID(verb string, gv schema.GroupVersion, rest string) string {
-	group := "core"
-	if gv.Group != "" {
-		group, _, _ = strings.Cut(gv.Group, ".")
-	}
-	return fmt.Sprintf("%s%s%s%s", verb, title(group), title(gv.Version), rest)
-}
-
-func title(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

@@ -2,21 +2,16 @@
 // explains and merges.
 package openapi
 
-//go:generate go tool openapi-gen --go-header-file header.go.txt --output-dir . --output-pkg howdah.dev/services/apiserver/internal/openapi --output-file zz_generated.openapi.go --report-filename /dev/null k8s.io/api/core/v1 k8s.io/api/apps/v1 k8s.io/api/apps/v1beta1 k8s.io/api/apps/v1beta2 k8s.io/api/extensions/v1beta1 k8s.io/api/admissionregistration/v1 k8s.io/api/admissionregistration/v1beta1 k8s.io/api/autoscaling/v1 k8s.io/api/autoscaling/v2 k8s.io/api/batch/v1 k8s.io/api/certificates/v1 k8s.io/api/coordination/v1 k8s.io/api/discovery/v1 k8s.io/api/events/v1 k8s.io/api/flowcontrol/v1 k8s.io/api/networking/v1 k8s.io/api/node/v1 k8s.io/api/rbac/v1 k8s.io/api/resource/v1 k8s.io/api/scheduling/v1 k8s.io/api/storage/v1 k8s.io/api/policy/v1 k8s.io/api/authentication/v1 k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr
+//go:generate go tool openapi-gen --go-header-file header.go.txt --output-dir . --output-pkg howdah.dev/services/apiserver/internal/openapi --output-file zz_generated.openapi.go --report-filename /dev/null k8s.io/api/core/v1 k8s.io/api/apps/v1 k8s.io/api/apps/v1beta1 k8s.io/api/apps/v1beta2 k8s.io/api/extensions/v1beta1 k8s.io/api/admissionregistration/v1 k8s.io/api/admissionregistration/v1beta1 k8s.io/api/autoscaling/v1 k8s.io/api/autoscaling/v2 k8s.io/api/batch/v1 k8s.io/api/certificates/v1 k8s.io/api/coordination/v1 k8s.io/api/discovery/v1 k8s.io/api/events/v1 k8s.io/api/flowcontrol/v1 k8s.io/api/networking/v1 k8s.io/api/node/v1 k8s.io/api/rbac/v1 k8s.io/api/resource/v1 k8s.io/api/scheduling/v1 k8s.io/api/storage/v1 k8s.io/api/policy/v1 k8s.io/api/authentication/v1 k8s.io/api/authorization/v1 k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr
 
 import (
-	"crypto/sha512"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"sort"
 	"strings"
 	"sync"
 
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
 	"google.golang.org/protobuf/proto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -29,6 +24,7 @@ const (
 // Documents makes the documents when they are first asked for, and keeps them.
 type Documents struct {
 	table   *registry.Table
+	created []*registry.Resource
 	version string
 	models  func() *models
 
@@ -38,9 +34,13 @@ type Documents struct {
 	kept kept
 }
 
-// New returns the documents of the kinds in the table.
-func New(table *registry.Table, version string) *Documents {
-	return &Documents{table: table, version: version, made: map[string][]byte{}, models: sync.OnceValue(func() *models { return newModels(table) })}
+// New returns the documents of the kinds in the table, and of resources that are only created, as reviews. The version is what they
+// say of themselves.
+func New(table *registry.Table, created []*registry.Resource, version string) *Documents {
+	return &Documents{
+		table: table, created: created, version: version, made: map[string][]byte{},
+		models: sync.OnceValue(func() *models { return newModels(table, created) }),
+	}
 }
 
 // Document implements discovery.Documents.
@@ -52,11 +52,11 @@ func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 		b, err := d.index()
 		return b, "application/json", err
 	case strings.HasPrefix(path, "/openapi/v3/"):
-		gv, ok := d.groupVersion(strings.TrimPrefix(path, "/openapi/v3/"))
+		c, ok := d.chapters()[strings.TrimPrefix(path, "/openapi/v3/")]
 		if !ok {
 			return nil, "", nil
 		}
-		return d.encoded(path, wantsProtobuf(accept), protobufV3, d.about(gv), func() ([]byte, error) { return d.v3(gv) },
+		return d.encoded(path, wantsProtobuf(accept), protobufV3, c.about, c.build,
 			func(b []byte) (proto.Message, error) { return openapi_v3.ParseDocument(b) })
 	}
 	return nil, "", nil
@@ -109,84 +109,4 @@ func (d *Documents) once(key string, build func() ([]byte, error)) ([]byte, erro
 	defer d.mu.Unlock()
 	d.made[key] = b
 	return b, nil
-}
-
-// groupVersions returns those that are served, in order.
-func (d *Documents) groupVersions() []schema.GroupVersion {
-	seen := map[schema.GroupVersion]bool{}
-	var all []schema.GroupVersion
-	for _, r := range d.table.Resources() {
-		if gv := r.GVK.GroupVersion(); !seen[gv] {
-			seen[gv] = true
-			all = append(all, gv)
-		}
-	}
-	sort.Slice(all, func(i, j int) bool { return documentName(all[i]) < documentName(all[j]) })
-	return all
-}
-
-func documentName(gv schema.GroupVersion) string {
-	if gv.Group == "" {
-		return "api/" + gv.Version
-	}
-	return "apis/" + gv.String()
-}
-
-func (d *Documents) groupVersion(name string) (schema.GroupVersion, bool) {
-	for _, gv := range d.groupVersions() {
-		if documentName(gv) == name {
-			return gv, true
-		}
-	}
-	return schema.GroupVersion{}, false
-}
-
-// index lists the documents of version 3, each with the hash of what it says; those of custom kinds, which are made when they
-// are asked for, with one of the definitions that they are about.
-func (d *Documents) index() ([]byte, error) {
-	paths := map[string]any{}
-	for _, gv := range d.groupVersions() {
-		path := "/openapi/v3/" + documentName(gv)
-		about := d.about(gv)
-		hash, err := []byte(about), error(nil)
-		if about == "" {
-			hash, err = d.once(path, func() ([]byte, error) { return d.v3(gv) })
-		}
-		if err != nil {
-			return nil, err
-		}
-		paths[documentName(gv)] = map[string]string{"serverRelativeURL": fmt.Sprintf("%s?hash=%X", path, sha512.Sum512(hash))}
-	}
-	return json.Marshal(map[string]any{"paths": paths})
-}
-
-func (d *Documents) info() map[string]any {
-	return map[string]any{"title": "Kubernetes", "version": d.version}
-}
-
-// v3 is the document of one group and version.
-func (d *Documents) v3(gv schema.GroupVersion) ([]byte, error) {
-	var resources []*registry.Resource
-	for _, r := range d.table.Resources() {
-		if r.GVK.GroupVersion() == gv {
-			resources = append(resources, r)
-		}
-	}
-	m, schemas := d.models().with(resources, 3)
-	paths := map[string]any{}
-	roots := map[string]bool{}
-	for _, r := range resources {
-		for _, p := range pathsOf(r) {
-			paths[p.path] = p.v3(m, roots)
-		}
-	}
-	if len(schemas) > 0 {
-		roots[metaModel], roots[listMetaModel] = true, true
-		maps.Copy(schemas, m.reachable(roots, 3))
-	} else {
-		schemas = m.reachable(roots, 3)
-	}
-	return json.Marshal(map[string]any{
-		"openapi": "3.0.0", "info": d.info(), "paths": paths, "components": map[string]any{"schemas": schemas},
-	})
 }

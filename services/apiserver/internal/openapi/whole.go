@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -32,38 +35,64 @@ func (d *Documents) whole(binary bool) ([]byte, string, error) {
 	return b, protobufV2, err
 }
 
-// fixed are the paths and definitions of the kinds that are always served.
+// fixed are the paths, definitions and parameters of the kinds that are always served. Those of custom kinds, which are pruned of the
+// models that all kinds have, need no more parameters than these.
 func (d *Documents) fixed() ([]byte, error) {
 	return d.once("/openapi/v2", func() ([]byte, error) {
-		m, paths, roots := d.models(), map[string]any{}, map[string]bool{metaModel: true, listMetaModel: true}
-		for _, r := range d.table.Resources() {
-			if r.Kind.Custom != nil {
+		m := d.models()
+		var all routes
+		for name := range general {
+			all = append(all, generalRoute(name))
+		}
+		groups := map[string]bool{"": true}
+		for _, gv := range d.groupVersions() {
+			stored, made := d.in(gv)
+			if d.about(gv) != "" {
 				continue
 			}
-			for _, p := range pathsOf(r) {
-				paths[p.path] = p.v2(m, roots)
+			for _, r := range stored {
+				all = append(all, describe(r, m).routes()...)
+			}
+			for _, r := range made {
+				all = append(all, created(r, m)...)
+			}
+			all = append(all, versionRoute(gv))
+			if !groups[gv.Group] {
+				groups[gv.Group] = true
+				all = append(all, groupRoute(gv.Group))
 			}
 		}
-		return json.Marshal(swagger{Swagger: "2.0", Info: d.info(), Paths: paths, Definitions: m.reachable(roots, 2)})
+		document, err := m.swagger(d.info(), all)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(document.Definitions, m.reachable(map[string]bool{metaModel: true, listMetaModel: true}, 2))
+		return json.Marshal(written{
+			document.Swagger, document.Info, document.Paths, document.Definitions, document.Parameters, document.SecurityDefinitions, document.Security,
+		})
 	})
 }
 
-// swagger is a document of version 2. Its paths come before its definitions.
-type swagger struct {
-	Swagger     string `json:"swagger"`
-	Info        any    `json:"info"`
-	Paths       any    `json:"paths"`
-	Definitions any    `json:"definitions"`
+// written is a document of version 2 with its parts in an order that is known.
+type written struct {
+	Swagger     string                    `json:"swagger"`
+	Info        any                       `json:"info"`
+	Paths       any                       `json:"paths"`
+	Definitions any                       `json:"definitions"`
+	Parameters  map[string]spec.Parameter `json:"parameters,omitempty"`
+	Schemes     spec.SecurityDefinitions  `json:"securityDefinitions,omitempty"`
+	Security    []map[string][]string     `json:"security,omitempty"`
 }
 
 // piece is what one custom kind adds.
-func (d *Documents) piece(r *registry.Resource) (paths map[string]any, definitions any) {
+func (d *Documents) piece(r *registry.Resource) (*spec.Swagger, error) {
 	m, schemas := d.models().with([]*registry.Resource{r}, 2)
-	paths = map[string]any{}
-	for _, p := range pathsOf(r) {
-		paths[p.path] = p.v2(m, map[string]bool{})
+	document, err := m.swagger(customInfo, describe(r, m).routes())
+	if err != nil {
+		return nil, err
 	}
-	return paths, schemas
+	document.Definitions = schemas
+	return document, nil
 }
 
 func (d *Documents) wholeJSON(custom []*registry.Resource) ([]byte, error) {
@@ -73,8 +102,11 @@ func (d *Documents) wholeJSON(custom []*registry.Resource) ([]byte, error) {
 	}
 	var paths, definitions bytes.Buffer
 	for _, r := range custom {
-		p, s := d.piece(r)
-		for into, what := range map[*bytes.Buffer]any{&paths: p, &definitions: s} {
+		piece, err := d.piece(r)
+		if err != nil {
+			return nil, err
+		}
+		for into, what := range map[*bytes.Buffer]any{&paths: piece.Paths, &definitions: piece.Definitions} {
 			b, err := json.Marshal(what)
 			if err != nil {
 				return nil, err
@@ -89,11 +121,7 @@ func (d *Documents) wholeJSON(custom []*registry.Resource) ([]byte, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("the document is not of the form that it was made in")
 	}
-	var out bytes.Buffer
-	for _, b := range [][]byte{head, []byte(`"paths":{`), paths.Bytes(), middle, []byte(`},"definitions":{`), definitions.Bytes(), tail} {
-		out.Write(b)
-	}
-	return out.Bytes(), nil
+	return slices.Concat(head, []byte(`"paths":{`), paths.Bytes(), middle, []byte(`},"definitions":{`), definitions.Bytes(), tail), nil
 }
 
 // wholeProtobuf relies on what protobuf promises of messages that follow one another: they are one message.
@@ -110,8 +138,11 @@ func (d *Documents) wholeProtobuf(custom []*registry.Resource) ([]byte, error) {
 	}
 	out := bytes.Clone(fixed)
 	for _, r := range custom {
-		p, s := d.piece(r)
-		text, err := json.Marshal(swagger{Swagger: "2.0", Info: d.info(), Paths: p, Definitions: s})
+		piece, err := d.piece(r)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(written{Swagger: piece.Swagger, Info: d.info(), Paths: piece.Paths, Definitions: piece.Definitions})
 		if err != nil {
 			return nil, err
 		}
