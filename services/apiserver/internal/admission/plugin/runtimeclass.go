@@ -64,7 +64,7 @@ func (p *RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) er
 		}
 		return nil
 	}
-	if len(pod.Spec.Overhead) > 0 {
+	if pod.Spec.Overhead != nil {
 		return a.Forbidden(errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
 	}
 	return nil

@@ -196,6 +196,9 @@ func (m *mutation) invoke(ctx context.Context, policy *mutations, b *binding, re
 	if err != nil {
 		return internal(err)
 	}
+	if err := version.Check(data); err != nil {
+		return internal(err)
+	}
 	changed, err := version.Replace(ctx, data)
 	if err != nil {
 		m.fail(policy, b, err, metav1.StatusReasonInvalid)

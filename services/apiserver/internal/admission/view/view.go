@@ -256,6 +256,20 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	return true, nil
 }
 
+// Check fails where JSON is not strictly an object of the version: of another form, or with fields that the kind does not have. What
+// custom kinds do not have is cut.
+func (v *Version) Check(data []byte) error {
+	obj := v.res.New()
+	if _, custom := obj.(*unstructured.Unstructured); custom || !v.whole {
+		return nil
+	}
+	unknown, err := kjson.UnmarshalStrict(data, obj)
+	if err == nil && len(unknown) > 0 {
+		err = runtime.NewStrictDecodingError(unknown)
+	}
+	return err
+}
+
 func (v *Version) decode(data []byte) (registry.Object, error) {
 	obj := v.res.New()
 	if u, ok := obj.(*unstructured.Unstructured); ok {
