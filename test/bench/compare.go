@@ -42,26 +42,56 @@ var references = []reference{
 	{afterTheRun, 0, "MiB", 890 + 480, 0.2, mib}, {peak, 0, "MiB", 2048, 0.2, mib},
 }
 
-// compare prints what was measured beside the references.
-func compare(w io.Writer, figures []figure) {
+// compare prints what was measured beside what was measured of Kubernetes in the same run, if it was, and beside the references.
+// times is the ratio to what was measured here, or else to the reference.
+func compare(w io.Writer, ours, theirs []figure) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "measured\tclients\thowdah\tKubernetes\ttimes\taim\tserver µs\tclient µs\t")
+	head := "measured\tclients\thowdah\t"
+	if theirs != nil {
+		head += "Kubernetes here\t"
+	}
+	head += "Kubernetes, issue\ttimes\taim\tserver µs\tdatabase µs\t"
+	if theirs != nil {
+		head += "kube-apiserver µs\tetcd µs\t"
+	}
+	fmt.Fprintln(table, head+"client µs\t")
 	rows := 0
 	for _, r := range references {
-		for _, f := range figures {
-			if f.Scenario != r.scenario || f.Clients != r.clients {
-				continue
-			}
-			rows++
-			got := r.of(f)
-			clients := ""
-			if r.clients > 0 {
-				clients = fmt.Sprint(r.clients)
-			}
-			fmt.Fprintf(table, "%s\t%s\t%.4g %s\t%.4g %s\t%.2f\t%.2f\t%.0f\t%.0f\t\n", r.scenario, clients, got, r.unit, r.value, r.unit, got/r.value, r.aim, f.Server, f.Client)
+		mine, ok := r.in(ours)
+		if !ok {
+			continue
 		}
+		rows++
+		clients := ""
+		if r.clients > 0 {
+			clients = fmt.Sprint(r.clients)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.4g %s\t", r.scenario, clients, r.of(mine), r.unit)
+		base := r.value
+		other, measured := r.in(theirs)
+		if measured {
+			base = r.of(other)
+			fmt.Fprintf(table, "%.4g %s\t", base, r.unit)
+		} else if theirs != nil {
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintf(table, "%.4g %s\t%.2f\t%.2f\t%.0f\t%.0f\t", r.value, r.unit, r.of(mine)/base, r.aim, mine.Server, mine.Database)
+		if theirs != nil {
+			fmt.Fprintf(table, "%.0f\t%.0f\t", other.Server, other.Database)
+		}
+		fmt.Fprintf(table, "%.0f\t\n", mine.Client)
 	}
 	if rows > 0 {
 		_ = table.Flush() // to the terminal
 	}
+}
+
+// in returns the figure that a reference is to be compared with.
+func (r reference) in(figures []figure) (figure, bool) {
+	for _, f := range figures {
+		if f.Scenario == r.scenario && f.Clients == r.clients {
+			return f, true
+		}
+	}
+	return figure{}, false
 }

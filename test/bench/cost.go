@@ -1,11 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -13,16 +8,16 @@ import (
 // cost is processor time, in seconds, since the processes' start.
 type cost struct{ server, database, client float64 }
 
-// cost reads what the standalone, the PostgreSQL that was started for it, and this process have used.
+// cost reads what the server, the database that was started for it, and this process have used.
 func (b *bench) cost() cost {
 	c := cost{client: ownSeconds()}
-	if b.server == nil {
+	if b.target == nil {
 		return c
 	}
 	// A process that cannot be read has ended, and the scenario fails for that.
-	c.server, _ = cpuSeconds(b.server.cmd.Process.Pid)
-	if b.server.postmaster != 0 {
-		c.database = treeSeconds(b.server.postmaster)
+	c.server, _ = cpuSeconds(b.target.server)
+	if b.target.database != 0 {
+		c.database = treeSeconds(b.target.database)
 	}
 	return c
 }
@@ -42,26 +37,4 @@ func ownSeconds() float64 {
 		return 0
 	}
 	return (time.Duration(usage.Utime.Nano()) + time.Duration(usage.Stime.Nano())).Seconds()
-}
-
-// treeSeconds sums what a process and its children have used.
-func treeSeconds(pid int) float64 {
-	sum, _ := cpuSeconds(pid)
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
-			continue
-		}
-		var child int
-		if _, err := fmt.Sscanf(path, "/proc/%d/stat", &child); err == nil {
-			seconds, _ := cpuSeconds(child)
-			sum += seconds
-		}
-	}
-	return sum
 }

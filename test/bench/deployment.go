@@ -16,7 +16,7 @@ import (
 // update, and its removal until the last pod is gone.
 func replicas(n int) func(ctx context.Context, b *bench) error {
 	return func(ctx context.Context, b *bench) error {
-		if b.real {
+		if b.target == nil || b.target.nodes == 0 {
 			return nil // so many pods need simulated nodes
 		}
 		namespace := fmt.Sprintf("bench-deploy-%d", n)
@@ -40,9 +40,7 @@ func replicas(n int) func(ctx context.Context, b *bench) error {
 			took := time.Since(start)
 			f := figure{Scenario: fmt.Sprintf("deployment of %d replicas: %s", n, what), Count: n, Seconds: took.Seconds(), PerSec: float64(n) / took.Seconds()}
 			f.per(n, before, b.cost())
-			if b.server != nil {
-				f.MiB, _ = residentMiB(b.server.cmd.Process.Pid)
-			}
+			f.MiB, _ = residentMiB(b.target.server)
 			b.report(f)
 			return nil
 		}
@@ -111,13 +109,16 @@ func (b *bench) nodesReady(ctx context.Context) error {
 				}
 			}
 		}
-		return ready >= b.nodes, nil
+		return ready >= b.target.nodes, nil
 	})
 }
 
 // podStart measures a pod from its creation to Running, with its image on
 // the node.
 func podStart(ctx context.Context, b *bench) error {
+	if b.target != nil && b.target.nodes == 0 {
+		return nil // nothing runs pods
+	}
 	if err := b.namespace(ctx, "bench-podstart"); err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func podStart(ctx context.Context, b *bench) error {
 	}
 	f := latencies(took)
 	f.Scenario = "pod start, create to Running"
-	if !b.real {
+	if b.target != nil {
 		f.Scenario += ", simulated node"
 	}
 	b.report(f)

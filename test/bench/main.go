@@ -2,7 +2,8 @@
 // with client-go, and prints a JSON line a figure, and at the end, on the standard error, a table that compares with Kubernetes.
 //
 // It starts `howdah standalone` with simulated nodes on a database of its
-// own, or measures the cluster of $KUBECONFIG with --cluster.
+// own, or measures the cluster of $KUBECONFIG with --cluster. With --kubernetes it first runs the same
+// scenarios, with the same client, against Kubernetes' own programs.
 package main
 
 import (
@@ -17,13 +18,14 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // figure is one measured value.
 type figure struct {
+	System   string  `json:"system,omitempty"`
 	Scenario string  `json:"scenario"`
 	Clients  int     `json:"clients,omitempty"`
 	Count    int     `json:"count,omitempty"`
@@ -35,7 +37,7 @@ type figure struct {
 	CPU      float64 `json:"cpu_percent,omitempty"`
 	// What one operation costs in processor time: it hardly depends on what else the machine does.
 	Server   float64 `json:"server_us_per_op,omitempty"`
-	Database float64 `json:"postgres_us_per_op,omitempty"`
+	Database float64 `json:"database_us_per_op,omitempty"`
 	Client   float64 `json:"client_us_per_op,omitempty"`
 	Note     string  `json:"note,omitempty"`
 }
@@ -48,28 +50,37 @@ type scenario struct {
 
 // scenarios run in this order: the small before the large.
 var scenarios = []scenario{
-	{"floor", floor}, {"objects", objects}, {"list", list}, {"watch", watch},
+	{"idle", idle}, {"floor", floor}, {"objects", objects}, {"list", list}, {"watch", watch},
 	{"deployment-1000", replicas(1000)}, {"deployment-5000", replicas(5000)},
 	{"podstart", podStart}, {"services", services}, {"memory", memory},
 }
 
+// bench measures one control plane.
 type bench struct {
-	config *rest.Config
-	client kubernetes.Interface
-	out    *json.Encoder
-	nodes  int
-	real   bool // the nodes run containers
+	settings
+	config  *rest.Config
+	client  clientset.Interface
+	cpu     profiler
+	figures []figure // that were reported
+	target  *target  // nil where a cluster is measured
+}
+
+// settings are what all control planes are measured with.
+type settings struct {
+	out *json.Encoder
 	// prometheus is the address of the cluster's Prometheus.
 	prometheus string
 	// clients are the numbers of clients for which single requests are measured, each for a period.
-	clients []int
-	period  time.Duration
-	cpu     profiler
-	figures []figure    // that were reported
-	server  *standalone // nil where a cluster is measured
+	clients  []int
+	period   time.Duration
+	profiles string         // folder; empty: none are taken
+	only     *regexp.Regexp // names of the scenarios that are run
 }
 
 func (b *bench) report(f figure) {
+	if b.target != nil {
+		f.System = b.target.system
+	}
 	b.figures = append(b.figures, f)
 	_ = b.out.Encode(f)
 }
@@ -83,12 +94,13 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	var (
 		cluster     = flag.Bool("cluster", false, "measure the cluster of $KUBECONFIG instead of a standalone")
 		howdah      = flag.String("howdah", "../.build/bin/howdah", "the binary")
 		databaseURL = flag.String("database-url", os.Getenv("HOWDAH_BENCH_DATABASE_URL"), "PostgreSQL in which databases may be made; empty starts one")
 		nodes       = flag.Int("nodes", 100, "simulated nodes of the standalone")
+		kubernetes  = flag.String("kubernetes", "", "folder with etcd, kube-apiserver and kube-controller-manager, which are measured first; empty measures howdah only")
 		prometheus  = flag.String("prometheus", "http://127.0.0.1:9090", "the cluster's Prometheus, for the memory and CPU of its services")
 		profiles    = flag.String("profiles", "", "folder for CPU profiles of the standalone; empty takes none")
 		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
@@ -96,54 +108,76 @@ func run(ctx context.Context) error {
 		only        = flag.String("only", ".", "pattern of the scenarios to run")
 	)
 	flag.Parse()
-	wanted, err := regexp.Compile(*only)
+	s := settings{out: json.NewEncoder(os.Stdout), prometheus: *prometheus, period: *period, profiles: *profiles}
+	if s.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	if s.clients, err = numbers(*clients); err != nil {
+		return fmt.Errorf("--clients: %w", err)
+	}
+	var theirs, ours []figure
+	if *kubernetes != "" {
+		theirs, err = s.measureStarted(ctx, func() (*target, error) { return startKubernetes(ctx, *kubernetes) })
+		if err != nil {
+			return fmt.Errorf("measure Kubernetes: %w", err)
+		}
+	}
+	if *cluster {
+		ours, err = s.measure(ctx, nil, os.Getenv("KUBECONFIG"))
+	} else {
+		ours, err = s.measureStarted(ctx, func() (*target, error) { return startStandalone(ctx, *howdah, *databaseURL, *nodes) })
+	}
 	if err != nil {
 		return err
 	}
-	b := &bench{out: json.NewEncoder(os.Stdout), nodes: *nodes, real: *cluster, prometheus: *prometheus, period: *period}
-	if b.clients, err = numbers(*clients); err != nil {
-		return fmt.Errorf("--clients: %w", err)
+	compare(os.Stderr, ours, theirs)
+	return nil
+}
+
+// measureStarted starts a control plane, measures it, and stops it.
+func (s settings) measureStarted(ctx context.Context, start func() (*target, error)) ([]figure, error) {
+	t, err := start()
+	if err != nil {
+		return nil, err
 	}
-	kubeconfig := os.Getenv("KUBECONFIG")
-	if !*cluster {
-		s, err := startStandalone(ctx, *howdah, *databaseURL, *nodes)
-		if err != nil {
-			return err
-		}
-		defer s.stop()
-		b.report(figure{Scenario: "standalone start to ready", Seconds: s.ready.Seconds()})
-		if wanted.MatchString("idle") {
-			if err := s.idle(ctx, b, *nodes); err != nil {
-				return err
-			}
-		}
-		kubeconfig, b.server = s.kubeconfig, s
-		b.cpu.dir, b.cpu.address = *profiles, s.metrics
+	defer t.stop()
+	return s.measure(ctx, t, t.kubeconfig)
+}
+
+// measure runs the scenarios; t is nil for a cluster.
+func (s settings) measure(ctx context.Context, t *target, kubeconfig string) ([]figure, error) {
+	b := &bench{settings: s, target: t}
+	if t != nil {
+		b.report(figure{Scenario: "standalone start to ready", Seconds: t.ready.Seconds()})
+		b.cpu.dir, b.cpu.address = s.profiles, t.metrics
 		defer b.cpu.running.Wait()
 	}
+	var err error
 	if b.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
-		return err
+		return nil, err
 	}
 	b.config.QPS, b.config.Burst = -1, 0
 	b.config.ContentType = "application/vnd.kubernetes.protobuf"
 	b.config.AcceptContentTypes = b.config.ContentType
-	if b.client, err = kubernetes.NewForConfig(b.config); err != nil {
-		return err
+	if b.client, err = clientset.NewForConfig(b.config); err != nil {
+		return nil, err
 	}
-	for _, s := range scenarios {
-		if !wanted.MatchString(s.name) {
+	for _, sc := range scenarios {
+		if !s.only.MatchString(sc.name) {
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
-		err := s.run(bounded, b)
+		bounded, cancel := context.WithTimeout(ctx, scenarioTimeout)
+		err := sc.run(bounded, b)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", sc.name, err)
 		}
 	}
-	compare(os.Stderr, b.figures)
-	return nil
+	return b.figures, nil
 }
+
+// scenarioTimeout bounds a scenario: Kubernetes takes minutes to remove a namespace of 10,000 pods.
+const scenarioTimeout = 15 * time.Minute
 
 // numbers reads "1,16,128".
 func numbers(text string) (list []int, err error) {

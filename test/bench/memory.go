@@ -3,56 +3,56 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 )
 
-// atRest is how long a process is left alone before its memory at rest is read.
+// atRest is how long a control plane is left alone before its memory at rest is read.
 const atRest = 45 * time.Second
 
-// memory reports what the scenarios before it have left behind: the memory of the standalone at once, at its peak, and at rest.
+// memory reports what the scenarios before it have left behind: the memory of the control plane at once, at its peak, and at rest.
 func memory(ctx context.Context, b *bench) error {
-	if b.server == nil {
+	if b.target == nil {
 		return nil // services reports those of a cluster
 	}
-	pid := b.server.cmd.Process.Pid
-	highest, err := peakMiB(pid)
-	if err != nil {
+	if err := b.held(peak, peakMiB, 0); err != nil {
 		return err
 	}
-	resident, err := residentMiB(pid)
-	if err != nil {
+	if err := b.held(afterTheRun+", at once", residentMiB, 0); err != nil {
 		return err
 	}
-	const note = "all roles and the simulated nodes in one process, without PostgreSQL"
-	b.report(figure{Scenario: peak, MiB: highest, Note: note})
-	b.report(figure{Scenario: afterTheRun + ", at once", MiB: resident, Note: note})
 	b.cpu.heap(ctx, "after the run")
-	select {
-	case <-time.After(atRest):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if resident, err = residentMiB(pid); err != nil {
+	if err := pause(ctx, atRest); err != nil {
 		return err
 	}
-	b.report(figure{Scenario: afterTheRun, Seconds: atRest.Seconds(), MiB: resident, Note: note})
+	if err := b.held(afterTheRun, residentMiB, atRest); err != nil {
+		return err
+	}
+	if b.target.database == 0 || b.target.kubernetes() {
+		return nil // etcd's is told already
+	}
+	mib, err := treeMiB(b.target.database)
+	if err != nil {
+		return err
+	}
+	b.report(figure{Scenario: "memory of PostgreSQL after the run", MiB: mib, Note: "all its processes, what they share counted once"})
 	return nil
 }
 
-// peakMiB reads the most that a process has ever held.
-func peakMiB(pid int) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// held reports what the processes hold that are to be compared: howdah's, which keeps its caches itself, or kube-apiserver and etcd.
+func (b *bench) held(scenario string, read func(pid int) (float64, error), after time.Duration) error {
+	mib, err := read(b.target.server)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			var kib float64
-			_, err := fmt.Sscanf(value, "%f kB", &kib)
-			return kib / 1024, err
+	f := figure{Scenario: scenario, Seconds: after.Seconds(), MiB: mib, Note: b.target.note}
+	if b.target.kubernetes() {
+		etcd, err := read(b.target.database)
+		if err != nil {
+			return err
 		}
+		f.MiB += etcd
+		f.Note = fmt.Sprintf("kube-apiserver %.0f, etcd %.0f; without the controller manager", mib, etcd)
 	}
-	return 0, fmt.Errorf("process %d does not tell its peak", pid)
+	b.report(f)
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // services reports the memory and processor time of every service of a cluster, as Prometheus has seen them.
 func services(ctx context.Context, b *bench) error {
-	if !b.real {
+	if b.target != nil {
 		return nil // a standalone is one process: idle reports it
 	}
 	memory, err := b.query(ctx, "process_resident_memory_bytes")
