@@ -281,7 +281,7 @@ func TestDefinitionIsPublished(t *testing.T) {
 		t.Error("the ETag of discovery stays")
 	}
 	whole := get("/openapi/v2", "")
-	for _, want := range []string{`"com.example.v1.Widget":{"description":"A widget.","type":"object"`, `"com.example.v1.WidgetList"`, `"/apis/example.com/v1/namespaces/{namespace}/widgets/{name}/status"`, `"createComExampleV1NamespacedWidget"`} {
+	for _, want := range []string{`"com.example.v1.Widget":{"description":"A widget.","type":"object"`, `"com.example.v1.WidgetList"`, `"/apis/example.com/v1/namespaces/{namespace}/widgets/{name}/status"`, `"createExampleComV1NamespacedWidget"`} {
 		if !strings.Contains(whole, want) || strings.Contains(before, want) {
 			t.Errorf("/openapi/v2 lacks %s", want)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -69,6 +70,17 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	}
 	if etag := resp.GetEtag(); etag != "" {
 		header.Set("Etag", etag)
+		if hash := r.URL.Query().Get("hash"); hash != "" && strings.HasPrefix(r.URL.Path, "/openapi/v3/") {
+			current := strings.Trim(etag, `"`)
+			if hash != current { // what it names is gone: the document has another name now
+				header.Set("Location", r.URL.Path+"?hash="+current)
+				header.Set("Content-Type", resp.GetContentType())
+				w.WriteHeader(http.StatusMovedPermanently)
+				return
+			}
+			header.Set("Cache-Control", "public, immutable")
+			header.Set("Expires", time.Now().UTC().AddDate(1, 0, 0).Format(time.RFC1123))
+		}
 	}
 	if resp.GetNotModified() {
 		w.WriteHeader(http.StatusNotModified)
@@ -80,12 +92,20 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 // fail answers with the Status of err; what is wrong with the server's health, with the text alone, as Kubernetes does.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := apistatus.Of(err)
-	if !Health(r.URL.Path) || status.Code != http.StatusInternalServerError {
+	switch {
+	case Health(r.URL.Path) && status.Code == http.StatusInternalServerError:
+		http.Error(w, status.Message, http.StatusInternalServerError)
+	case strings.HasPrefix(r.URL.Path, "/openapi/v") && (status.Code == http.StatusNotFound || status.Code == http.StatusNotAcceptable):
+		w.WriteHeader(int(status.Code))
+	case status.Code == http.StatusNotFound && status.Message == pageNotFound:
+		http.NotFound(w, r)
+	default:
 		answer.Status(w, r, status)
-		return
 	}
-	http.Error(w, status.Message, http.StatusInternalServerError)
 }
+
+// pageNotFound is the message of a Status that stands for Go's own text.
+const pageNotFound = "404 page not found"
 
 // issuer reports whether a path is that of a document by which others verify the tokens of service accounts.
 func issuer(path string) bool {

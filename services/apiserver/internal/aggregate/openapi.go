@@ -9,6 +9,8 @@ import (
 // Documents answers paths of OpenAPI, as discovery.Documents does.
 type Documents interface {
 	Document(path, query, accept string) (body []byte, contentType string, err error)
+	// Hash is what the index names a document by; empty where it does not.
+	Hash(path string) string
 }
 
 // OpenAPI adds the documents of remote group versions to those that are made here.
@@ -42,6 +44,14 @@ func (o OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
 		index.Paths[name] = map[string]string{"serverRelativeURL": openapiV3 + "/" + name + "?hash=" + d.etag}
 	}
 	return encode(index), contentType, nil
+}
+
+// Hash implements Documents.
+func (o OpenAPI) Hash(path string) string {
+	if d, ok := o.Remote.documents()[strings.TrimPrefix(path, openapiV3+"/")]; ok {
+		return d.etag
+	}
+	return o.Documents.Hash(path)
 }
 
 // documents are those of the remote group versions that have one, by the names that the index gives them.

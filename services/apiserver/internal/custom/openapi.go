@@ -91,14 +91,20 @@ func (r renderer) embedded(s *spec.Schema) {
 	if s.AdditionalProperties != nil {
 		r.embedded(s.AdditionalProperties.Schema)
 	}
+	if r.old { // it knows of no defaults
+		s.Default = nil
+	} else if either, ok := s.Extensions.GetBool("x-kubernetes-int-or-string"); ok && either && len(s.AnyOf) == 0 && len(s.AllOf) == 0 {
+		s.AnyOf = []spec.Schema{*spec.Int64Property(), *spec.StringProperty()}
+		s.AnyOf[0].Format = ""
+	}
 	if open, ok := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields"); ok && open && r.old {
 		return
 	}
 	if is, ok := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !ok || !is {
 		return
 	}
-	r.object(s, "apiVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-		"kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds")
+	r.object(s, "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+		"kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds")
 	for _, name := range []string{"kind", "apiVersion"} {
 		required := false
 		for _, have := range s.Required {

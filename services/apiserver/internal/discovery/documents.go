@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
-	discoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -132,18 +132,12 @@ func (r resource) kindOf(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// beta converts to v2beta1, which has the same fields.
-func beta(list *discoveryv2.APIGroupDiscoveryList) (*discoveryv2beta1.APIGroupDiscoveryList, error) {
-	raw, err := list.Marshal()
-	if err != nil {
-		return nil, err
+// want is what an Accept header asks of a document: the version of the aggregated one where there is one ("" is none), and the
+// encoding. What can be none of these is refused with 406.
+func want(accept string, aggregated bool) (version string, media codec.Media, err error) {
+	if accept == "" {
+		return "", codec.JSON, nil
 	}
-	out := &discoveryv2beta1.APIGroupDiscoveryList{}
-	return out, out.Unmarshal(raw)
-}
-
-// want is what an Accept header asks of /api and /apis: the version of the aggregated document ("" is none), and the encoding.
-func want(accept string) (version string, media codec.Media) {
 	for _, part := range strings.Split(accept, ",") {
 		name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 		if err != nil {
@@ -153,31 +147,24 @@ func want(accept string) (version string, media codec.Media) {
 		if name == "*/*" || name == "application/*" {
 			m, ok = codec.JSON, true
 		}
-		if !ok {
-			continue
-		}
-		if params["as"] == "" {
-			return "", m
-		}
-		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && (params["v"] == "v2" || params["v"] == "v2beta1") {
-			return params["v"], m
+		switch {
+		case !ok:
+		case params["as"] == "":
+			return "", m, nil
+		case aggregated && params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2":
+			return params["v"], m, nil
 		}
 	}
-	return "", codec.JSON
+	return "", codec.JSON, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+	}}
 }
 
 // aggregatedDocument encodes an aggregated document.
 func aggregatedDocument(list *discoveryv2.APIGroupDiscoveryList, version string, media codec.Media) (*document, error) {
-	var obj runtime.Object = list.DeepCopy()
-	if version == "v2beta1" {
-		b, err := beta(list)
-		if err != nil {
-			return nil, err
-		}
-		obj = b
-	}
 	gvk := schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: version, Kind: "APIGroupDiscoveryList"}
-	body, contentType, err := codec.Any(obj, gvk, codec.Form{Media: media})
+	body, contentType, err := codec.Any(list, gvk, codec.Form{Media: media})
 	if err != nil {
 		return nil, err
 	}

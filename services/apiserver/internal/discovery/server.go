@@ -39,6 +39,9 @@ type Documents interface {
 	Document(path, query, accept string) (body []byte, contentType string, err error)
 }
 
+// hashed are Documents that know hashes of what they answer, which are the same for all encodings.
+type hashed interface{ Hash(path string) string }
+
 // Check is one part of the server's health.
 type Check struct {
 	Name string
@@ -227,23 +230,40 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 			return nil, err
 		}
 		if body != nil {
-			return newDocument(body, contentType), nil
+			d := newDocument(body, contentType)
+			if h, ok := more.(hashed); ok {
+				if hash := h.Hash(path); hash != "" {
+					d.etag = `"` + hash + `"`
+				}
+			}
+			return d, nil
 		}
 	}
 	return nil, notFound()
 }
 
-func notFound() error {
+func notFound() *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
 		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
 	}}
 }
 
+// absent is the answer for a document that there is not. A group that there is not is no part of the API at all.
+func (s *served) absent(path string) error {
+	err := notFound()
+	name, is := strings.CutPrefix(path, "/apis/")
+	name, _, _ = strings.Cut(name, "/")
+	if is && !slices.ContainsFunc(s.groups, func(g group) bool { return g.name == name }) {
+		err.ErrStatus.Message = "404 page not found"
+	}
+	return err
+}
+
 func (s *served) apis(path, accept string) (*document, error) {
-	aggregate, media := want(accept)
-	if path != "/api" && path != "/apis" {
-		aggregate = ""
+	aggregate, media, err := want(accept, path == "/api" || path == "/apis")
+	if err != nil {
+		return nil, err
 	}
 	key := fmt.Sprint(path, " ", aggregate, " ", media)
 	s.mu.Lock()
@@ -252,13 +272,12 @@ func (s *served) apis(path, accept string) (*document, error) {
 		return d, nil
 	}
 	var d *document
-	var err error
 	if aggregate != "" {
 		d, err = aggregatedDocument(aggregated(s.groups, path == "/api"), aggregate, media)
 	} else {
 		obj := plain(s.groups, s.address)[path]
 		if obj == nil {
-			return nil, notFound()
+			return nil, s.absent(path)
 		}
 		var body []byte
 		var contentType string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -68,17 +69,37 @@ func documentName(gv schema.GroupVersion) string {
 func (d *Documents) index() ([]byte, error) {
 	paths := map[string]any{}
 	for name, c := range d.chapters() {
-		path := "/openapi/v3/" + name
-		hash, err := []byte(c.about), error(nil)
-		if c.about == "" {
-			hash, err = d.once(path, c.build)
-		}
+		hash, err := d.hash(name, c)
 		if err != nil {
 			return nil, err
 		}
-		paths[name] = map[string]string{"serverRelativeURL": fmt.Sprintf("%s?hash=%X", path, sha512.Sum512(hash))}
+		paths[name] = map[string]string{"serverRelativeURL": v3Prefix + name + "?hash=" + hash}
 	}
 	return json.Marshal(map[string]any{"paths": paths})
+}
+
+const v3Prefix = "/openapi/v3/"
+
+func (d *Documents) hash(name string, c chapter) (string, error) {
+	about, err := []byte(c.about), error(nil)
+	if c.about == "" {
+		about, err = d.once(v3Prefix+name, c.build)
+	}
+	return fmt.Sprintf("%X", sha512.Sum512(about)), err
+}
+
+// Hash returns the hash by which the index names a document of version 3, whatever its encoding; empty where there is none.
+func (d *Documents) Hash(path string) string {
+	name, is := strings.CutPrefix(path, v3Prefix)
+	c, found := d.chapters()[name]
+	if !is || !found {
+		return ""
+	}
+	hash, err := d.hash(name, c)
+	if err != nil { // the document itself tells
+		return ""
+	}
+	return hash
 }
 
 func (d *Documents) info() *spec.Info {

@@ -12,6 +12,7 @@ import (
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
 	"google.golang.org/protobuf/proto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -47,31 +48,44 @@ func New(table *registry.Table, created []*registry.Resource, version string) *D
 func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 	switch {
 	case path == "/openapi/v2":
-		return d.whole(wantsProtobuf(accept))
+		binary, err := form(accept)
+		if err != nil {
+			return nil, "", err
+		}
+		return d.whole(binary)
 	case path == "/openapi/v3":
 		b, err := d.index()
-		return b, "application/json", err
-	case strings.HasPrefix(path, "/openapi/v3/"):
-		c, ok := d.chapters()[strings.TrimPrefix(path, "/openapi/v3/")]
+		return b, "text/plain; charset=utf-8", err // as Kubernetes calls it
+	case strings.HasPrefix(path, v3Prefix):
+		c, ok := d.chapters()[strings.TrimPrefix(path, v3Prefix)]
 		if !ok {
 			return nil, "", nil
 		}
-		return d.encoded(path, wantsProtobuf(accept), protobufV3, c.about, c.build,
+		binary, err := form(accept)
+		if err != nil {
+			return nil, "", err
+		}
+		return d.encoded(path, binary, protobufV3, c.about, c.build,
 			func(b []byte) (proto.Message, error) { return openapi_v3.ParseDocument(b) })
 	}
 	return nil, "", nil
 }
 
-// wantsProtobuf reports whether the protobuf form stands before any other in an Accept header.
-func wantsProtobuf(accept string) bool {
+// form is what an Accept header asks for: JSON or protobuf. A document that can be neither is refused with 406.
+func form(accept string) (binary bool, err error) {
+	if accept == "" {
+		return false, nil
+	}
 	for _, part := range strings.Split(accept, ",") {
-		if media, _, _ := strings.Cut(strings.TrimSpace(part), ";"); strings.HasPrefix(media, "application/com.github.proto-openapi.spec.") {
-			return true
-		} else if media == "application/json" || media == "*/*" {
-			return false
+		media, _, _ := strings.Cut(strings.TrimSpace(part), ";")
+		switch {
+		case strings.HasPrefix(media, "application/com.github.proto-openapi.spec."):
+			return true, nil
+		case media == "application/json", media == "application/*", media == "*/*":
+			return false, nil
 		}
 	}
-	return false
+	return false, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable}}
 }
 
 // encoded is a document as JSON or protobuf. A custom document is about definitions as they are now, and is made anew when they change.
