@@ -58,6 +58,9 @@ func (e *BehindError) Error() string {
 	return fmt.Sprintf("cache is at revision %d, %d was asked for", e.Current, e.Wanted)
 }
 
+// ErrLoading answers reads of a cache that has not got its first state yet. Retriable.
+var ErrLoading = errors.New("the first state is not loaded yet")
+
 // Cache is the state of all kinds.
 type Cache struct {
 	source      Source
@@ -357,7 +360,9 @@ func (c *Cache) WaitFor(ctx context.Context, revision int64) error {
 	case <-w.done:
 		return nil
 	case <-timer.C:
-		err = &BehindError{Wanted: revision, Current: c.applied.Load()}
+		if err = error(&BehindError{Wanted: revision, Current: c.applied.Load()}); !c.loaded() {
+			err = ErrLoading
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -370,6 +375,32 @@ func (c *Cache) WaitFor(ctx context.Context, revision int64) error {
 		}
 	}
 	return err
+}
+
+func (c *Cache) loaded() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Loaded waits for the first state, for 3 s at most: then it fails with ErrLoading.
+func (c *Cache) Loaded(ctx context.Context) error {
+	if c.loaded() {
+		return nil
+	}
+	timer := time.NewTimer(freshWait)
+	defer timer.Stop()
+	select {
+	case <-c.ready:
+		return nil
+	case <-timer.C:
+		return ErrLoading
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Fresh waits until the cache has everything that was committed before the call.

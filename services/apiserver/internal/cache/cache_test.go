@@ -223,6 +223,25 @@ func TestWaitForTheFuture(t *testing.T) {
 	}
 }
 
+func TestReadsWaitForTheFirstState(t *testing.T) {
+	w := setup(t)
+	empty := New(w.store, w.cache.table, clock.RealClock{}, nil) // nobody runs it
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := empty.Loaded(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("for a client that goes: %v", err)
+	}
+	if err := empty.Loaded(t.Context()); !errors.Is(err, ErrLoading) {
+		t.Errorf("any state: %v", err)
+	}
+	if err := empty.WaitFor(t.Context(), 1); !errors.Is(err, ErrLoading) {
+		t.Errorf("a revision: %v", err)
+	}
+	if err := w.cache.Loaded(ended); err != nil {
+		t.Errorf("with a state: %v", err)
+	}
+}
+
 func TestARebuiltCacheEndsWatches(t *testing.T) {
 	w := setup(t)
 	watcher, err := w.pods.Watch(Scope{}, 0)

@@ -53,7 +53,7 @@ func (s *Server) reach(ctx context.Context, resourceVersion string) error {
 	case "":
 		return s.Cache.Fresh(ctx)
 	case "0":
-		return nil
+		return s.Cache.Loaded(ctx)
 	}
 	revision, err := parseRevision(resourceVersion)
 	if err != nil {

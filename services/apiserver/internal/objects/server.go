@@ -211,6 +211,8 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 		return apierrors.NewForbidden(gr, name, errors.New("the leadership that this write was made under has passed on"))
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return apierrors.NewTimeoutError("the connection to the database was lost while the write was committed: its outcome is not known", 0)
+	case errors.Is(err, cache.ErrLoading):
+		return apierrors.NewTooManyRequests("storage is (re)initializing", 1)
 	case errors.Is(err, cache.ErrBusy): // clients wait a second and ask again for the same revision
 		return apierrors.NewTooManyRequests("the change log cannot be read at present, please try again", 1)
 	case errors.Is(err, store.ErrUnavailable):
