@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -20,6 +22,8 @@ func controllersCommand() *cobra.Command {
 		api, databaseURL, clusterCIDR string
 		enabled, name                 string
 		nodeMask                      int
+		signingCert, signingKey       string
+		signingDuration               time.Duration
 	)
 	cmd := r.command("Run the controllers", func(ctx context.Context) error {
 		if databaseURL == "" {
@@ -38,9 +42,14 @@ func controllersCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("root certificate: %w", err)
 		}
+		signing, err := signingAuthority{signingCert, signingKey}.read(r.tlsDir)
+		if err != nil {
+			return err
+		}
 		s, err := controllers.New(controllers.Config{
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca,
+			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
 		})
 		if err != nil {
 			return err
@@ -55,5 +64,37 @@ func controllersCommand() *cobra.Command {
 	f.StringVar(&name, "role", controllers.Role, "name of the election; processes that run different controllers take different ones")
 	f.StringVar(&clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&nodeMask, "node-cidr-mask-size", 24, "bits of the network part of a node's share of --cluster-cidr")
+	f.StringVar(&signingCert, "cluster-signing-cert-file", "", "certificate of the authority that signs CertificateSigningRequests; empty is ca.crt in --tls-dir")
+	f.StringVar(&signingKey, "cluster-signing-key-file", "", "its key; empty is ca.key in --tls-dir, and where that is absent nothing is signed")
+	f.DurationVar(&signingDuration, "cluster-signing-duration", 8760*time.Hour, "how long signed certificates last at most")
 	return cmd
+}
+
+// signingAuthority are the files of the authority that signs CertificateSigningRequests.
+type signingAuthority struct{ certFile, keyFile string }
+
+// authorityPEM is an authority as it was read; empty is none.
+type authorityPEM struct{ certificate, key []byte }
+
+// read reads the files, or those of the folder where none are named.
+func (a signingAuthority) read(folder string) (authorityPEM, error) {
+	named := a.keyFile != ""
+	if !named {
+		a.keyFile = filepath.Join(folder, "ca.key")
+	}
+	if a.certFile == "" {
+		a.certFile = filepath.Join(folder, "ca.crt")
+	}
+	key, err := os.ReadFile(a.keyFile)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return authorityPEM{}, nil
+	}
+	if err != nil {
+		return authorityPEM{}, fmt.Errorf("--cluster-signing-key-file: %w", err)
+	}
+	certificate, err := os.ReadFile(a.certFile)
+	if err != nil {
+		return authorityPEM{}, fmt.Errorf("--cluster-signing-cert-file: %w", err)
+	}
+	return authorityPEM{certificate, key}, nil
 }

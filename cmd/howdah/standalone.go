@@ -199,9 +199,14 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("root certificate: %w", err)
 	}
+	signing, err := signingAuthority{}.read(filepath.Join(s.dir, "ca"))
+	if err != nil {
+		return part{}, err
+	}
 	server, err := controllers.New(controllers.Config{
 		Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
+		SigningCertificate: signing.certificate, SigningKey: signing.key,
 	})
 	if err != nil {
 		return part{}, err

@@ -72,6 +72,9 @@ func signSelf(key *ecdsa.PrivateKey, now time.Time) (*Authority, error) {
 // PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte { return encodeCertificate(a.Certificate.Raw) }
 
+// KeyPEM returns the authority's key.
+func (a *Authority) KeyPEM() ([]byte, error) { return encodeKey(a.key) }
+
 // Pool returns a pool that holds the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()

@@ -22,6 +22,7 @@ import (
 //	ca/{ca.crt,ca.key}
 //	<role or node>/{ca.crt,tls.crt,tls.key}
 //	apiserver/{sa.key,sa.pub,encryption.yaml}
+//	controllers/ca.key, by which they sign CertificateSigningRequests
 //	admin/kubeconfig dns/kubeconfig
 //
 // What is there and valid is kept; a certificate that ends within 30 days,
@@ -60,7 +61,19 @@ func Init(dir string, options Options) error {
 			return err
 		}
 	}
-	return errors.Join(d.tokenKey("apiserver"), d.encryption("apiserver"))
+	return errors.Join(d.tokenKey("apiserver"), d.encryption("apiserver"), options.signingKey(d, authority))
+}
+
+// signingKey gives the controllers the authority's key.
+func (options Options) signingKey(d folder, a *Authority) error {
+	if owner, ok := options.Owners["controllers"]; ok {
+		d.owner = &owner
+	}
+	key, err := a.KeyPEM()
+	if err != nil {
+		return err
+	}
+	return d.write("controllers/ca.key", key, 0o600)
 }
 
 // folder is where the files live and whose they are.

@@ -17,6 +17,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
+	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 )
 
@@ -56,6 +57,11 @@ type Config struct {
 	// RootCA is the cluster's certificate authority in PEM. Empty publishes none.
 	RootCA []byte
 
+	// SigningCertificate and SigningKey, in PEM, are the authority that signs CertificateSigningRequests; empty leaves that to others.
+	// SigningDuration is how long their certificates last at most (8760 h).
+	SigningCertificate, SigningKey []byte
+	SigningDuration                time.Duration
+
 	// NodeMonitorPeriod is how often nodes' signs of life are checked (5 s),
 	// NodeMonitorGracePeriod how long one may be silent (40 s),
 	// NodeStartupGracePeriod how long a new one may (60 s).
@@ -74,12 +80,13 @@ type Config struct {
 type Server struct {
 	controllersv1.UnimplementedControllerServiceServer
 
-	cfg     Config
-	rows    []row // the enabled ones
-	cidrs   []netip.Prefix
-	masks   []int
-	metrics *reconcile.Metrics
-	life    atomic.Pointer[life]
+	cfg       Config
+	rows      []row                  // the enabled ones
+	authority *certificate.Authority // nil signs nothing
+	cidrs     []netip.Prefix
+	masks     []int
+	metrics   *reconcile.Metrics
+	life      atomic.Pointer[life]
 }
 
 // New checks the configuration and reports all its problems at once.
@@ -93,6 +100,11 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.cidrs, s.masks, err = cfg.ranges(); err != nil {
 		return nil, fmt.Errorf("controllers: cluster CIDR: %w", err)
+	}
+	if len(cfg.SigningKey) > 0 {
+		if s.authority, err = certificate.NewAuthority(cfg.SigningCertificate, cfg.SigningKey); err != nil {
+			return nil, fmt.Errorf("controllers: signing authority: %w", err)
+		}
 	}
 	cfg.Registerer.MustRegister(collector{s})
 	first, err := s.newLife()
@@ -116,6 +128,7 @@ func (cfg *Config) applyDefaults() {
 	defaultTo(&cfg.UnhealthyZoneThreshold, 0.55)
 	defaultTo(&cfg.LargeClusterSizeThreshold, 50)
 	defaultTo(&cfg.TerminatedPodGCThreshold, 12500)
+	defaultTo(&cfg.SigningDuration, 365*24*time.Hour)
 }
 
 func defaultTo[T comparable](field *T, value T) {

@@ -27,7 +27,7 @@ import (
 )
 
 // setupReal runs the controllers, elected in PostgreSQL, against a real apiserver.
-func setupReal(t *testing.T, enabled string) *object.Client {
+func setupReal(t *testing.T, enabled string, configure ...func(*Config)) *object.Client {
 	t.Helper()
 	url := pgtest.New(t, pgtest.Template{Name: "controllers", Setup: func(ctx context.Context, url string) error {
 		return migrations.Apply(ctx, url)
@@ -62,10 +62,14 @@ func setupReal(t *testing.T, enabled string) *object.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{
+	cfg := Config{
 		Objects: dial("controllers"), Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
 		ClusterCIDR: "10.244.0.0/16", RootCA: []byte("the CA"), Enabled: enabled,
-	})
+	}
+	for _, change := range configure {
+		change(&cfg)
+	}
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"howdah.dev/services/controllers/internal/accounttoken"
+	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/clusterroleaggregation"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/deployment"
@@ -74,6 +75,14 @@ func table() []row {
 		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return accounttoken.New(env, s.cfg.RootCA), nil
 		}},
+		{"identity", "csrsigning", "certificatesigningrequest-signing-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if s.authority == nil {
+				return controller.Unit{}, nil
+			}
+			return certificate.NewSigning(env, s.authority, s.cfg.SigningDuration), nil
+		}},
+		{"identity", "csrapproving", "certificatesigningrequest-approving-controller", simple(certificate.NewApproving)},
+		{"identity", "csrcleaner", "certificatesigningrequest-cleaner-controller", simple(certificate.NewCleaning)},
 		{"identity", "clusterroleaggregation", "clusterrole-aggregation-controller", simple(clusterroleaggregation.New)},
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -245,13 +247,32 @@ func TestKubectlCertificates(t *testing.T) {
 	}
 	request := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 	manifest := func(name string) string {
-		return fmt.Sprintf("apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {name: %s}\nspec: {request: %s, signerName: example.com/test, usages: [client auth]}\n", name, request)
+		return fmt.Sprintf("apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {name: %s}\nspec: {request: %s, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}\n", name, request)
 	}
 	u.walk(
 		step{args: "create -f -", in: manifest("clients-yes") + "---\n" + manifest("clients-no")},
-		step{args: "get csr clients-yes", want: []string{`REQUESTOR\s+REQUESTEDDURATION\s+CONDITION`, `example.com/test\s+kubernetes-admin\s+<none>\s+Pending`}},
+		step{args: "get csr clients-yes", want: []string{`REQUESTOR\s+REQUESTEDDURATION\s+CONDITION`, `kubernetes.io/kube-apiserver-client\s+kubernetes-admin\s+<none>\s+Pending`}},
 		step{args: "certificate approve clients-yes", want: []string{"approved"}}, step{args: "certificate deny clients-no", want: []string{"denied"}},
-		step{args: "get csr clients-yes clients-no", want: []string{`clients-yes.*Approved`, `clients-no.*Denied`}},
+		step{args: "wait csr/clients-yes --for=jsonpath={.status.certificate}"},
+		step{args: "get csr clients-yes clients-no", want: []string{`clients-yes.*Approved,Issued`, `clients-no.*Denied`}},
+	)
+	// Whoever holds the key and the certificate is who the request named.
+	issued, err := base64.StdEncoding.DecodeString(u.must("get", "csr", "clients-yes", "-o", "jsonpath={.status.certificate}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, certFile, keyFile := filepath.Join(u.home, "none"), filepath.Join(u.home, "tls.crt"), filepath.Join(u.home, "tls.key")
+	for path, content := range map[string][]byte{none: nil, certFile: issued, keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.walk(
+		step{args: "auth whoami --kubeconfig " + none + " --insecure-skip-tls-verify --server https://" + u.c.Address + " --client-certificate " + certFile + " --client-key " + keyFile, want: []string{`Username\s+clients-test`}},
 		step{args: "delete csr clients-yes clients-no"},
 	)
 }

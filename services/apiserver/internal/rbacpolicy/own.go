@@ -16,6 +16,9 @@ func (p *Policy) own() {
 		rule("discovery.k8s.io", "endpointslices", "create"),
 		rule("coordination.k8s.io", "leases", "create"),
 		rule("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		named(rule("certificates.k8s.io", "signers", "approve"), "kubernetes.io/kube-apiserver-client-kubelet"),
+		named(rule("certificates.k8s.io", "signers", "sign"), "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving kubernetes.io/legacy-unknown"),
 		urls("get", "/api /api/* /apis /apis/*"),
 		events(),
 	)
