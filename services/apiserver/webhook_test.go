@@ -199,8 +199,8 @@ func TestValidatingWebhooks(t *testing.T) {
 		"denies silently":   {"/deny-silently", "", 400, `admission webhook "a.example.com" denied the request without explanation`},
 		"lies":              {"/lie", "", 500, `Internal error occurred: failed calling webhook "a.example.com": received invalid webhook response: expected response.uid="UID", got "another"`},
 		"says nothing":      {"/absent", "", 500, `Internal error occurred: failed calling webhook "a.example.com": received invalid webhook response: webhook response was absent`},
-		"is something else": {"/other-kind", "", 500, `Internal error occurred: failed calling webhook "a.example.com": received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got v1, Kind=Pod`},
-		"talks garbage":     {"/garbage", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for beginning of value`},
+		"is something else": {"/other-kind", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: no kind "Pod" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`},
+		"talks garbage":     {"/garbage", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
 		"fails":             {"/fail", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: an error on the server ("out of order\n") has prevented the request from succeeding`},
 		"hangs":             {"/hang", `,"timeoutSeconds":1`, 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "URL/hang?timeout=1s": context deadline exceeded`},
 		"may fail":          {"/fail", `,"failurePolicy":"Ignore"`, 0, ""},
@@ -378,9 +378,9 @@ func TestMutatingWebhooks(t *testing.T) {
 	remove()
 	removeSecond()
 	for path, want := range map[string]string{
-		"/patch-kind":     "Internal error occurred: the namespace of the provided object does not match the namespace sent on the request",
+		"/patch-kind":     "the namespace of the provided object does not match the namespace sent on the request",
 		"/patch-nonsense": "Internal error occurred: ",
-		"/patch-garbage":  "Internal error occurred: invalid character 'o' in literal null (expecting 'u')",
+		"/patch-garbage":  `Internal error occurred: failed calling webhook "a.example.com": received undecodable patch in webhook response: invalid character 'o' in literal null (expecting 'u')`,
 		"/patch-untyped":  `Internal error occurred: failed calling webhook "a.example.com": received invalid webhook response: webhook returned response.patch but not response.patchType`,
 		"/deny":           `admission webhook "a.example.com" denied the request: this is not wanted`,
 	} {

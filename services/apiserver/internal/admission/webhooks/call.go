@@ -27,6 +27,7 @@ type caller struct {
 	objects    admission.Objects
 	authorizer view.Authorizer
 	post       Poster
+	reviews    reviews
 	metrics    *metrics
 }
 
@@ -139,9 +140,9 @@ func (c *caller) send(ctx context.Context, q *question) (*answer, error) {
 	if err != nil {
 		return a, &failure{q.hook.name, fmt.Errorf("failed to call webhook: %w", err)}
 	}
-	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
-		return a, &failure{q.hook.name, fmt.Errorf("failed to call webhook: couldn't get version/kind; json parse error: %w", err)}
+	review, err := c.reviews.read(body, q.hook.version)
+	if err != nil {
+		return a, &failure{q.hook.name, fmt.Errorf("failed to call webhook: %w", err)}
 	}
 	if err := q.check(review); err != nil {
 		return a, &failure{q.hook.name, fmt.Errorf("received invalid webhook response: %w", err)}
@@ -157,8 +158,8 @@ func (q *question) check(review *admissionv1.AdmissionReview) error {
 		return errors.New("webhook response was absent")
 	}
 	if q.hook.version == "v1" {
-		if want := "admission.k8s.io/v1"; review.APIVersion != want || review.Kind != "AdmissionReview" {
-			return fmt.Errorf("expected webhook response of %s, Kind=AdmissionReview, got %s, Kind=%s", want, review.APIVersion, review.Kind)
+		if want, got := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"), review.GroupVersionKind(); got != want {
+			return fmt.Errorf("expected webhook response of %s, got %s", want, got)
 		}
 		if r.UID != q.uid {
 			return fmt.Errorf("expected response.uid=%q, got %q", q.uid, r.UID)
@@ -181,8 +182,6 @@ func (q *question) check(review *admissionv1.AdmissionReview) error {
 		return errors.New("webhook returned response.patch but not response.patchType")
 	case len(r.Patch) == 0 && r.PatchType != nil:
 		return errors.New("webhook returned response.patchType but not response.patch")
-	case r.PatchType != nil && *r.PatchType != admissionv1.PatchTypeJSONPatch:
-		return fmt.Errorf("webhook returned invalid response.patchType of %q", *r.PatchType)
 	}
 	return nil
 }

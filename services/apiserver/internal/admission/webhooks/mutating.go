@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/services/apiserver/internal/admission"
@@ -106,6 +107,12 @@ func (p *Mutating) call(ctx context.Context, r *view.Request, i int, h *hook, v 
 		return false, err
 	}
 	got, err := p.send(ctx, q)
+	var operations jsonpatch.Patch
+	if err == nil && got.response.Allowed && len(got.response.Patch) > 0 {
+		if operations, err = jsonpatch.DecodePatch(got.response.Patch); err != nil {
+			err = &failure{h.name, fmt.Errorf("received undecodable patch in webhook response: %w", err)}
+		}
+	}
 	var failed *failure
 	if errors.As(err, &failed) {
 		if h.ignoresFailure {
@@ -125,7 +132,7 @@ func (p *Mutating) call(ctx context.Context, r *view.Request, i int, h *hook, v 
 		p.annotate(r, i, h, false)
 		return false, refusal
 	}
-	changed, err := p.patch(ctx, r, h, v, got.response.Patch)
+	changed, err := p.patch(ctx, r, h, v, got.response.PatchType, operations)
 	if err != nil {
 		p.metrics.failed(h, "admit", r.Attributes, got, err)
 		return false, err
@@ -139,19 +146,15 @@ func (p *Mutating) call(ctx context.Context, r *view.Request, i int, h *hook, v 
 }
 
 // patch applies a webhook's patch, which may only be made of what it was sent.
-func (p *Mutating) patch(ctx context.Context, r *view.Request, h *hook, v *view.Version, patch []byte) (bool, error) {
-	if len(patch) == 0 {
-		return false, nil
-	}
-	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return false, apierrors.NewInternalError(err)
-	}
+func (p *Mutating) patch(ctx context.Context, r *view.Request, h *hook, v *view.Version, form *admissionv1.PatchType, operations jsonpatch.Patch) (bool, error) {
 	if len(operations) == 0 {
 		return false, nil
 	}
 	if !v.Mutable() {
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	}
+	if form != nil && *form != admissionv1.PatchTypeJSONPatch {
+		return false, apierrors.NewInternalError(&failure{h.name, fmt.Errorf("unsupported patch type %q", *form)})
 	}
 	before, err := v.JSON(false)
 	if err != nil {
@@ -162,10 +165,11 @@ func (p *Mutating) patch(ctx context.Context, r *view.Request, h *hook, v *view.
 		return false, apierrors.NewInternalError(err)
 	}
 	changed, err := v.Replace(ctx, after)
-	if err != nil {
-		return false, apierrors.NewInternalError(err)
+	var status *apierrors.StatusError
+	if err != nil && !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
 	}
-	return changed, nil
+	return changed, err
 }
 
 // Bounds of a patch: its operations, and the bytes that copying within the object may make of it.

@@ -38,7 +38,8 @@ type Config struct {
 // New returns both plugins, which share their metrics.
 func New(cfg Config) (*Mutating, *Validating) {
 	shared := &caller{
-		table: cfg.Table, objects: cfg.Objects, authorizer: view.Authorizer{Authorizer: cfg.Authorizer}, post: cfg.Caller, metrics: newMetrics(cfg.Registerer),
+		table: cfg.Table, objects: cfg.Objects, authorizer: view.Authorizer{Authorizer: cfg.Authorizer}, post: cfg.Caller,
+		reviews: newReviews(), metrics: newMetrics(cfg.Registerer),
 	}
 	return &Mutating{shared, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"mutatingwebhookconfigurations"}, mutatingHooks)},
 		&Validating{shared, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"validatingwebhookconfigurations"}, validatingHooks)}
