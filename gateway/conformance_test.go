@@ -93,6 +93,7 @@ func TestAnswers(t *testing.T) {
 	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"}}`
 	const notFound = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}` + "\n"
 	const notAllowed = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}` + "\n"
+	const noPage = "404 page not found\n"
 	tests := []struct {
 		name, method, path, body string
 		headers                  []string
@@ -113,7 +114,7 @@ func TestAnswers(t *testing.T) {
 			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Request entity too large: limit is 1000","reason":"RequestEntityTooLarge","code":413}` + "\n", "application/json"},
 		{"bad limit", "GET", "/api/v1/pods?limit=x", "", nil, 400, `{"kind":"Status"`, "application/json"},
 		{"bad timeout", "GET", "/api/v1/pods?timeout=x", "", nil, 400, `{"kind":"Status"`, "application/json"},
-		{"unknown path", "GET", "/nothing/here", "", nil, 404, notFound, "application/json"},
+		{"unknown path", "GET", "/nothing/here", "", nil, 404, noPage, "text/plain; charset=utf-8"},
 		{"behind a subresource", "GET", "/api/v1/namespaces/a/pods/p/status/x", "", nil, 404, notFound, "application/json"},
 		{"post to a name", "POST", "/api/v1/namespaces/a/pods/p", pod, nil, 405, notAllowed, "application/json"},
 		{"put to a collection", "PUT", "/api/v1/namespaces/a/pods", pod, nil, 405, notAllowed, "application/json"},
@@ -123,7 +124,7 @@ func TestAnswers(t *testing.T) {
 		{"health", "GET", "/readyz", "", nil, 200, "ok", "text/plain; charset=utf-8"},
 		{"root", "GET", "/", "", nil, 200, "{\n  \"paths\": [\n    \"/.well-known/openid-configuration\",\n    \"/api\"", "application/json"},
 		{"no such role", "GET", "/howdah/v1/controllers/queues", "", nil, 404, notFound, "application/json"},
-		{"no metrics", "GET", "/metrics", "", nil, 404, notFound, "application/json"},
+		{"no metrics", "GET", "/metrics", "", nil, 404, noPage, "text/plain; charset=utf-8"},
 	}
 	client := c.client("admin")
 	for _, tt := range tests {

@@ -36,7 +36,7 @@ func requestTimeout(r *http.Request, limit time.Duration) (time.Duration, error)
 	}
 	timeout, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, apierrors.NewBadRequest("invalid timeout specified in the request URL: " + err.Error())
+		return 0, apierrors.NewBadRequest("invalid timeout specified in the request URL - " + err.Error())
 	}
 	if timeout <= 0 || timeout > limit {
 		return limit, nil

@@ -35,6 +35,6 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 	case path == "/statusz" && read:
 		rt.serveStatus(w, r, md)
 	default:
-		answer.Status(w, r, answer.NotFound())
+		answer.Status(w, r, answer.PageNotFound())
 	}
 }

@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// PageNotFound is the message of the 404 that is answered as text, as Kubernetes does where no API is behind a path.
+const PageNotFound = "404 page not found"
+
 // typeURL names the detail that carries a protobuf-encoded metav1.Status.
 const typeURL = "type.howdah.dev/k8s.io.apimachinery.pkg.apis.meta.v1.Status"
 

@@ -54,6 +54,9 @@ func TestCustomResources(t *testing.T) {
 			t.Errorf("a second one: %v", err)
 		}
 		if _, err := f.create(widget, "default", `{"metadata":{"name":"b"},"spec":{}}`); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.create(widget, "default", `{ "metadata":{"name":"c"},"spec":{}}`); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Object 'Kind' is missing") {
 			t.Errorf("without a kind: %v", err)
 		}
 		if u := f.object(f.create(widget, "default", `{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"generateName":"g-"},"spec":{}}`)); !strings.HasPrefix(u.GetName(), "g-") {
@@ -339,7 +342,7 @@ func TestCustomResourceFieldValidation(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `strict decoding error: unknown field "spec.extra"`) {
 		t.Errorf("patch: %v", err)
 	}
-	_, err = f.change(widget, "default", "p", "apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nspec: {extra: 1}")
+	_, err = f.change(widget, "default", "p", "apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {extra: 1}")
 	if s := apistatus.Of(err); err == nil || !strings.Contains(s.Message, ".spec.extra: field not declared in schema") {
 		t.Errorf("apply: %+v", s)
 	}
@@ -353,7 +356,7 @@ func TestCustomResourceApply(t *testing.T) {
 	f := startMemory(t)
 	f.define(widgets)
 	apply := func(manager, spec string, force bool) ([]byte, error) {
-		return f.change(widget, "default", "a", "apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nspec: "+spec, func(r *apiv1.PatchRequest) {
+		return f.change(widget, "default", "a", "apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: "+spec, func(r *apiv1.PatchRequest) {
 			r.FieldManager = manager
 			if force {
 				r.Force = "true"

@@ -80,7 +80,7 @@ func TestDefinitionNames(t *testing.T) {
 	if d.Status.AcceptedNames.Plural != "gizmos" || d.Status.AcceptedNames.Kind != "" || !is(apiextensionsv1.Established, apiextensionsv1.ConditionFalse, "NotAccepted")(d) {
 		t.Errorf("%+v", d.Status)
 	}
-	if _, err := f.get("example.org/v1/gizmos", "", "x"); !apierrors.IsNotFound(err) || err.Error() != "the server could not find the requested resource" {
+	if _, err := f.get("example.org/v1/gizmos", "", "x"); !apierrors.IsNotFound(err) || err.Error() != apistatus.PageNotFound {
 		t.Errorf("it is served: %v", err)
 	}
 	if _, err := f.drop(crds, "", "gadgets.example.org"); err != nil {
@@ -125,7 +125,7 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("the watch goes on")
 	}
-	if _, err := f.get(widget, "default", "a"); err == nil || err.Error() != "the server could not find the requested resource" {
+	if _, err := f.get(widget, "default", "a"); err == nil || err.Error() != apistatus.PageNotFound {
 		t.Errorf("%v", err)
 	}
 	if _, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/apis/example.com"}); status(err).Code != 404 {

@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"strings"
 	"testing"
 	"time"
@@ -116,8 +118,20 @@ func split(resource string) (group, version, name string) {
 
 func (f *fixture) create(resource, namespace, body string) ([]byte, error) {
 	g, v, r := split(resource)
+	if rest, ok := strings.CutPrefix(body, `{"metadata":`); ok {
+		body = f.typeOf(g, v, r) + rest
+	}
 	resp, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Group: g, Version: v, Resource: r, Namespace: namespace, Object: []byte(body)})
 	return resp.GetObject(), apistatus.FromGRPC(err)
+}
+
+// typeOf begins a body that says of what kind it is, as that of a custom resource must.
+func (f *fixture) typeOf(group, version, resource string) string {
+	found := f.server.objects.Table.Find(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	if found == nil || found.Kind.Custom == nil {
+		return `{"metadata":`
+	}
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":`, group+"/"+version, found.GVK.Kind)
 }
 
 func (f *fixture) get(resource, namespace, name string) ([]byte, error) {

@@ -8,8 +8,9 @@ import (
 
 // What no two servers can agree on, in any text.
 var (
-	uids  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	versions = regexp.MustCompile(`(resourceVersion\\*": ?\\*"|ResourceVersion in record \()\d+`)
+	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 )
 
 // own are the fields whose values are a server's own, and what stands for them.
@@ -48,7 +49,8 @@ func normal(value any, names variables) any {
 		}
 		return out
 	case string:
-		return times.ReplaceAllString(uids.ReplaceAllString(names.hide(v), "UID"), "TIME")
+		text := times.ReplaceAllString(uids.ReplaceAllString(names.hide(v), "UID"), "TIME")
+		return versions.ReplaceAllString(text, "${1}REVISION")
 	default:
 		return value
 	}

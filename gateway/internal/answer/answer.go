@@ -45,6 +45,10 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 // Status answers with a Status and its code. Where the Status says when to
 // come again, so does the Retry-After header.
 func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
+	if s.Code == http.StatusNotFound && s.Message == apistatus.PageNotFound {
+		http.Error(w, s.Message, http.StatusNotFound)
+		return
+	}
 	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
 	body := Encode(s, contentType)
 	h := w.Header()
@@ -102,7 +106,7 @@ func Negotiate(accept string, withCBOR bool) string {
 	var offers []offer
 	for part := range strings.SplitSeq(accept, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)
-		if err != nil {
+		if err != nil || params["as"] != "" { // a Status is never turned into anything
 			continue
 		}
 		o := offer{quality: 1}
@@ -135,6 +139,11 @@ func Negotiate(accept string, withCBOR bool) string {
 // NotFound is what Kubernetes answers where a path means nothing.
 func NotFound() metav1.Status {
 	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+}
+
+// PageNotFound is what Kubernetes answers where there is no API.
+func PageNotFound() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: apistatus.PageNotFound}
 }
 
 // NotAllowed is what Kubernetes answers where a method does not go with a path.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,6 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // kind is how an option's text is read.
@@ -70,16 +77,16 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 		case many:
 			form[name] = values
 		case number:
-			if values[0] == "" {
-				continue
-			}
 			if _, err := strconv.ParseInt(values[0], 10, 64); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return nil, apierrors.NewBadRequest(numberError(err).Error())
 			}
 			form[name] = values[:1]
 		case truth, maybe:
 			form[name] = []string{strconv.FormatBool(parseBool(values))}
 		}
+	}
+	if _, asked := query["sendInitialEvents"]; asked && i.Verb == List {
+		return nil, noInitialEvents(query)
 	}
 	if accept := header["Accept"]; len(accept) > 0 {
 		form["accept"] = []string{strings.Join(accept, ", ")}
@@ -101,6 +108,24 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 		}
 	}
 	return form, nil
+}
+
+// numberError says of a number that does not parse what Kubernetes says.
+func numberError(err error) error {
+	if problem, ok := errors.AsType[*strconv.NumError](err); ok {
+		return fmt.Errorf("strconv.ParseInt: parsing %q: %w", problem.Num, problem.Err)
+	}
+	return err
+}
+
+// noInitialEvents is the refusal of a list that is asked for what only a watch has, with what else is wrong of its options.
+func noInitialEvents(query url.Values) error {
+	initial := parseBool(query["sendInitialEvents"])
+	errs := validation.ValidateListOptions(&internalversion.ListOptions{
+		ResourceVersion: query.Get("resourceVersion"), ResourceVersionMatch: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
+		Continue: query.Get("continue"), SendInitialEvents: &initial,
+	}, true)
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 }
 
 // parseBool reads a boolean as Kubernetes does: present means true, but for "false" and "0".

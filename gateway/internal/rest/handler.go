@@ -46,7 +46,7 @@ func New(client apiv1.ObjectServiceClient, maxBody int64) (*Handler, error) {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD) {
 	form, err := info.Options(r.URL.Query(), r.Header)
 	if err != nil {
-		answer.Error(w, r, apierrors.NewBadRequest(err.Error()))
+		answer.Error(w, r, err)
 		return
 	}
 	if info.Verb == request.Watch && socket.Wanted(r) {

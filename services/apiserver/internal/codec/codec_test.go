@@ -208,7 +208,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patch []byte) {
 		in := pod("p")
 		for _, kind := range []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType} {
-			_, _ = Patch(kind, patch, in, &corev1.Pod{}, true)
+			_, _ = Patch(kind, patch, in, &corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"), true)
 		}
 		if !equality.Semantic.DeepEqual(in, pod("p")) {
 			t.Error("a patch changed what it was applied to")

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -138,17 +137,34 @@ func decodeMap(data []byte, u *unstructured.Unstructured, strict bool) (problems
 	for _, name := range []string{"apiVersion", "kind"} {
 		if value, ok := object[name]; ok {
 			if _, ok := value.(string); !ok {
-				return nil, fmt.Errorf("json: cannot unmarshal %T into Go struct field .%s of type string", value, name)
+				return nil, fmt.Errorf("json: cannot unmarshal %s into Go struct field .%s of type string", jsonName(value), name)
 			}
 		}
 	}
 	if meta, ok := object["metadata"]; ok && meta != nil {
 		if _, ok := meta.(map[string]any); !ok {
-			return nil, errors.New("metadata is not an object")
+			return nil, fmt.Errorf("json: cannot unmarshal %s into Go value of type v1.ObjectMeta", jsonName(meta))
 		}
 	}
 	u.Object = object
 	return problems, nil
+}
+
+// jsonName is what errors of decoding call the type of a JSON value.
+func jsonName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	}
+	return "number"
 }
 
 // fit drops what the schema does not know, and names it where that is asked for.

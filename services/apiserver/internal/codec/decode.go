@@ -2,15 +2,17 @@ package codec
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
+	"reflect"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -87,10 +89,13 @@ func (b Body) Into(obj runtime.Object, want schema.GroupVersionKind) (warnings [
 
 func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 	e, err := open(b.Data)
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+	if err == nil && len(b.Data) == len(magic) {
+		err = errNoBody
 	}
-	if err := checkKind(e.apiVersion, e.kind, want); err != nil {
+	if err != nil {
+		return unrecognized(b.Data, want, envelopeProblem(b.Data, err))
+	}
+	if err := e.check(b.Data, want); err != nil {
 		return err
 	}
 	m, ok := obj.(message)
@@ -98,7 +103,7 @@ func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 		return UnsupportedMedia("application/json, application/yaml")
 	}
 	if err := m.Unmarshal(e.raw); err != nil {
-		return badBody(want, err)
+		return badBody(want, want, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
 	return nil
@@ -110,18 +115,13 @@ func (b Body) yaml(obj runtime.Object, want schema.GroupVersionKind) ([]string, 
 	}
 	var duplicates []error
 	if b.Validation != Ignore {
-		var discard any
-		if err := yaml.UnmarshalStrict(b.Data, &discard); err != nil {
-			for _, line := range strings.Split(err.Error(), "\n") {
-				if strings.Contains(line, "already set in map") {
-					duplicates = append(duplicates, fmt.Errorf("yaml: unmarshal errors:\n%s", line))
-				}
-			}
+		if err := yamlDuplicates(b.Data); err != nil {
+			duplicates = append(duplicates, err)
 		}
 	}
 	data, err := yaml.YAMLToJSON(b.Data)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("couldn't get version/kind; json parse error: %v", err))
+		return nil, unrecognized(b.Data, want, err)
 	}
 	return b.json(data, obj, want, duplicates)
 }
@@ -143,66 +143,85 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 		strict = append(strict, more...)
 	}
 	got := obj.GetObjectKind().GroupVersionKind()
-	if err != nil {
-		var meta struct {
-			APIVersion, Kind json.RawMessage
-		}
-		if kjson.UnmarshalCaseSensitivePreserveInts(data, &meta) != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("couldn't get version/kind; json parse error: %v", err))
-		}
-		return nil, badBody(want, err)
-	}
-	if err := checkKind(apiVersionOf(got), got.Kind, want); err != nil {
-		return nil, err
+	if err != nil || !b.takes(got, want) || got.Version == "" && !interpretable(data) {
+		return nil, refusal(b.Data, data, want, obj, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
 	more, err := fit(b.Kind, obj, b.Validation != Ignore)
 	if err != nil {
-		return nil, badBody(want, err)
+		return nil, badBody(want, want, err)
 	}
-	return Strictness(b.Validation, append(strict, more...), want)
+	return strictness(b.Validation, append(strict, more...), want)
 }
 
-// Strictness turns problems of a decoding into warnings or, where validation is strict, an error.
-func Strictness(level Validation, problems []error, want schema.GroupVersionKind) ([]string, error) {
+// strictness turns problems of a decoding into warnings or, where validation is strict, an error.
+func strictness(level Validation, problems []error, want schema.GroupVersionKind) ([]string, error) {
 	if len(problems) == 0 || level == Ignore {
 		return nil, nil
 	}
-	texts := make([]string, len(problems))
-	for i, p := range problems {
-		texts[i] = p.Error()
-	}
 	if level == Strict {
-		return nil, badBody(want, fmt.Errorf("strict decoding error: %s", strings.Join(texts, ", ")))
+		return nil, badBody(want, want, runtime.NewStrictDecodingError(problems))
 	}
-	return texts, nil
+	return Warnings(problems), nil
 }
 
-func apiVersionOf(gvk schema.GroupVersionKind) string {
-	if gvk.Version == "" {
-		return ""
+// badBody is the 400 of a body that says it is got and is not the wanted kind.
+func badBody(got, want schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
+}
+
+// yamlDuplicates returns an error of several lines that names the fields which occur twice; nil: there are none.
+func yamlDuplicates(data []byte) error {
+	var discard any
+	err := yaml.UnmarshalStrict(data, &discard)
+	if err == nil {
+		return nil
 	}
-	return gvk.GroupVersion().String()
-}
-
-func badBody(want schema.GroupVersionKind, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
-}
-
-func checkKind(apiVersion, kind string, want schema.GroupVersionKind) error {
-	if kind != "" && kind != want.Kind {
-		version := apiVersion
-		if i := strings.IndexByte(version, '/'); i >= 0 {
-			version = version[i+1:]
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if strings.Contains(line, "already set in map") {
+			lines = append(lines, line)
 		}
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s) to (%s): unknown conversion",
-			kind, version, want.Kind, kind, want.Kind))
 	}
-	if apiVersion != "" && apiVersion != want.GroupVersion().String() {
-		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
-			apiVersion, want.GroupVersion()))
+	if len(lines) == 0 {
+		return nil
 	}
-	return nil
+	return errors.New(yamlProblems + strings.Join(lines, "\n"))
+}
+
+// yamlProblems begins the error that lists what is wrong with a YAML text, each problem a line of its own.
+const yamlProblems = "yaml: unmarshal errors:\n"
+
+// Warnings turns problems of a decoding into the texts of warnings.
+func Warnings(problems []error) []string {
+	var texts []string
+	for _, p := range problems {
+		if lines, ok := strings.CutPrefix(p.Error(), yamlProblems); ok {
+			for line := range strings.SplitSeq(lines, "\n") {
+				texts = append(texts, strings.TrimSpace(line))
+			}
+			continue
+		}
+		texts = append(texts, p.Error())
+	}
+	return texts
+}
+
+// interpretable reports whether a body that seems to leave its version out has none that is malformed.
+func interpretable(data []byte) bool {
+	_, err := kubejson.DefaultMetaFactory.Interpret(data)
+	return err == nil
+}
+
+// takes reports whether a body that says it is got may be of the wanted kind. One of a built-in kind need not say it.
+func (b Body) takes(got, want schema.GroupVersionKind) bool {
+	if got == want {
+		return true
+	}
+	if b.Kind != nil && b.Kind.Custom != nil {
+		return false
+	}
+	return (got.Kind == "" || got.Kind == want.Kind) && (got.Version == "" && got.Group == "" || got.GroupVersion() == want.GroupVersion())
 }
 
 // jsonDepth fails where brackets nest deeper than maxDepth; it does not otherwise check the syntax.
@@ -274,11 +293,26 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 		}
 	default:
 		if err = jsonDepth(body); err == nil {
-			err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+			err = optionsJSON(body, into)
 		}
 	}
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("decode options: %v", err))
+		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
+}
+
+// optionsJSON decodes options, of whatever version they say they are, but of no other kind.
+func optionsJSON(body []byte, into runtime.Object) error {
+	got, err := kubejson.DefaultMetaFactory.Interpret(body)
+	if err != nil {
+		return err
+	}
+	if want := reflect.TypeOf(into).Elem().Name(); got.Kind != "" && got.Kind != want {
+		if got.Version == "" {
+			got.Version = "v1"
+		}
+		return runtime.NewNotRegisteredErrForKind(schemeName, *got)
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(body, into)
 }

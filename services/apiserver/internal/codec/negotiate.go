@@ -98,6 +98,56 @@ func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
 	return form, NotAcceptable(o.accepted())
 }
 
+// Route fails where no handler offers any of the media types that an Accept header names, whatever its parameters say. It comes before
+// Negotiate; streams says that the handler also watches.
+func (o Offer) Route(accept string, streams bool) error {
+	switch accept { // what nearly every request says
+	case "", "application/json", "*/*", "application/vnd.kubernetes.protobuf":
+		return nil
+	}
+	for part := range strings.SplitSeq(accept, ",") {
+		media, _, _ := strings.Cut(part, ";")
+		switch strings.TrimSpace(media) {
+		case "*/*", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf":
+			return nil
+		case "application/cbor":
+			if o.CBOR {
+				return nil
+			}
+		}
+	}
+	offered := o.accepted()
+	if streams {
+		offered += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+	}
+	return unrouted(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+offered)
+}
+
+// UnroutedMedia is the 415 of a body in an encoding for which there is no handler.
+func UnroutedMedia() error {
+	return unrouted(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type")
+}
+
+func unrouted(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{},
+	}}
+}
+
+// NegotiateStream is Negotiate for a watch, which is not offered in YAML.
+func (o Offer) NegotiateStream(accept, include string) (Form, error) {
+	form, err := o.Negotiate(accept, "", include)
+	if err != nil || form.Media == YAML {
+		for _, c := range parseAccept(accept) {
+			if f, ok := c.form(Form{Include: form.Include}, o); ok && f.Media != YAML {
+				return f, nil
+			}
+		}
+		return form, NotAcceptable("application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+	}
+	return form, nil
+}
+
 // NegotiateWhole is Negotiate for what has neither a table nor metadata of its own, such as a review: an answer as one of
 // these is not offered.
 func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
@@ -143,7 +193,7 @@ func parseAccept(accept string) []clause {
 		}
 		c := clause{media: media, params: params, q: 1, order: i}
 		if text, ok := params["q"]; ok {
-			if c.q, err = strconv.ParseFloat(text, 64); err != nil || c.q <= 0 {
+			if c.q, err = strconv.ParseFloat(text, 64); err != nil || c.q < 0 {
 				continue
 			}
 		}

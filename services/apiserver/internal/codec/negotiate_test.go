@@ -30,7 +30,7 @@ func TestNegotiate(t *testing.T) {
 			t.Errorf("%q: %+v %v, wanted %+v", accept, got, err, want)
 		}
 	}
-	for _, accept := range []string{"text/html", "application/cbor", "application/json;q=0", "application/json;as=Other;v=v1;g=meta.k8s.io"} {
+	for _, accept := range []string{"text/html", "application/cbor", "application/json;as=Other;v=v1;g=meta.k8s.io"} {
 		_, err := Offer{}.Negotiate(accept, "", "")
 		if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusNotAcceptable {
 			t.Errorf("%q: %v", accept, err)

@@ -12,9 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -24,28 +27,50 @@ import (
 // maxOperations bounds a JSON patch.
 const maxOperations = 10000
 
+// Patched is what a patch led to.
+type Patched struct {
+	// Problems are the unknown and duplicate fields, in the patch and in what it made.
+	Problems []error
+	// shown is what an error about the patch shows: the patched object, or the strategic merge patch itself.
+	shown []byte
+}
+
+// Refuse is the 422 of a patch that leads to no object.
+func (p Patched) Refuse(err error) error {
+	problem := field.Invalid(field.NewPath("patch"), string(p.shown), err.Error())
+	return &RefusedError{apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{problem})}
+}
+
+// RefusedError is the error of a patch that can be applied, but leads to no object. Its Status shows the whole object.
+type RefusedError struct{ error }
+
+// Unwrap returns the StatusError.
+func (e *RefusedError) Unwrap() error { return e.error }
+
 // Patch applies a JSON, merge or strategic merge patch to in, which it leaves as it is, and decodes the result into out,
-// which is empty. With strict it also returns the unknown and duplicate fields of the patch.
-func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, strict bool) (problems []error, err error) {
+// which is empty. With strict it also finds the unknown and duplicate fields. want is the kind of both.
+func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, strict bool) (Patched, error) {
 	if err := jsonDepth(patch); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return Patched{}, apierrors.NewBadRequest(err.Error())
 	}
 	if kind == types.StrategicMergePatchType {
 		return strategic(patch, in, out, strict)
 	}
+	var p Patched
 	before, err := json.Marshal(in)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return p, apierrors.NewInternalError(err)
 	}
 	var after []byte
 	if kind == types.JSONPatchType {
-		after, err = jsonPatch(before, patch)
+		after, p.Problems, err = jsonPatch(before, patch, strict)
 	} else {
-		after, problems, err = mergePatch(before, patch, strict)
+		after, p.Problems, err = mergePatch(before, patch, strict)
 	}
 	if err != nil {
-		return nil, err
+		return p, err
 	}
+	p.shown = after
 	if u, ok := out.(*unstructured.Unstructured); ok {
 		_, err = decodeMap(after, u, false) // a custom object's unknown fields are found when it is fitted
 	} else if !strict {
@@ -53,12 +78,35 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, strict bo
 	} else {
 		var unknown []error
 		unknown, err = kjson.UnmarshalStrict(after, out)
-		problems = append(problems, unknown...)
+		p.Problems = append(p.Problems, unknown...)
 	}
-	if err != nil {
-		return nil, unprocessable(err)
+	if got := out.GetObjectKind().GroupVersionKind(); err != nil || got != want {
+		if problem := misfit(after, want, err); problem != nil {
+			return p, p.Refuse(problem)
+		}
 	}
-	return problems, nil
+	return p, nil
+}
+
+// misfit says why a patched object could not be decoded, with err, or is not of the wanted kind; nil: it is.
+func misfit(after []byte, want schema.GroupVersionKind, err error) error {
+	got, unreadable := kubejson.DefaultMetaFactory.Interpret(after)
+	switch {
+	case unreadable != nil:
+		return unreadable
+	case got.Version == "":
+		got.Group, got.Version = want.Group, want.Version
+	}
+	if got.Kind == "" {
+		got.Kind = want.Kind
+	}
+	if *got != want && !scheme.Scheme.Recognizes(*got) {
+		return runtime.NewNotRegisteredErrForKind(schemeName, *got)
+	}
+	if err == nil && *got != want {
+		return unknownConversion(*got, want)
+	}
+	return err
 }
 
 // Fit cuts a patched object to its schema, and returns its unknown fields where strict.
@@ -70,27 +118,64 @@ func Fit(kind *registry.Kind, obj runtime.Object, strict bool) ([]error, error) 
 	return problems, nil
 }
 
-func jsonPatch(before, patch []byte) ([]byte, error) {
+// operation is one of a JSON patch, as far as strict decoding knows its fields.
+type operation struct {
+	Op    string  `json:"op"`
+	From  *string `json:"from,omitempty"`
+	Path  string  `json:"path"`
+	Value any     `json:"value,omitempty"`
+}
+
+// operationName is what Kubernetes calls an operation in the errors of its decoding.
+const operationName = "handlers.jsonPatchOp"
+
+// checkOperations decodes a JSON patch to find what is wrong with it: duplicate and unknown fields are problems.
+func checkOperations(patch []byte, strict bool) (problems []error, err error) {
+	var operations []operation
+	if strict {
+		problems, err = kjson.UnmarshalStrict(patch, &operations)
+	} else {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(patch, &operations)
+	}
+	if err != nil {
+		text := strings.NewReplacer("codec.operation", operationName, "field operation.", "field jsonPatchOp.").Replace(err.Error())
+		return nil, undecodable(errors.New(text))
+	}
+	for i, p := range problems {
+		problems[i] = fmt.Errorf("json patch %w", p)
+	}
+	return problems, nil
+}
+
+// undecodable is the 400 of a patch that is none.
+func undecodable(err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+}
+
+func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []error, err error) {
+	if problems, err = checkOperations(patch, strict); err != nil {
+		return nil, nil, err
+	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, nil, undecodable(err)
 	}
 	if len(operations) > maxOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d",
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d",
 			maxOperations, len(operations)))
 	}
-	after, err := operations.Apply(before)
+	after, err = operations.Apply(before)
 	if err != nil {
-		return nil, unprocessable(err)
+		return nil, nil, unprocessable(err)
 	}
-	return after, nil
+	return after, problems, nil
 }
 
 func mergePatch(before, patch []byte, strict bool) (after []byte, problems []error, err error) {
 	if strict {
 		var fields map[string]any
 		if problems, err = kjson.UnmarshalStrict(patch, &fields); err != nil {
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+			return nil, nil, undecodable(err)
 		}
 	}
 	after, err = jsonpatch.MergePatch(before, patch)
@@ -103,19 +188,19 @@ func mergePatch(before, patch []byte, strict bool) (after []byte, problems []err
 	return after, problems, nil
 }
 
-func strategic(patch []byte, in, out runtime.Object, strict bool) (problems []error, err error) {
+func strategic(patch []byte, in, out runtime.Object, strict bool) (p Patched, err error) {
 	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return p, apierrors.NewInternalError(err)
 	}
 	change := map[string]any{}
 	if strict {
-		problems, err = kjson.UnmarshalStrict(patch, &change)
+		p.Problems, err = kjson.UnmarshalStrict(patch, &change)
 	} else {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(patch, &change)
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return p, apierrors.NewBadRequest(err.Error())
 	}
 	after, err := strategicpatch.StrategicMergeMapPatch(before, change, out)
 	if err != nil {
@@ -123,43 +208,48 @@ func strategic(patch []byte, in, out runtime.Object, strict bool) (problems []er
 		case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
 			errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
 			errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
-			return nil, apierrors.NewBadRequest(err.Error())
+			return p, apierrors.NewBadRequest(err.Error())
 		}
-		return nil, unprocessable(err)
+		return p, unprocessable(err)
 	}
-	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(after, out, strict)
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(after, out, strict); err == nil && len(p.Problems) == 0 {
+		return p, nil
+	}
+	p.shown = fmt.Appendf(nil, "%+v", change)
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
-		return append(problems, unknown.Errors()...), nil
+		p.Problems = append(p.Problems, unknown.Errors()...)
+	} else if err != nil {
+		return p, p.Refuse(err)
 	}
-	if err != nil {
-		return nil, unprocessable(err)
-	}
-	return problems, nil
+	return p, nil
 }
 
-// Configuration decodes the body of a server-side apply.
-func Configuration(body []byte, want schema.GroupVersionKind) (*unstructured.Unstructured, []error, error) {
+// Configuration decodes the body of a server-side apply. Fields that occur twice are told as problems, or, where validation is
+// strict, an error.
+func Configuration(body []byte, want schema.GroupVersionKind, level Validation) (u *unstructured.Unstructured, problems []error, err error) {
 	if err := yamlDepth(body); err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	var problems []error
-	object := map[string]any{}
-	if err := yaml.UnmarshalStrict(body, &object); err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			if strings.Contains(line, "already set in map") {
-				problems = append(problems, errors.New(strings.TrimSpace(line)))
-			}
+	if level != Ignore {
+		if err := yamlDuplicates(body); err != nil {
+			problems = append(problems, err)
 		}
 	}
+	if level == Strict && len(problems) > 0 {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", problems[0]))
+	}
+	object := map[string]any{}
 	data, err := yaml.YAMLToJSON(body)
 	if err == nil {
-		object = map[string]any{}
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
 	}
 	if err != nil {
+		if told := yaml.Unmarshal(body, &object); told != nil { // in the words of the library
+			err = told
+		}
 		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
-	u, err := configuration(object, want)
+	u, err = configuration(object, want)
 	return u, problems, err
 }
 
@@ -181,8 +271,8 @@ func ConfigurationCBOR(body []byte, want schema.GroupVersionKind) (*unstructured
 
 func configuration(object map[string]any, want schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: object}
-	if err := checkKind(u.GetAPIVersion(), u.GetKind(), want); err != nil {
-		return nil, err
+	if got := u.GroupVersionKind(); got != want {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
 	u.SetGroupVersionKind(want)
 	return u, nil

@@ -45,7 +45,7 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 	if _, err := r.strategy(); err != nil {
 		return nil, err
 	}
-	return nil, apierrors.NewMethodNotSupported(r.res.GroupResource(), "create")
+	return nil, r.unserved()
 }
 
 // apply is an action that the kind itself applies, as a Binding.

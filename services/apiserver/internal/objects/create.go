@@ -209,7 +209,7 @@ func (c *create) stored() (registry.Object, error) {
 		}
 	}
 	if v := obj.GetResourceVersion(); v != "" && v != "0" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, plain(errors.New("resourceVersion should not be set on objects to be created"))
 	}
 	if c.merged {
 		return obj, nil

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,24 +55,40 @@ func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operatio
 	return &deletion{s: s, r: r, form: form, options: o, dryRun: len(o.DryRun) > 0}, len(o.DryRun) > 0, nil
 }
 
-// deleteOptions reads the options of the body, and those of the query where the body has none.
+// deleteOptions reads the options of the body or, where there is none, those of the query.
 func deleteOptions(offer codec.Offer, body []byte, contentType string, dryRun []string, grace, policy, orphan string) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
 	if err := checkSize(body); err != nil {
 		return nil, err
 	}
+	var err error
 	if len(body) > 0 {
-		if err := offer.Options(body, contentType, o); err != nil {
-			return nil, err
-		}
+		err = offer.Options(body, contentType, o)
+	} else {
+		err = queryOptions(o, dryRun, grace, policy, orphan)
 	}
-	if len(dryRun) > 0 {
-		o.DryRun = dryRun
+	if err != nil {
+		return nil, err
 	}
+	// Nothing is stored that could not be read, so that there is nothing to delete in spite of that.
+	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	if errs := metav1validation.ValidateDeleteOptions(o); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
+		one := int64(1)
+		o.GracePeriodSeconds = &one
+	}
+	return o, nil
+}
+
+// queryOptions reads the options of the query; empty ones are not there.
+func queryOptions(o *metav1.DeleteOptions, dryRun []string, grace, policy, orphan string) error {
+	o.DryRun = dryRun
 	if grace != "" {
 		seconds, err := strconv.ParseInt(grace, 10, 64)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("gracePeriodSeconds %q is not a number", grace))
+		if problem := (*strconv.NumError)(nil); errors.As(err, &problem) {
+			return apierrors.NewBadRequest(fmt.Sprintf("strconv.ParseInt: parsing %q: %v", grace, problem.Err))
 		}
 		o.GracePeriodSeconds = &seconds
 	}
@@ -83,14 +100,7 @@ func deleteOptions(offer codec.Offer, body []byte, contentType string, dryRun []
 		b := orphan == "true" || orphan == "1"
 		o.OrphanDependents = &b
 	}
-	if errs := metav1validation.ValidateDeleteOptions(o); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
-	}
-	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
-		one := int64(1)
-		o.GracePeriodSeconds = &one
-	}
-	return o, nil
+	return nil
 }
 
 // deletion is the deletion of one object.
@@ -191,7 +201,7 @@ func (d *deletion) preconditions(ctx context.Context, item *codec.Item, old regi
 	if err := (&update{s: d.s, r: d.r}).latest(ctx, item); err != nil {
 		return err
 	}
-	return apierrors.NewConflict(d.r.res.GroupResource(), d.r.name, problem)
+	return apierrors.NewConflict(schema.GroupResource{Group: d.r.res.GVK.Group, Resource: d.r.res.GVK.Kind}, d.r.name, problem)
 }
 
 // mark begins the deletion in obj and reports whether something makes it wait: a grace period, finalizers or what

@@ -22,6 +22,9 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 	if err != nil {
 		return nil, err
 	}
+	if !r.readable() {
+		return nil, r.unserved()
+	}
 	item, err := s.item(ctx, r, req.GetResourceVersion())
 	if err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, 
 	default:
 		if _, ok := kind.Writes[r.subresource]; !ok {
 			if r.verb == "get" {
-				return answer{}, s.unservedSubresource(r)
+				return answer{}, r.unserved()
 			}
 		}
 	}
@@ -98,13 +101,40 @@ func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, 
 	return answer{object: b, contentType: form.ContentType(), code: 200}, err
 }
 
-// unservedSubresource is the refusal of a subresource that the kind has not, or not with this verb.
-func (s *Server) unservedSubresource(r *request) error {
-	if _, ok := knownSubresources[r.subresource]; ok && r.res.Kind.Resource == "pods" {
-		return apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+// readable reports whether the request's subresource can be read.
+func (r *request) readable() bool {
+	kind := r.res.Kind
+	switch r.subresource {
+	case "":
+		return true
+	case "status":
+		return kind.Status != nil
+	case "scale":
+		return kind.Scale != nil
+	case "finalize":
+		return false
 	}
-	if _, ok := r.res.Kind.Actions[r.subresource]; ok {
+	return kind.Writes[r.subresource] != nil
+}
+
+// unserved is the refusal of a subresource that the kind has not, or not with this verb.
+func (r *request) unserved() error {
+	kind := r.res.Kind
+	known := r.readable() || kind.Writes[r.subresource] != nil || kind.Actions[r.subresource] != nil
+	if !known && kind.GVK.Group == "" {
+		switch kind.Resource {
+		case "pods":
+			_, known = knownSubresources[r.subresource]
+			known = known && r.subresource != "scale" && r.subresource != "token" && r.subresource != "finalize"
+		case "serviceaccounts":
+			known = r.subresource == "token"
+		}
+	}
+	switch {
+	case known && kind.Custom != nil:
 		return apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
+	case known:
+		return notAllowed()
 	}
 	return noSuchResource()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -79,6 +80,9 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	if o.limit < 0 {
 		o.limit = 0
 	}
+	if _, err := parseRevision(o.resourceVersion); err != nil {
+		return page, apierrors.NewBadRequest("invalid resource version: " + err.Error())
+	}
 	query, _, some, err := selectors(res, o.namespace, o.label, o.field)
 	if err != nil {
 		return page, err
@@ -89,10 +93,14 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	var result cache.Page
 	switch {
 	case o.token != "":
+		var t token
+		if t, err = decodeToken(o.token); err != nil {
+			return page, apierrors.NewBadRequest("invalid continue token: " + err.Error())
+		}
 		if o.resourceVersion != "" && o.resourceVersion != "0" {
 			return page, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
-		result, err = s.proceed(ctx, res, query, o.token)
+		result, err = s.proceed(ctx, res, query, t)
 	case o.match == string(metav1.ResourceVersionMatchExact) || o.match == "" && o.limit > 0 && o.resourceVersion != "" && o.resourceVersion != "0":
 		var revision int64
 		if revision, err = parseRevision(o.resourceVersion); err != nil {
@@ -129,35 +137,44 @@ type token struct {
 	Start    string `json:"start"`
 }
 
+// tokenVersion is that of the tokens.
+const tokenVersion = "meta.k8s.io/v1"
+
 func encodeToken(revision int64, start string) string {
-	b, err := json.Marshal(token{"meta.k8s.io/v1", revision, start})
+	b, err := json.Marshal(token{tokenVersion, revision, start})
 	if err != nil { // strings and numbers always encode
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func decodeToken(text string) (token, error) {
-	var t token
+func decodeToken(text string) (t token, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err == nil {
+		err = json.Unmarshal(b, &t)
+	}
 	if err != nil {
-		return t, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+		return t, fmt.Errorf("continue key is not valid: %w", err)
 	}
-	if err := json.Unmarshal(b, &t); err != nil {
-		return t, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+	problem := ""
+	switch {
+	case t.Version != tokenVersion:
+		problem = "server does not recognize this encoded version " + t.Version
+	case t.Revision == 0:
+		problem = "incorrect encoded start resourceVersion (version " + tokenVersion + ")"
+	case t.Start == "":
+		problem = "encoded start key empty (version " + tokenVersion + ")"
+	case path.Clean("/"+t.Start) != "/"+strings.TrimPrefix(t.Start, "/"):
+		problem = t.Start // it leads out of the kind
 	}
-	if t.Version != "meta.k8s.io/v1" || t.Revision == 0 || t.Start == "" || strings.Contains(t.Start, "..") {
-		return t, apierrors.NewBadRequest("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+	if problem != "" {
+		return t, errors.New("continue key is not valid: " + problem)
 	}
 	return t, nil
 }
 
 // proceed answers a further page.
-func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cache.Query, text string) (cache.Page, error) {
-	t, err := decodeToken(text)
-	if err != nil {
-		return cache.Page{}, err
-	}
+func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cache.Query, t token) (cache.Page, error) {
 	query.After = res.Kind.Prefix("") + t.Start
 	if t.Revision < 0 {
 		if err := s.Cache.Fresh(ctx); err != nil {

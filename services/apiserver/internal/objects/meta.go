@@ -1,9 +1,14 @@
 package objects
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +47,8 @@ type options struct {
 
 // writeOptions checks the options of a create or update; what names the kind of options in errors.
 func writeOptions(what string, dryRun []string, manager, level string) (options, error) {
-	errs := metav1validation.ValidateDryRun(field.NewPath("dryRun"), dryRun)
-	errs = append(errs, metav1validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))...)
+	errs := metav1validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))
+	errs = append(errs, metav1validation.ValidateDryRun(field.NewPath("dryRun"), dryRun)...)
 	errs = append(errs, metav1validation.ValidateFieldValidation(field.NewPath("fieldValidation"), level)...)
 	if len(errs) > 0 {
 		return options{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: what}, "", errs)
@@ -96,6 +101,27 @@ func checkNamespace(r *request, obj metav1.Object) error {
 	return nil
 }
 
+// plain is the 500 of an error that Kubernetes has no name for: its text and no more.
+func plain(err error) error {
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+	}}
+}
+
+// checkName refuses an object of another name than the URL's.
+func checkName(r *request, obj metav1.Object) error {
+	switch obj.GetName() {
+	case r.name:
+		return nil
+	case "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), r.name))
+}
+
 // newMeta gives an object what the server alone decides at its creation.
 func (s *Server) newMeta(obj metav1.Object) {
 	obj.SetUID(uuid.NewUUID())
@@ -104,7 +130,6 @@ func (s *Server) newMeta(obj metav1.Object) {
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
-	obj.SetGeneration(0)
 }
 
 const suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789" // no vowels and nothing that looks like another
@@ -128,6 +153,9 @@ func validate(r *request, obj, old registry.Object) field.ErrorList {
 		nameIsValid = kind.NameIsValid
 	}
 	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, nameIsValid, path)
+	if qualifiesFinalizers(kind) {
+		errs = append(errs, validateFinalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
+	}
 	if kind.Validate != nil {
 		errs = append(errs, kind.Validate(obj)...)
 	}
@@ -138,6 +166,31 @@ func validate(r *request, obj, old registry.Object) field.ErrorList {
 		errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
 		if kind.ValidateUpdate != nil {
 			errs = append(errs, kind.ValidateUpdate(obj, old)...)
+		}
+	}
+	return errs
+}
+
+// standardFinalizers are those that no domain has to precede.
+var standardFinalizers = []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+// qualifiesFinalizers reports whether the finalizers of a kind have to be qualified by a domain. Where the validation of a kind
+// comes from outside the core group, or is of the plain metadata, they need not.
+func qualifiesFinalizers(kind *registry.Kind) bool {
+	if kind.Custom != nil {
+		return false
+	}
+	switch kind.GVK.Group {
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy":
+		return false
+	}
+	return kind.GVK.Kind != "Event"
+}
+
+func validateFinalizers(names []string, path *field.Path) (errs field.ErrorList) {
+	for i, name := range names {
+		if !strings.Contains(name, "/") && !slices.Contains(standardFinalizers, name) {
+			errs = append(errs, field.Invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return errs

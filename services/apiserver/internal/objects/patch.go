@@ -3,7 +3,7 @@ package objects
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"mime"
 	"slices"
 
@@ -23,10 +23,7 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// patchMedia lists the patch types, as the error of an unknown one says it.
-const patchMedia = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
-
-// customPatchMedia lists those of custom objects, which have no strategic merge patch.
+// customPatchMedia lists the patch types of custom objects, as the error of another one says it.
 const customPatchMedia = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 
 // Patch implements apiv1.ObjectServiceServer.
@@ -49,10 +46,6 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 }
 
 func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation, bool, error) {
-	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
-	if err != nil {
-		return nil, false, err
-	}
 	media, _, _ := mime.ParseMediaType(req.GetContentType()) // empty where it does not parse
 	patchType := types.PatchType(media)
 	switch patchType {
@@ -68,6 +61,10 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	default:
 		return nil, false, r.unsupportedPatch()
 	}
+	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
 	opts, err := patchOptions(req, patchType)
 	if err != nil {
 		return nil, false, err
@@ -76,7 +73,7 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 		return nil, false, err
 	}
 	r.managerName, r.applies = opts.manager, applies(patchType)
-	u := &update{s: s, r: r, form: form, opts: opts}
+	u := &update{s: s, r: r, form: form, opts: opts, patches: true}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
 		u.scale = true
@@ -98,10 +95,10 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 
 // unsupportedPatch is the 415 of an unknown patch type.
 func (r *request) unsupportedPatch() error {
-	offered := patchMedia
-	if r.res.Kind.Custom != nil {
-		offered = customPatchMedia
+	if r.res.Kind.Custom == nil {
+		return codec.UnroutedMedia()
 	}
+	offered := customPatchMedia
 	if r.offer.CBOR {
 		offered += ", " + string(types.ApplyCBORPatchType)
 	}
@@ -119,7 +116,7 @@ func (p *patch) configuration() (applied *unstructured.Unstructured, problems []
 		applied, err = codec.ConfigurationCBOR(p.body, p.r.res.GVK)
 		return applied, nil, err
 	}
-	return codec.Configuration(p.body, p.r.res.GVK)
+	return codec.Configuration(p.body, p.r.res.GVK, p.opts.validation)
 }
 
 func patchOptions(req *apiv1.PatchRequest, patchType types.PatchType) (options, error) {
@@ -163,25 +160,35 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 		// The strategy takes the spec from old anyhow: the patch need not carry it along.
 		served = fieldmanager.Without(served, "Spec")
 	}
-	tracked := p.tracked(served)
-	if tracked != nil {
-		served = fieldmanager.Untracked(served)
-	}
-	obj := r.res.New()
-	if err := p.apply(served, obj, r.res.GVK, r.res.Kind); err != nil {
+	obj, err := p.patched(served)
+	if err != nil {
 		return nil, err
 	}
-	if tracked != nil {
-		obj.SetManagedFields(tracked)
-	}
-	if obj.GetName() != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), r.name))
+	if err := checkName(r, obj); err != nil {
+		return nil, err
 	}
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, err
 	}
 	dedupeOwners(r, obj)
 	return stored(r, obj)
+}
+
+// patched applies the patch to the object in the version of the request.
+func (p *patch) patched(served registry.Object) (registry.Object, error) {
+	obj, tracked := p.r.res.New(), p.tracked(served)
+	if tracked == nil {
+		return obj, p.apply(served, obj, p.r.res.GVK, p.r.res.Kind)
+	}
+	err := p.apply(fieldmanager.Untracked(served), obj, p.r.res.GVK, p.r.res.Kind)
+	if refused := (*codec.RefusedError)(nil); errors.As(err, &refused) { // which shows the whole object
+		return nil, p.apply(served, p.r.res.New(), p.r.res.GVK, p.r.res.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj.SetManagedFields(tracked)
+	return obj, nil
 }
 
 // tracked returns the managed fields of the object where the patch cannot touch them, so that they need not pass through it: they
@@ -208,20 +215,26 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind *registry.Kind) error {
 	// Problems that were told by an earlier plan are not told twice.
 	p.r.warnings = nil
-	problems, err := codec.Patch(p.kind, p.body, in, out, p.opts.validation != codec.Ignore)
+	strict := p.opts.validation != codec.Ignore
+	patched, err := codec.Patch(p.kind, p.body, in, out, gvk, strict)
 	if err != nil {
 		return err
 	}
 	out.GetObjectKind().SetGroupVersionKind(gvk)
-	unknown, err := codec.Fit(kind, out, p.opts.validation != codec.Ignore)
+	unknown, err := codec.Fit(kind, out, strict)
 	if err != nil {
 		return err
 	}
-	warnings, err := codec.Strictness(p.opts.validation, append(problems, unknown...), gvk)
-	for _, w := range warnings {
-		p.r.warn(w)
+	problems := append(patched.Problems, unknown...)
+	switch {
+	case len(problems) > 0 && p.opts.validation == codec.Strict:
+		return patched.Refuse(runtime.NewStrictDecodingError(problems))
+	case strict:
+		for _, w := range codec.Warnings(problems) {
+			p.r.warn(w)
+		}
 	}
-	return err
+	return nil
 }
 
 // applyOperation is server-side apply, which creates the object where there is none.
@@ -230,21 +243,8 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	warnings, err := codec.Strictness(p.opts.validation, problems, p.r.res.GVK)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, w := range warnings {
+	for _, w := range codec.Warnings(problems) {
 		p.r.warn(w)
-	}
-	switch applied.GetName() {
-	case "", p.r.name:
-		applied.SetName(p.r.name)
-	default:
-		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", applied.GetName(), p.r.name))
-	}
-	if err := checkNamespace(p.r, applied); err != nil {
-		return nil, false, err
 	}
 	manager, err := p.s.Fields.For(p.r.res, p.r.subresource)
 	if err != nil {
@@ -253,14 +253,17 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	merge := func(live registry.Object) (registry.Object, error) {
 		merged, err := manager.Apply(live, applied.DeepCopy(), p.opts.manager, p.force)
 		if err != nil {
-			return nil, err
+			return nil, plain(err)
 		}
 		obj, ok := merged.(registry.Object)
 		if !ok {
 			return nil, nil // the configuration changes nothing
 		}
 		obj.GetObjectKind().SetGroupVersionKind(p.r.res.Kind.GVK)
-		return obj, nil
+		if err := checkName(p.r, obj); err != nil {
+			return nil, err
+		}
+		return obj, checkNamespace(p.r, obj)
 	}
 	p.u.managed = true
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {

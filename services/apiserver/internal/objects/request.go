@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -100,14 +101,8 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 		err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
 		return err
 	}
-	if !r.res.Kind.Namespaced && r.namespace != "" {
-		return noSuchResource()
-	}
-	if r.res.Kind.Namespaced && r.namespace == "" && r.verb != "list" && r.verb != "watch" && r.verb != "deletecollection" {
-		if r.verb == "create" {
-			return apierrors.NewBadRequest("an empty namespace may not be set during creation")
-		}
-		return noSuchResource()
+	if err := r.scope(); err != nil {
+		return err
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	r.agent = userAgent(md)
@@ -119,6 +114,25 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 		r.warn(r.res.Version.Deprecated)
 	}
 	return err
+}
+
+// scope refuses a kind where it is not: one of the cluster in a namespace, or one of namespaces outside of any; and names that no path
+// may have.
+func (r *request) scope() error {
+	kind := r.res.Kind
+	if kind.Namespaced != (r.namespace != "") && (!kind.Namespaced || r.verb != "list" && r.verb != "watch") {
+		switch {
+		case kind.Custom != nil:
+			return pageNotFound()
+		case kind.Namespaced && r.name == "" && (r.verb == "create" || r.verb == "deletecollection"):
+			return notAllowed() // the path is there, for lists
+		}
+		return noSuchResource()
+	}
+	if problems := path.IsValidPathSegmentName(r.name); r.name != "" && len(problems) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", r.name, strings.Join(problems, ";")))
+	}
+	return nil
 }
 
 // find returns the resource that a URL names. One that seems absent is looked for in the newest state: another apiserver may
@@ -141,20 +155,47 @@ func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*re
 			return res, nil
 		}
 	}
-	return nil, noSuchResource()
+	if s.builtIn(gvr.Group) {
+		return nil, noSuchResource()
+	}
+	return nil, pageNotFound()
+}
+
+// builtIn reports whether a group is not one of custom kinds alone.
+func (s *Server) builtIn(group string) bool {
+	return group == "authentication.k8s.io" || group == "authorization.k8s.io" ||
+		slices.ContainsFunc(s.Table.Resources(), func(r *registry.Resource) bool { return r.GVR.Group == group && r.Kind.Custom == nil })
 }
 
 // form is what the client wants the answer to be.
 func (r *request) form(accept, pretty, include string) (codec.Form, error) {
-	form, err := r.offer.Negotiate(accept, pretty, include)
+	if err := r.route(accept); err != nil {
+		return codec.Form{}, err
+	}
+	negotiate := r.offer.Negotiate
+	if r.verb == "watch" {
+		negotiate = func(accept, _, include string) (codec.Form, error) { return r.offer.NegotiateStream(accept, include) }
+	}
+	form, err := negotiate(accept, pretty, include)
 	if err != nil || r.subresource == "scale" {
 		return form, err
 	}
 	return form.For(r.res.Kind, accept, r.offer)
 }
 
+// route refuses an Accept header that names nothing that the handlers of built-in kinds offer.
+func (r *request) route(accept string) error {
+	if r.res.Kind.Custom != nil {
+		return nil
+	}
+	return r.offer.Route(accept, r.verb == "list" || r.verb == "watch")
+}
+
 // formOrJSON is form for answers that are mostly a Status, and JSON where they are an object that has no other form.
 func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
+	if err := r.route(accept); err != nil {
+		return codec.Form{}, err
+	}
 	form, err := r.offer.Negotiate(accept, pretty, "")
 	if err != nil || r.res.Kind.Custom == nil || form.Media != codec.Protobuf {
 		return form, err
@@ -172,6 +213,22 @@ func nameAsked(name, fieldSelector string) string {
 		name, _ = selector.RequiresExactMatch("metadata.name")
 	}
 	return name
+}
+
+// notAllowed is the refusal of a method that does not go with the path.
+func notAllowed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 405, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: "the server does not allow this method on the requested resource",
+		Details: &metav1.StatusDetails{},
+	}}
+}
+
+// pageNotFound is the refusal of a path that no API group is behind; the gateway answers it as text.
+func pageNotFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound, Message: apistatus.PageNotFound,
+	}}
 }
 
 func noSuchResource() error {
@@ -220,6 +277,9 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 		default:
 			s.writes.leave()
 		}
+	}
+	if *err != nil {
+		r.header(ctx) // who is refused is warned as well
 	}
 	code := int32(200)
 	if r.verb == "create" {

@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -243,9 +245,9 @@ func parseRevision(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	revision, err := strconv.ParseUint(text, 10, 63)
+	revision, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", text, text))
+		return 0, plain(field.Invalid(field.NewPath("resourceVersion"), text, err.Error()))
 	}
-	return int64(revision), nil
+	return int64(min(revision, math.MaxInt64)), nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -62,11 +64,8 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	if err != nil {
 		return nil, false, err
 	}
-	if obj.GetName() == "" {
-		return nil, false, apierrors.NewBadRequest("the name of the object (empty) does not match the name on the URL (" + r.name + ")")
-	}
-	if obj.GetName() != r.name {
-		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), r.name))
+	if err := checkName(r, obj); err != nil {
+		return nil, false, err
 	}
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, false, err
@@ -113,12 +112,7 @@ func (r *request) strategy() (*registry.Status, error) {
 	case kind.Writes[r.subresource] != nil:
 		return kind.Writes[r.subresource], nil
 	}
-	if _, known := knownSubresources[r.subresource]; known {
-		if _, ok := kind.Actions[r.subresource]; ok || kind.Resource == "pods" {
-			return nil, apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
-		}
-	}
-	return nil, noSuchResource()
+	return nil, r.unserved()
 }
 
 // update is the change of one object: a PUT, a patch, a scale or an action on it.
@@ -138,6 +132,8 @@ type update struct {
 	scale bool
 	// action is set for a POST to a subresource, which the kind itself applies and checks.
 	action bool
+	// patches says that the uid of the new state is no precondition, but a field that a patch tried to change.
+	patches bool
 	// managed says that change has kept managedFields itself, as server-side apply does.
 	managed bool
 	// respond answers with something else than the object.
@@ -199,19 +195,25 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 		if obj.GetUID() != "" {
 			return nil, apierrors.NewConflict(u.r.res.GroupResource(), u.r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
 		}
-		obj.SetName(u.r.name)
+		if err := checkName(u.r, obj); err != nil {
+			return nil, err
+		}
+		if _, err := revisionOf(obj); err != nil {
+			return nil, err
+		}
+		obj.SetResourceVersion("")
 		u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts, body: obj, merged: true}
 		return u.creating.plan(ctx)
 	}
-	if u.create.GetUID() != "" {
-		return nil, apierrors.NewConflict(u.r.res.GroupResource(), u.r.name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: ", u.create.GetUID()))
+	if uid := u.create.GetUID(); uid != "" {
+		return nil, otherUID(u.r, uid, "", u.opts.dryRun)
 	}
-	if v := u.create.GetResourceVersion(); v != "" && v != "0" {
-		return nil, apierrors.NewNotFound(u.r.res.GroupResource(), u.r.name)
+	if _, err := revisionOf(u.create); err != nil {
+		return nil, err
 	}
 	u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts}
 	body := u.create.DeepCopyObject().(registry.Object)
+	body.SetResourceVersion("")
 	from, err := u.r.res.FromStored(body)
 	if err != nil {
 		return nil, err
@@ -223,31 +225,80 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 // precondition compares what the new state says of its identity with the present one's.
 func (u *update) precondition(ctx context.Context, item *codec.Item, old, obj registry.Object) error {
 	r := u.r
-	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() && !u.patches {
 		if err := u.latest(ctx, item); err != nil {
 			return err
 		}
-		return apierrors.NewConflict(r.res.GroupResource(), r.name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID()))
+		return otherUID(r, uid, old.GetUID(), u.opts.dryRun)
 	}
-	version := obj.GetResourceVersion()
-	if version == "" || version == "0" {
+	revision, err := revisionOf(obj)
+	if err != nil {
+		return err
+	}
+	if revision == 0 {
 		if r.res.Kind.NeedsRevision {
-			return invalid(r, r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), version, "must be specified for an update")})
+			problem := field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")
+			return apierrors.NewInvalid(schema.GroupKind{Group: r.res.GVR.Group, Kind: r.res.GVR.Resource}, r.name, field.ErrorList{problem})
 		}
 		return nil
 	}
-	revision, err := strconv.ParseInt(version, 10, 64)
-	if err != nil {
-		return invalid(r, r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), version, "must be an unsigned integer")})
-	}
-	if revision != item.Revision {
+	if revision != uint64(item.Revision) {
 		if err := u.latest(ctx, item); err != nil {
 			return err
 		}
 		return modified(r.res.GroupResource(), r.name)
 	}
 	return nil
+}
+
+// revisionOf reads the resourceVersion that a write says it is based on; 0: none.
+func revisionOf(obj registry.Object) (uint64, error) {
+	text := obj.GetResourceVersion()
+	if text == "" {
+		return 0, nil
+	}
+	revision, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, plain(err)
+	}
+	return revision, nil
+}
+
+// otherUID is the 409 of an update that is meant for another object of the name than the one that is there.
+func otherUID(r *request, want, is types.UID, dryRun bool) error {
+	key := registryKey(r.res.Kind, r.namespace, r.name)
+	if !dryRun {
+		key = "/registry" + key
+	}
+	return apierrors.NewConflict(r.res.GroupResource(), r.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, "+
+		"AdditionalErrorMsg: Precondition failed: UID in precondition: %v, UID in object meta: %v", key, want, is))
+}
+
+// registryKey is where Kubernetes would keep an object.
+func registryKey(kind *registry.Kind, namespace, name string) string {
+	key := "/" + kind.Resource
+	switch kind.GVK.GroupKind() {
+	case schema.GroupKind{Kind: "Node"}:
+		key = "/minions"
+	case schema.GroupKind{Kind: "Service"}:
+		key = "/services/specs"
+	case schema.GroupKind{Kind: "Endpoints"}:
+		key = "/services/endpoints"
+	case schema.GroupKind{Kind: "ReplicationController"}:
+		key = "/controllers"
+	case schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}:
+		key = "/ingress"
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
+		key = "/" + kind.GVK.Group + key
+	default:
+		if kind.Custom != nil {
+			key = "/" + kind.GVK.Group + key
+		}
+	}
+	if kind.Namespaced {
+		key += "/" + namespace
+	}
+	return key + "/" + name
 }
 
 // latest returns an error that makes the plan be made again where the item is not the newest one any more: what
@@ -381,10 +432,10 @@ func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
 
 // keepMeta fills in or restores what belongs to the server.
 func keepMeta(obj, old registry.Object) {
-	obj.SetUID(old.GetUID())
-	if created := obj.GetCreationTimestamp(); created.IsZero() {
-		obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	if obj.GetUID() == "" {
+		obj.SetUID(old.GetUID())
 	}
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	if obj.GetDeletionTimestamp() == nil {
 		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	}

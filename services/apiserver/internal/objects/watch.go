@@ -66,6 +66,9 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	if err := validateWatch(req); err != nil {
 		return err
 	}
+	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
+		return err
+	}
 	r.header(ctx)
 	timeout := time.Duration(req.GetTimeoutSeconds()) * time.Second
 	if timeout <= 0 {

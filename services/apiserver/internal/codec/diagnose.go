@@ -1,0 +1,150 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// schemeName is what Kubernetes calls its table of kinds where it says that it does not know one.
+const schemeName = "pkg/runtime/scheme.go:111"
+
+// maxSnippet is how much of an unreadable body its error shows, in characters.
+const maxSnippet = 30
+
+// refusal is the 400 of a body, in JSON or turned into it, that is not an object of the wanted kind. It is made when decoding has failed,
+// with err, or has met another kind; err is nil then. Whole is the body as it came.
+func refusal(whole, data []byte, want schema.GroupVersionKind, obj runtime.Object, err error) error {
+	got, unreadable := kubejson.DefaultMetaFactory.Interpret(data)
+	if unreadable != nil {
+		return unrecognized(whole, want, unreadable)
+	}
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		return customRefusal(whole, data, *got, want, custom, err)
+	}
+	if got.Version == "" {
+		got.Group, got.Version = want.Group, want.Version
+	}
+	if got.Kind == "" {
+		got.Kind = want.Kind
+	}
+	if *got == want {
+		return badBody(want, want, err)
+	}
+	return otherKind(*got, want)
+}
+
+// customRefusal is refusal for a custom object, which has to say of what kind and version it is.
+func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *unstructured.Unstructured, err error) error {
+	switch {
+	case got.Kind == "":
+		return unrecognized(whole, want, runtime.NewMissingKindErr(string(data)))
+	case got.GroupVersion() != want.GroupVersion():
+		return otherVersion(got, want)
+	case got.Kind != want.Kind:
+		problem := field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind)
+		return apierrors.NewInvalid(got.GroupKind(), obj.GetName(), field.ErrorList{problem})
+	}
+	return badBody(want, want, err)
+}
+
+// otherKind is the 400 of a body of another kind, or of another version of the kind.
+func otherKind(got, want schema.GroupVersionKind) error {
+	if got.Kind == want.Kind && internalPackage(got.Group) == internalPackage(want.Group) && scheme.Scheme.Recognizes(got) {
+		return otherVersion(got, want)
+	}
+	return badBody(got, want, unknownConversion(got, want))
+}
+
+// unknownConversion says why an object of the kind got, which may be unknown, cannot become one of the wanted kind.
+func unknownConversion(got, want schema.GroupVersionKind) error {
+	obj, err := scheme.Scheme.New(got)
+	if err != nil {
+		return runtime.NewNotRegisteredErrForKind(schemeName, got)
+	}
+	return fmt.Errorf("converting (%s) to (%s.%s): unknown conversion", reflect.TypeOf(obj).Elem(), internalPackage(want.Group), want.Kind)
+}
+
+func otherVersion(got, want schema.GroupVersionKind) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+		got.GroupVersion(), want.GroupVersion()))
+}
+
+// internalPackage names the package of a group's types that have no version. Where its name is not the group's first part, it says so.
+func internalPackage(group string) string {
+	switch group {
+	case "", "events.k8s.io":
+		return "core"
+	case "extensions":
+		return "apps"
+	}
+	name, _, _ := strings.Cut(group, ".")
+	return name
+}
+
+// unrecognized is the 400 of a body of which not even the kind can be told.
+func unrecognized(whole []byte, want schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, snippet(whole)))
+}
+
+// snippet is the start of a body: as text if it may be JSON, else in hexadecimal digits.
+func snippet(data []byte) string {
+	if len(data) == 0 {
+		return "<empty>"
+	}
+	start, more := data, ""
+	if len(data) > maxSnippet {
+		start, more = data[:maxSnippet], " ..."
+	}
+	if data[0] == '{' {
+		return string(start) + more
+	}
+	return fmt.Sprintf("%x%s", start, more)
+}
+
+var (
+	errNoData = errors.New("empty data")
+	errNoBody = errors.New("empty body")
+)
+
+// envelopeProblem says what is wrong with a protobuf body that cannot be opened, in the words of the library where it has some.
+func envelopeProblem(data []byte, found error) error {
+	switch {
+	case len(data) == 0:
+		return errNoData
+	case errors.Is(found, errNoEnvelope):
+		return found
+	}
+	if err := (&runtime.Unknown{}).Unmarshal(data[len(magic):]); err != nil {
+		return err
+	}
+	return found
+}
+
+// check fails where the envelope is of another kind. What it leaves out is taken for what is wanted.
+func (e envelope) check(whole []byte, want schema.GroupVersionKind) error {
+	version, err := schema.ParseGroupVersion(e.apiVersion)
+	if err != nil {
+		return unrecognized(whole, want, err)
+	}
+	got := version.WithKind(e.kind)
+	if got.Version == "" {
+		got.Group, got.Version = want.Group, want.Version
+	}
+	if got.Kind == "" {
+		got.Kind = want.Kind
+	}
+	if got != want {
+		return otherKind(got, want)
+	}
+	return nil
+}
