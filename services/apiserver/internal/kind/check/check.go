@@ -44,6 +44,22 @@ func OneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 
+// Listed is OneOf whose message lists allowed in the order given, as Kubernetes does for some fields.
+func Listed[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+// ListedChoice is Listed for a field that must be set.
+func ListedChoice[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return Listed(value, path, allowed...)
+}
+
 // Choice is OneOf for a field that must be set.
 func Choice[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	if value == "" {
@@ -128,7 +144,8 @@ func PublicIP(address string, path *field.Path) field.ErrorList {
 		is   bool
 		what string
 	}{
-		{ip.IsUnspecified(), "may not be unspecified (0.0.0.0 or ::)"},
+		{ip.Equal(net.IPv4zero), "may not be unspecified (0.0.0.0)"},
+		{ip.Equal(net.IPv6zero), "may not be unspecified (::)"},
 		{ip.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
 		{ip.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
 		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},

@@ -46,7 +46,8 @@ func Cron(now func() time.Time) *registry.Kind {
 	})
 	k.Warnings = typed.Warn(func(c, _ *batchv1.CronJob) []string {
 		t := &c.Spec.JobTemplate.Spec.Template
-		return podspec.Warnings(&t.Spec, &t.ObjectMeta, field.NewPath("spec", "jobTemplate", "spec", "template", "spec"))
+		path := field.NewPath("spec", "jobTemplate", "spec", "template")
+		return podspec.Warnings(&t.Spec, &t.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))
 	})
 	doc := batchv1.CronJobSpec{}.SwaggerDoc()
 	k.Columns = append([]metav1.TableColumnDefinition{

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,7 +27,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
 		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec) }),
-		PrepareCreate: typed.Do(prepareCreate),
+		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
 		Validate:      typed.Check(validate),
 		ValidateCreate: typed.Check(func(p *corev1.Pod) field.ErrorList {
@@ -38,7 +39,9 @@ func Kind(now func() time.Time) *registry.Kind {
 			if old != nil {
 				return nil
 			}
-			return podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"))
+			annotations := field.NewPath("metadata", "annotations")
+			told := podspec.AppArmorWarnings(&p.Spec, &p.ObjectMeta, annotations)
+			return append(told, podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), annotations)...)
 		}),
 
 		Status: &registry.Status{
@@ -69,13 +72,15 @@ func Kind(now func() time.Time) *registry.Kind {
 	}
 }
 
-func prepareCreate(p *corev1.Pod) {
+func prepareCreate(p *corev1.Pod, now time.Time) {
 	p.Generation = 1
+	podspec.AppArmorFields(&p.ObjectMeta, &p.Spec)
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&p.Spec)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			Message:            "Scheduling is blocked due to non-empty scheduling gates",
+			LastTransitionTime: metav1.NewTime(now),
 		}}
 	}
 }

@@ -3,6 +3,7 @@ package pod
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,7 +37,7 @@ func TestAnyPod(t *testing.T) {
 			t.Fatalf("seed %d: defaulted again: %s", seed, diff.Diff(once, &p))
 		}
 		validate(&p)
-		podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"))
+		podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), field.NewPath("metadata", "annotations"))
 		cells(&p, clock)
 		gracePeriod(&p, nil)
 		selectable(&p)
@@ -50,7 +51,7 @@ func TestAnyPod(t *testing.T) {
 		validateResize(q, &p)
 		prepareEphemeral(q, &p)
 		validateEphemeralUpdate(q, &p)
-		prepareCreate(q)
+		prepareCreate(q, time.Time{})
 	}
 }
 
@@ -61,7 +62,7 @@ func BenchmarkCreate(b *testing.B) {
 	for b.Loop() {
 		q := p.DeepCopy()
 		podspec.DefaultPod(&q.Spec)
-		prepareCreate(q)
+		prepareCreate(q, time.Time{})
 		if errs := validate(q); len(errs) > 0 {
 			b.Fatal(errs)
 		}

@@ -9,7 +9,10 @@ import (
 // everything limits both and requests just that, Burstable otherwise. A pod
 // with requests or limits of its own is judged by those.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
-	if r := spec.Resources; r != nil && (asks(r.Requests) || asks(r.Limits)) {
+	if r := spec.Resources; r != nil {
+		if !asks(r.Requests) && !asks(r.Limits) {
+			return corev1.PodQOSBestEffort
+		}
 		if guaranteed(r) {
 			return corev1.PodQOSGuaranteed
 		}

@@ -3,6 +3,7 @@ package pod
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,7 +15,7 @@ func good(t *testing.T, more string) *corev1.Pod {
 	t.Helper()
 	p := parse(t, "metadata: {name: p, namespace: default}\nspec:\n  containers: [{name: a, image: busybox:1}]\n"+more)
 	podspec.DefaultPod(&p.Spec)
-	prepareCreate(p)
+	prepareCreate(p, time.Time{})
 	return p
 }
 

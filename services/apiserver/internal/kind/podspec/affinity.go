@@ -45,7 +45,8 @@ func validateNodeAffinity(a *corev1.NodeAffinity, path *field.Path) field.ErrorL
 	for i, p := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 		at := path.Child(preferred).Index(i)
 		errs = append(errs, validateWeight(p.Weight, at.Child("weight"))...)
-		errs = append(errs, validateNodeTerm(&p.Preference, at.Child("preference"))...)
+		// Values that no label can have only match nothing: see the warnings.
+		errs = append(errs, validateNodeTerm(&p.Preference, false, at.Child("preference"))...)
 	}
 	return errs
 }
@@ -65,15 +66,15 @@ func NodeSelector(s *corev1.NodeSelector, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i := range s.NodeSelectorTerms {
-		errs = append(errs, validateNodeTerm(&s.NodeSelectorTerms[i], at.Index(i))...)
+		errs = append(errs, validateNodeTerm(&s.NodeSelectorTerms[i], true, at.Index(i))...)
 	}
 	return errs
 }
 
-func validateNodeTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+func validateNodeTerm(t *corev1.NodeSelectorTerm, values bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range t.MatchExpressions {
-		errs = append(errs, validateNodeRequirement(&t.MatchExpressions[i], path.Child("matchExpressions").Index(i))...)
+		errs = append(errs, validateNodeRequirement(&t.MatchExpressions[i], values, path.Child("matchExpressions").Index(i))...)
 	}
 	for i := range t.MatchFields {
 		errs = append(errs, validateNodeField(&t.MatchFields[i], path.Child("matchFields").Index(i))...)
@@ -81,7 +82,7 @@ func validateNodeTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorL
 	return errs
 }
 
-func validateNodeRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
+func validateNodeRequirement(r *corev1.NodeSelectorRequirement, strict bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	values := path.Child("values")
 	switch r.Operator {
@@ -102,6 +103,9 @@ func validateNodeRequirement(r *corev1.NodeSelectorRequirement, path *field.Path
 	}
 	errs = append(errs, metavalidation.ValidateLabelName(r.Key, path.Child("key"))...)
 	for i, v := range r.Values {
+		if !strict {
+			break
+		}
 		errs = append(errs, check.Each(validation.IsValidLabelValue(v), v, values.Index(i))...)
 	}
 	return errs

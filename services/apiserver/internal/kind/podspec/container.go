@@ -22,9 +22,7 @@ func (s *scope) validateContainers(path *field.Path) field.ErrorList {
 		errs = append(errs, duplicate(seen, c.Name, at.Child("name"))...)
 		errs = append(errs, s.validateLifecycle(c.Lifecycle, at.Child("lifecycle"))...)
 		errs = append(errs, s.validateProbes(c, at)...)
-		if c.RestartPolicy != nil {
-			errs = append(errs, field.Forbidden(at.Child("restartPolicy"), "may not be set for non-init containers"))
-		}
+		errs = append(errs, validateRestart(c, at)...)
 	}
 	return append(errs, validateHostPorts(s.spec.Containers, path)...)
 }
@@ -40,8 +38,9 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 		errs = append(errs, s.validateContainer(c, at)...)
 		errs = append(errs, duplicate(regular, c.Name, at.Child("name"))...)
 		errs = append(errs, validateHostPorts(s.spec.InitContainers[i:i+1], path)...)
+		errs = append(errs, validateRestartPolicy(c, at)...)
 		if c.RestartPolicy != nil {
-			errs = append(errs, check.OneOf(*c.RestartPolicy, at.Child("restartPolicy"), corev1.ContainerRestartPolicyAlways)...)
+			errs = append(errs, validateRestartRules(c, at)...)
 		}
 		if Sidecar(c) {
 			errs = append(errs, s.validateLifecycle(c.Lifecycle, at.Child("lifecycle"))...)
@@ -52,7 +51,7 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 			name string
 			set  bool
 		}{
-			{"lifecycle", c.Lifecycle != nil && (c.Lifecycle.PreStop != nil || c.Lifecycle.PostStart != nil)},
+			{"lifecycle", c.Lifecycle != nil},
 			{"livenessProbe", c.LivenessProbe != nil},
 			{"readinessProbe", c.ReadinessProbe != nil},
 			{"startupProbe", c.StartupProbe != nil},
@@ -60,9 +59,6 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 			if f.set {
 				errs = append(errs, field.Forbidden(at.Child(f.name), "may not be set for init containers without restartPolicy=Always"))
 			}
-		}
-		if len(c.ResizePolicy) > 0 {
-			errs = append(errs, field.Invalid(at.Child("resizePolicy"), c.ResizePolicy, "must not be set for init containers"))
 		}
 	}
 	return errs
@@ -126,21 +122,19 @@ func (s *scope) validateContainer(c *corev1.Container, path *field.Path) field.E
 	if c.Image == "" {
 		errs = append(errs, field.Required(path.Child("image"), ""))
 	}
-	errs = append(errs, check.Choice(c.TerminationMessagePolicy, path.Child("terminationMessagePolicy"),
+	errs = append(errs, check.ListedChoice(c.TerminationMessagePolicy, path.Child("terminationMessagePolicy"),
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, validatePorts(c.Ports, path.Child("ports"))...)
 	errs = append(errs, s.validateEnv(c.Env, path.Child("env"))...)
+	errs = append(errs, s.validateEnvVolumes(c.Env, path.Child("env"))...)
 	errs = append(errs, validateEnvFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, s.validateMounts(c, path.Child("volumeMounts"))...)
 	errs = append(errs, s.validateDevices(c, path.Child("volumeDevices"))...)
 	errs = append(errs, check.Choice(c.ImagePullPolicy, path.Child("imagePullPolicy"),
 		corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, validateRequirements(&c.Resources, path.Child("resources"))...)
+	errs = append(errs, validateRequirements(&c.Resources, claimNames(s.spec), path.Child("resources"))...)
 	errs = append(errs, validateResizePolicy(c.ResizePolicy, s.spec.RestartPolicy, path.Child("resizePolicy"))...)
 	errs = append(errs, s.validateSecurity(c.SecurityContext, path.Child("securityContext"))...)
-	if len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("restartPolicyRules"), absent))
-	}
 	return errs
 }
 
@@ -165,16 +159,16 @@ func untrimmedImages(containers []corev1.Container, path *field.Path) field.Erro
 func validateResizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[corev1.ResourceName]bool{}
+	// Kubernetes names the list, and where a name comes twice the item.
 	for i, p := range list {
-		at := path.Index(i)
 		if seen[p.ResourceName] {
-			errs = append(errs, field.Duplicate(at, p.ResourceName))
+			errs = append(errs, field.Duplicate(path.Index(i), p.ResourceName))
 		}
 		seen[p.ResourceName] = true
-		errs = append(errs, check.Choice(p.ResourceName, at, corev1.ResourceCPU, corev1.ResourceMemory)...)
-		errs = append(errs, check.Choice(p.RestartPolicy, at, corev1.NotRequired, corev1.RestartContainer)...)
+		errs = append(errs, check.Choice(p.ResourceName, path, corev1.ResourceCPU, corev1.ResourceMemory)...)
+		errs = append(errs, check.Choice(p.RestartPolicy, path, corev1.NotRequired, corev1.RestartContainer)...)
 		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			errs = append(errs, field.Invalid(at, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
 		}
 	}
 	return errs

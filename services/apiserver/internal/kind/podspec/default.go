@@ -2,15 +2,12 @@
 // defaults and the validation of a PodSpec.
 package podspec
 
-import (
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // Default fills the fields of a spec that Kubernetes fills in templates and
 // pods alike. DefaultPod fills those of pods only.
 func Default(spec *corev1.PodSpec) {
+	dropDisabled(spec)
 	set(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	set(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	set(&spec.SchedulerName, corev1.DefaultSchedulerName)
@@ -47,6 +44,8 @@ func Default(spec *corev1.PodSpec) {
 // templates: service links, host ports and requests.
 func DefaultPod(spec *corev1.PodSpec) {
 	Default(spec)
+	// A negative number means one second.
+	*spec.TerminationGracePeriodSeconds = graceOf(*spec.TerminationGracePeriodSeconds)
 	setPtr(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	if spec.HostNetwork {
 		defaultHostPorts(spec.Containers)
@@ -59,6 +58,13 @@ func DefaultPod(spec *corev1.PodSpec) {
 		requestLimits(&spec.InitContainers[i].Resources)
 	}
 	defaultPodRequests(spec)
+}
+
+func graceOf(seconds int64) int64 {
+	if seconds < 0 {
+		return 1
+	}
+	return seconds
 }
 
 // On the host's network a container's port is the host's.
@@ -128,17 +134,12 @@ func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 }
 
 // pullPolicy is Always for the tag "latest", said or implied, because what it
-// names changes; any other tag or a digest is pulled once.
+// names changes; any other tag or a digest is pulled once, and so is what no image can be named.
 func pullPolicy(image string) corev1.PullPolicy {
-	if image == "" {
+	if !wellFormed(image) {
 		return corev1.PullIfNotPresent
 	}
-	name, _, digested := strings.Cut(image, "@")
-	tag := ""
-	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, '/') {
-		tag = name[colon+1:]
-	}
-	if tag == "latest" || tag == "" && !digested {
+	if tag, digested := tagOf(image); tag == "latest" || tag == "" && !digested {
 		return corev1.PullAlways
 	}
 	return corev1.PullIfNotPresent

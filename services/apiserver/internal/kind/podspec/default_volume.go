@@ -6,41 +6,54 @@ func defaultVolume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
-	switch s := v.VolumeSource; {
-	case s.Secret != nil:
+	s := v.VolumeSource
+	if s.Secret != nil {
 		setPtr(&s.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
-	case s.ConfigMap != nil:
+	}
+	if s.ConfigMap != nil {
 		setPtr(&s.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
-	case s.DownwardAPI != nil:
+	}
+	if s.DownwardAPI != nil {
 		setPtr(&s.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
 		defaultDownward(s.DownwardAPI.Items)
-	case s.Projected != nil:
+	}
+	if s.Projected != nil {
 		defaultProjected(s.Projected)
-	case s.HostPath != nil:
+	}
+	if s.HostPath != nil {
 		setPtr(&s.HostPath.Type, corev1.HostPathUnset)
-	case s.ISCSI != nil:
+	}
+	if s.ISCSI != nil {
 		set(&s.ISCSI.ISCSIInterface, "default")
-	case s.RBD != nil:
+	}
+	if s.RBD != nil {
 		set(&s.RBD.RBDPool, "rbd")
 		set(&s.RBD.RadosUser, "admin")
 		set(&s.RBD.Keyring, "/etc/ceph/keyring")
-	case s.AzureDisk != nil:
+	}
+	if s.AzureDisk != nil {
 		setPtr(&s.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 		setPtr(&s.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
 		setPtr(&s.AzureDisk.FSType, "ext4")
 		setPtr(&s.AzureDisk.ReadOnly, false)
-	case s.ScaleIO != nil:
+	}
+	if s.ScaleIO != nil {
 		set(&s.ScaleIO.StorageMode, "ThinProvisioned")
 		set(&s.ScaleIO.FSType, "xfs")
-	case s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil:
+	}
+	if s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil {
 		setPtr(&s.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	case s.Image != nil:
+	}
+	if s.Image != nil {
 		set(&s.Image.PullPolicy, pullPolicy(s.Image.Reference))
 	}
 }
 
 func defaultProjected(p *corev1.ProjectedVolumeSource) {
 	setPtr(&p.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+	if len(p.Sources) == 0 {
+		p.Sources = nil
+	}
 	for i := range p.Sources {
 		s := &p.Sources[i]
 		if s.DownwardAPI != nil {

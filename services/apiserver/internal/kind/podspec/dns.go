@@ -18,10 +18,9 @@ const (
 	maxSearchChars = 2048
 )
 
-func validateDNS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	errs := check.Choice(spec.DNSPolicy, path.Child("dnsPolicy"),
-		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
-	c, at := spec.DNSConfig, path.Child("dnsConfig")
+func validateDNSConfig(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	c := spec.DNSConfig
 	if spec.DNSPolicy == corev1.DNSNone {
 		if c == nil {
 			return append(errs, field.Required(at, fmt.Sprintf("must provide `dnsConfig` when `dnsPolicy` is %s", corev1.DNSNone)))
@@ -38,7 +37,7 @@ func validateDNS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers)))
 	}
 	for i, ip := range c.Nameservers {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), ip, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), ip, true, nil)...)
 	}
 	if len(c.Searches) > maxSearches {
 		errs = append(errs, field.Invalid(at.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches)))
@@ -66,7 +65,7 @@ func validateHostAliases(aliases []corev1.HostAlias, path *field.Path) field.Err
 	var errs field.ErrorList
 	for i, a := range aliases {
 		at := path.Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), a.IP, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), a.IP, true, nil)...)
 		for j, name := range a.Hostnames {
 			errs = append(errs, check.Subdomain(name, at.Child("hostnames").Index(j))...)
 		}

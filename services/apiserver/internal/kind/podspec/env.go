@@ -62,11 +62,11 @@ func (s *scope) validateEnvSource(v *corev1.EnvVar, path *field.Path) field.Erro
 	}
 	if from.FileKeyRef != nil {
 		sources++
-		errs = append(errs, field.Forbidden(path.Child("fileKeyRef"), absent))
+		errs = append(errs, validateFileKeyRef(from.FileKeyRef, path.Child("fileKeyRef"))...)
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"))
+		errs = append(errs, field.Invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case v.Value != "":
 		errs = append(errs, field.Invalid(path, "", "may not be specified when `value` is not empty"))
 	case sources > 1:
@@ -77,9 +77,7 @@ func (s *scope) validateEnvSource(v *corev1.EnvVar, path *field.Path) field.Erro
 
 func validateKeyRef(name, key string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if name == "" {
-		errs = append(errs, field.Required(path.Child("name"), ""))
-	}
+	errs = append(errs, check.Subdomain(name, path.Child("name"))...)
 	if key == "" {
 		return append(errs, field.Required(path.Child("key"), ""))
 	}
@@ -148,29 +146,32 @@ func validateResourceRef(r *corev1.ResourceFieldSelector, volume bool, path *fie
 	if !slices.Contains(containerFields, r.Resource) && !hugePages(corev1.ResourceName(name)) {
 		errs = append(errs, field.NotSupported(path.Child("resource"), r.Resource, containerFields))
 	}
-	return append(errs, validateDivisor(corev1.ResourceName(name), r.Divisor, path)...)
+	return append(errs, validateDivisor(r.Resource, corev1.ResourceName(name), r.Divisor, path)...)
 }
 
 var (
 	cpuDivisors    = []string{"1m", "1"}
+	cpuList        = "1m and 1"
 	memoryDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+	memoryList     = strings.Join(memoryDivisors, ", ")
 )
 
-func validateDivisor(name corev1.ResourceName, divisor resource.Quantity, path *field.Path) field.ErrorList {
+func validateDivisor(whole string, name corev1.ResourceName, divisor resource.Quantity, path *field.Path) field.ErrorList {
 	unset := divisor.IsZero()
 	for _, rule := range []struct {
 		applies bool
 		what    string
 		allowed []string
+		list    string
 	}{
-		{name == corev1.ResourceCPU, "cpu resource", cpuDivisors},
-		{name == corev1.ResourceMemory, "memory resource", memoryDivisors},
-		{name == corev1.ResourceEphemeralStorage, "local ephemeral storage resource", memoryDivisors},
-		{hugePages(name), "hugepages resource", memoryDivisors},
+		{name == corev1.ResourceCPU, "cpu resource", cpuDivisors, cpuList},
+		{name == corev1.ResourceMemory, "memory resource", memoryDivisors, memoryList},
+		{name == corev1.ResourceEphemeralStorage, "local ephemeral storage resource", memoryDivisors, memoryList},
+		{hugePages(name), "hugepages resource", memoryDivisors, memoryList},
 	} {
 		if rule.applies && !unset && !slices.Contains(rule.allowed, divisor.String()) {
-			return field.ErrorList{field.Invalid(path.Child("divisor"), string(name),
-				fmt.Sprintf("only divisor's values %s are supported with the %s", strings.Join(rule.allowed, ", "), rule.what))}
+			return field.ErrorList{field.Invalid(path.Child("divisor"), whole,
+				fmt.Sprintf("only divisor's values %s are supported with the %s", rule.list, rule.what))}
 		}
 	}
 	return nil
@@ -186,21 +187,51 @@ func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.Err
 		n := 0
 		if s.ConfigMapRef != nil {
 			n++
-			if s.ConfigMapRef.Name == "" {
-				errs = append(errs, field.Required(at.Child("configMapRef", "name"), ""))
-			}
+			errs = append(errs, validateObjectName(s.ConfigMapRef.Name, at.Child("configMapRef", "name"))...)
 		}
 		if s.SecretRef != nil {
 			n++
-			if s.SecretRef.Name == "" {
-				errs = append(errs, field.Required(at.Child("secretRef", "name"), ""))
-			}
+			errs = append(errs, validateObjectName(s.SecretRef.Name, at.Child("secretRef", "name"))...)
 		}
 		switch {
 		case n == 0:
-			errs = append(errs, field.Invalid(at, "", "must specify one of: `configMapRef` or `secretRef`"))
+			errs = append(errs, field.Invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
 		case n > 1:
-			errs = append(errs, field.Invalid(at, "", "may not have more than one field specified at a time"))
+			errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
+		}
+	}
+	return errs
+}
+
+// validateObjectName checks the name of a ConfigMap or Secret.
+func validateObjectName(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return check.Subdomain(name, path)
+}
+
+func validateFileKeyRef(r *corev1.FileKeySelector, path *field.Path) field.ErrorList {
+	errs := need(path, "key", r.Key, "volumeName", r.VolumeName)
+	if r.Path == "" {
+		return append(errs, field.Required(path.Child("path"), ""))
+	}
+	return append(errs, check.NoBacksteps(r.Path, path.Child("path"))...)
+}
+
+// validateEnvVolumes checks that the files that variables come from are in volumes that containers can write.
+func (s *scope) validateEnvVolumes(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, v := range vars {
+		if v.ValueFrom == nil || v.ValueFrom.FileKeyRef == nil {
+			continue
+		}
+		name, at := v.ValueFrom.FileKeyRef.VolumeName, path.Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+		switch volume := s.volumes[name]; {
+		case volume == nil:
+			errs = append(errs, field.NotFound(at, name))
+		case volume.EmptyDir == nil:
+			errs = append(errs, field.Invalid(at, name, "referenced volume must be of type emptyDir"))
 		}
 	}
 	return errs

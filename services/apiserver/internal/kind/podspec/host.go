@@ -14,25 +14,41 @@ func validateHost(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		for i := range spec.Containers {
 			for j, p := range spec.Containers[i].Ports {
 				if p.HostPort != 0 && p.HostPort != p.ContainerPort {
-					errs = append(errs, field.Invalid(path.Child("containers").Index(i).Child("ports").Index(j).Child("containerPort"),
-						p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+					errs = append(errs, field.Invalid(path.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
+						p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
 				}
 			}
 		}
 	}
 	share := spec.ShareProcessNamespace
 	if spec.HostPID && share != nil && *share {
-		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs, field.Invalid(path.Child("securityContext", "shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
+	return errs
+}
+
+// validateHostUsers refuses what a pod with users of its own cannot have. Two of the names are not spelled as the fields are.
+func validateHostUsers(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.HostUsers == nil || *spec.HostUsers {
-		return errs
+		return nil
 	}
+	var errs field.ErrorList
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"hostNetwork", spec.HostNetwork}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}} {
+	}{{"hostNetwork", spec.HostNetwork}, {"HostPID", spec.HostPID}, {"HostIPC", spec.HostIPC}} {
 		if f.set {
 			errs = append(errs, field.Forbidden(path.Child(f.name), "when `hostUsers` is false"))
+		}
+	}
+	for _, part := range []struct {
+		name string
+		list []corev1.Container
+	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
+		for i := range part.list {
+			if len(part.list[i].VolumeDevices) > 0 {
+				errs = append(errs, field.Forbidden(path.Child(part.name).Index(i).Child("volumeDevices"), "when `hostUsers` is false"))
+			}
 		}
 	}
 	return errs
@@ -40,8 +56,12 @@ func validateHost(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 
 func validateOS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if spec.OS != nil {
-		errs = append(errs, check.Choice(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
+	switch {
+	case spec.OS == nil:
+	case spec.OS.Name == "":
+		errs = append(errs, field.Required(path.Child("os", "name"), ""))
+	default:
+		errs = append(errs, check.OneOf(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)...)
 	}
 	if spec.OS == nil || spec.OS.Name != corev1.Linux {
 		return errs

@@ -36,13 +36,14 @@ func (s *scope) validateMounts(c *corev1.Container, path *field.Path) field.Erro
 		if devices[m.MountPath] {
 			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices"))
 		}
-		errs = append(errs, validateSubPaths(&m, at)...)
-		errs = append(errs, validatePropagation(&m, c, at)...)
+		// Kubernetes names the list in these errors, not the item.
+		errs = append(errs, validateSubPaths(&m, path, at)...)
+		errs = append(errs, validatePropagation(&m, c, path)...)
 	}
 	return errs
 }
 
-func validateSubPaths(m *corev1.VolumeMount, path *field.Path) field.ErrorList {
+func validateSubPaths(m *corev1.VolumeMount, path, item *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m.SubPath != "" {
 		errs = append(errs, check.RelativePath(m.SubPath, path.Child("subPath"))...)
@@ -51,7 +52,7 @@ func validateSubPaths(m *corev1.VolumeMount, path *field.Path) field.ErrorList {
 		return errs
 	}
 	if m.SubPath != "" {
-		errs = append(errs, field.Invalid(path.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+		errs = append(errs, field.Invalid(item.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
 	}
 	return append(errs, check.RelativePath(m.SubPathExpr, path.Child("subPathExpr"))...)
 }
@@ -71,7 +72,9 @@ func validatePropagation(m *corev1.VolumeMount, c *corev1.Container, path *field
 		return errs
 	}
 	at := path.Child("recursiveReadOnly")
-	errs = append(errs, check.OneOf(*r, at, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)...)
+	if bad := check.OneOf(*r, at, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible); len(bad) > 0 {
+		return append(errs, bad...)
+	}
 	if !m.ReadOnly {
 		errs = append(errs, field.Forbidden(at, "may only be specified when readOnly is true"))
 	}
@@ -111,7 +114,9 @@ func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.Err
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must be unique"))
 		}
 		seenPath[d.DevicePath] = true
-		errs = append(errs, check.NoBacksteps(d.DevicePath, at.Child("devicePath"))...)
+		if len(check.NoBacksteps(d.DevicePath, at)) > 0 {
+			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		}
 		if mounted[d.DevicePath] {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts"))
 		}

@@ -16,6 +16,7 @@ func (s *scope) validateProbes(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, validateProbe(c.ReadinessProbe, path.Child("readinessProbe"))...)
 	errs = append(errs, validateProbe(c.StartupProbe, path.Child("startupProbe"))...)
 	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
+		errs = append(errs, validateProbeGrace(p, path.Child("readinessProbe"))...)
 		errs = append(errs, field.Invalid(path.Child("readinessProbe", "terminationGracePeriodSeconds"),
 			*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 	}
@@ -32,10 +33,14 @@ func validateKilling(p *corev1.Probe, path *field.Path) field.ErrorList {
 	if p.SuccessThreshold != 1 {
 		errs = append(errs, field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1"))
 	}
+	return append(errs, validateProbeGrace(p, path)...)
+}
+
+func validateProbeGrace(p *corev1.Probe, path *field.Path) field.ErrorList {
 	if n := p.TerminationGracePeriodSeconds; n != nil && *n <= 0 {
-		errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *n, "must be greater than 0"))
+		return field.ErrorList{field.Invalid(path.Child("terminationGracePeriodSeconds"), *n, "must be greater than 0")}
 	}
-	return errs
+	return nil
 }
 
 func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
@@ -135,8 +140,5 @@ func (s *scope) validateLifecycle(l *corev1.Lifecycle, path *field.Path) field.E
 	}
 	hook(l.PostStart, "postStart")
 	hook(l.PreStop, "preStop")
-	if l.StopSignal != nil {
-		errs = append(errs, field.Forbidden(path.Child("stopSignal"), absent))
-	}
 	return errs
 }

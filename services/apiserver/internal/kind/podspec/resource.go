@@ -18,7 +18,7 @@ import (
 func sorted(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
 // validateRequirements checks a container's requests and limits.
-func validateRequirements(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+func validateRequirements(r *corev1.ResourceRequirements, claims []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := path.Child("limits"), path.Child("requests")
 	paged, based := false, false
@@ -52,27 +52,25 @@ func validateRequirements(r *corev1.ResourceRequirements, path *field.Path) fiel
 	if paged && !based {
 		errs = append(errs, field.Forbidden(path, "HugePages require cpu or memory"))
 	}
-	if len(r.Claims) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("claims"), absent))
-	}
-	return errs
+	return append(errs, validateUsedClaims(r.Claims, claims, path.Child("claims"))...)
 }
 
 // containerResource checks a resource's name: one of Kubernetes' own for
 // containers, or an extended one with a domain.
 func containerResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
-	if errs := check.QualifiedName(string(name), path); len(errs) > 0 {
-		return errs
+	errs := check.QualifiedName(string(name), path)
+	if len(errs) == 0 {
+		errs = known(name, path)
 	}
 	switch {
 	case !strings.Contains(string(name), "/"):
 		if !native(name) {
-			return field.ErrorList{field.Invalid(path, name, "must be a standard resource for containers")}
+			errs = append(errs, field.Invalid(path, name, "must be a standard resource for containers"))
 		}
 	case !ownDomain(name) && !extended(name):
-		return field.ErrorList{field.Invalid(path, name, "doesn't follow extended resource name standard")}
+		errs = append(errs, field.Invalid(path, name, "doesn't follow extended resource name standard"))
 	}
-	return nil
+	return errs
 }
 
 func native(name corev1.ResourceName) bool {
@@ -94,7 +92,7 @@ func extended(name corev1.ResourceName) bool {
 
 // overcommits reports a resource whose requests may be below its limit.
 func overcommits(name corev1.ResourceName) bool {
-	return !hugePages(name) && (native(name) || ownDomain(name))
+	return !hugePages(name) && (!strings.Contains(string(name), "/") || ownDomain(name))
 }
 
 func quantity(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
@@ -118,17 +116,12 @@ func NodeResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validatePodResources checks what a pod asks for as a whole, and its overhead.
+// validatePodResources checks what a pod asks for as a whole.
 func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sorted(spec.Overhead) {
-		at := path.Child("overhead").Key(string(name))
-		errs = append(errs, containerResource(name, at)...)
-		errs = append(errs, quantity(name, spec.Overhead[name], at)...)
-	}
 	r := spec.Resources
 	if r == nil {
-		return errs
+		return nil
 	}
 	at := path.Child("resources")
 	known := true
@@ -147,7 +140,7 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 	if !known {
 		return errs
 	}
-	errs = append(errs, validateRequirements(r, at)...)
+	errs = append(errs, validateRequirements(r, claimNames(spec), at)...)
 	return append(errs, validateShares(spec, path)...)
 }
 

@@ -32,7 +32,7 @@ func validatePodSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList
 		errs = append(errs, check.OneOf(*p, path.Child("supplementalGroupsPolicy"), corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
 	}
 	if p := c.SELinuxChangePolicy; p != nil {
-		errs = append(errs, check.OneOf(*p, path.Child("seLinuxChangePolicy"), corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)...)
+		errs = append(errs, check.OneOf(*p, path.Child("seLinuxChangePolicy"), corev1.SELinuxChangePolicyRecursive)...)
 	}
 	errs = append(errs, validateSysctls(c.Sysctls, spec, path.Child("sysctls"))...)
 	errs = append(errs, validateSeccomp(c.SeccompProfile, path.Child("seccompProfile"))...)
@@ -78,8 +78,13 @@ func validateSeccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList
 	if p == nil {
 		return nil
 	}
-	errs := check.Choice(p.Type, path.Child("type"),
-		corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	var errs field.ErrorList
+	if p.Type == "" {
+		errs = append(errs, field.Required(path.Child("type"), "type is required when seccompProfile is set"))
+	} else {
+		errs = check.OneOf(p.Type, path.Child("type"),
+			corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	}
 	at := path.Child("localhostProfile")
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && p.LocalhostProfile == nil:
@@ -87,7 +92,7 @@ func validateSeccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList
 	case local:
 		errs = append(errs, check.RelativePath(*p.LocalhostProfile, at)...)
 	case p.LocalhostProfile != nil:
-		errs = append(errs, field.Invalid(at, *p.LocalhostProfile, "can only be set when seccomp type is Localhost"))
+		errs = append(errs, field.Invalid(at, *p, "can only be set when seccomp type is Localhost"))
 	}
 	return errs
 }
@@ -98,8 +103,14 @@ func validateAppArmor(p *corev1.AppArmorProfile, path *field.Path) field.ErrorLi
 	if p == nil {
 		return nil
 	}
-	errs := check.Choice(p.Type, path.Child("type"),
+	if p.Type == "" {
+		return field.ErrorList{field.Required(path.Child("type"), "type is required when appArmorProfile is set")}
+	}
+	errs := check.OneOf(p.Type, path.Child("type"),
 		corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	if len(errs) > 0 {
+		return errs
+	}
 	at := path.Child("localhostProfile")
 	if p.Type != corev1.AppArmorProfileTypeLocalhost {
 		if p.LocalhostProfile != nil {

@@ -19,6 +19,7 @@ import (
 func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := metavalidation.ValidateLabels(t.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
+	errs = append(errs, validateAnnotations(&t.ObjectMeta, &t.Spec, path.Child("annotations"))...)
 	errs = append(errs, Validate(&t.Spec, &t.ObjectMeta, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
@@ -66,5 +67,6 @@ func AtMostAll(v intstr.IntOrString, path *field.Path) field.ErrorList {
 
 // TemplateWarnings is what to tell the client about a template.
 func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
-	return Warnings(&t.Spec, &t.ObjectMeta, field.NewPath("spec", "template", "spec"))
+	path := field.NewPath("spec", "template")
+	return Warnings(&t.Spec, &t.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))
 }

@@ -33,13 +33,13 @@ func Tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 			}
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Invalid(at.Child("operator"), t, "value must be empty when `operator` is 'Exists'"))
+				errs = append(errs, field.Invalid(at.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
 		default:
 			errs = append(errs, check.OneOf(t.Operator, at.Child("operator"), corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
 		}
 		if t.Effect != "" {
-			errs = append(errs, check.OneOf(t.Effect, at.Child("effect"),
+			errs = append(errs, check.Listed(t.Effect, at.Child("effect"),
 				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
 		}
 	}

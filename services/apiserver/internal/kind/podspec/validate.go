@@ -20,58 +20,52 @@ type scope struct {
 }
 
 // Validate checks the spec of a pod or of a template; path is that of the spec
-// and meta the metadata beside it.
+// and meta the metadata beside it. The problems are in Kubernetes' order.
 func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	s := &scope{spec: spec, volumes: map[string]*corev1.Volume{}}
 	errs := s.validateVolumes(meta, path.Child("volumes"))
+	errs = append(errs, validateResourceClaims(spec.ResourceClaims, path.Child("resourceClaims"))...)
 	errs = append(errs, s.validateContainers(path.Child("containers"))...)
 	errs = append(errs, s.validateInitContainers(path.Child("initContainers"))...)
 	errs = append(errs, s.validateEphemeralContainers(path.Child("ephemeralContainers"))...)
 	errs = append(errs, validatePodResources(spec, path)...)
-	errs = append(errs, validateLife(spec, path)...)
-	errs = append(errs, validateNames(spec, path)...)
+	errs = append(errs, check.ListedChoice(spec.RestartPolicy, path.Child("restartPolicy"),
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
+	if spec.TerminationGracePeriodSeconds == nil {
+		errs = append(errs, field.Required(path.Child("terminationGracePeriodSeconds"), ""))
+	}
+	errs = append(errs, check.ListedChoice(spec.DNSPolicy, path.Child("dnsPolicy"),
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
+	errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, validateHost(spec, path)...)
 	errs = append(errs, validatePodSecurity(spec, path.Child("securityContext"))...)
-	errs = append(errs, validateDNS(spec, path)...)
-	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
-	errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, validateAffinity(spec.Affinity, path.Child("affinity"))...)
-	errs = append(errs, Tolerations(spec.Tolerations, path.Child("tolerations"))...)
-	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	errs = append(errs, validateDNSConfig(spec, path.Child("dnsConfig"))...)
 	errs = append(errs, validateConditions(spec, path)...)
-	errs = append(errs, validateOS(spec, path)...)
-	return append(errs, validateAbsent(spec, path)...)
+	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	errs = append(errs, validateHostUsers(spec, path)...)
+	errs = append(errs, validateNames(spec, path)...)
+	return append(errs, validateOS(spec, path)...)
 }
 
 // ValidatePod checks the spec of a pod, which must be complete where that of a
 // template need not be.
 func ValidatePod(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
-	errs := Validate(spec, meta, path)
+	errs := validateAnnotations(meta, spec, field.NewPath("metadata", "annotations"))
+	errs = append(errs, Validate(spec, meta, path)...)
 	errs = append(errs, untrimmedImages(spec.Containers, path.Child("containers"))...)
 	errs = append(errs, untrimmedImages(spec.InitContainers, path.Child("initContainers"))...)
-	if spec.NodeName != "" && len(spec.SchedulingGates) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
-	}
-	return errs
+	return append(errs, validateAppArmorFields(meta.Annotations, spec)...)
 }
 
 // ValidatePodCreate checks what a new pod must not have yet.
 func ValidatePodCreate(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if len(spec.EphemeralContainers) > 0 {
-		return field.ErrorList{field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create")}
+		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create"))
 	}
-	return nil
-}
-
-func validateLife(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	errs := check.Choice(spec.RestartPolicy, path.Child("restartPolicy"),
-		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	if n := spec.ActiveDeadlineSeconds; n != nil && (*n < 1 || *n > math.MaxInt32) {
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *n, validation.InclusiveRangeError(1, math.MaxInt32)))
-	}
-	// A negative number is let through, with a warning, and means one second.
-	if spec.TerminationGracePeriodSeconds == nil {
-		errs = append(errs, field.Required(path.Child("terminationGracePeriodSeconds"), ""))
+	if spec.NodeName != "" && len(spec.SchedulingGates) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
 	return errs
 }
@@ -79,36 +73,49 @@ func validateLife(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 // validateNames checks what names other objects, or the pod itself in DNS.
 func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, f := range []struct {
-		name, value string
-		check       func(string, bool) []string
-	}{
-		{"serviceAccountName", spec.ServiceAccountName, apivalidation.ValidateServiceAccountName},
-		{"nodeName", spec.NodeName, apivalidation.NameIsDNSSubdomain},
-		{"schedulerName", spec.SchedulerName, qualified},
-		{"priorityClassName", spec.PriorityClassName, apivalidation.NameIsDNSSubdomain},
-		{"hostname", spec.Hostname, apivalidation.NameIsDNSLabel},
-		{"subdomain", spec.Subdomain, apivalidation.NameIsDNSLabel},
-	} {
-		if f.value != "" {
-			errs = append(errs, check.Each(f.check(f.value, false), f.value, path.Child(f.name))...)
+	name := func(field, value string, valid func(string, bool) []string) {
+		if value != "" {
+			errs = append(errs, check.Each(valid(value, false), value, path.Child(field))...)
 		}
 	}
+	if name := spec.HostnameOverride; name != nil {
+		errs = append(errs, validateHostnameOverride(spec, *name, path.Child("hostnameOverride"))...)
+	}
+	name("serviceAccountName", spec.ServiceAccountName, apivalidation.ValidateServiceAccountName)
+	name("nodeName", spec.NodeName, apivalidation.NameIsDNSSubdomain)
+	if n := spec.ActiveDeadlineSeconds; n != nil && (*n < 1 || *n > math.MaxInt32) {
+		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *n, validation.InclusiveRangeError(1, math.MaxInt32)))
+	}
+	name("hostname", spec.Hostname, apivalidation.NameIsDNSLabel)
+	name("subdomain", spec.Subdomain, apivalidation.NameIsDNSLabel)
+	errs = append(errs, Tolerations(spec.Tolerations, path.Child("tolerations"))...)
+	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
+	name("priorityClassName", spec.PriorityClassName, apivalidation.NameIsDNSSubdomain)
 	if name := spec.RuntimeClassName; name != nil {
 		errs = append(errs, check.Subdomain(*name, path.Child("runtimeClassName"))...)
 	}
 	if p := spec.PreemptionPolicy; p != nil {
-		errs = append(errs, check.Choice(*p, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs, check.ListedChoice(*p, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
-	for i, s := range spec.ImagePullSecrets {
-		if s.Name != "" {
-			errs = append(errs, check.Subdomain(s.Name, path.Child("imagePullSecrets").Index(i).Child("name"))...)
-		}
-	}
-	return errs
+	return append(errs, validateRequirements(&corev1.ResourceRequirements{Limits: spec.Overhead}, nil, path.Child("overhead"))...)
 }
 
-func qualified(name string, _ bool) []string { return validation.IsQualifiedName(name) }
+// longestHostname is that of Linux.
+const longestHostname = 64
+
+func validateHostnameOverride(spec *corev1.PodSpec, name string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN {
+		errs = append(errs, field.Forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
+	}
+	if spec.HostNetwork {
+		errs = append(errs, field.Forbidden(path, "may not be specified when hostNetwork is true"))
+	}
+	if len(name) > longestHostname {
+		errs = append(errs, field.TooLong(path, name, longestHostname))
+	}
+	return append(errs, check.Subdomain(name, path)...)
+}
 
 // validateConditions checks the gates before scheduling and before readiness.
 func validateConditions(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
@@ -127,21 +134,3 @@ func validateConditions(spec *corev1.PodSpec, path *field.Path) field.ErrorList 
 	}
 	return errs
 }
-
-// validateAbsent refuses what Kubernetes has and this cluster has not, rather
-// than to store and ignore it.
-func validateAbsent(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(spec.ResourceClaims) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("resourceClaims"), absent))
-	}
-	if spec.SchedulingGroup != nil {
-		errs = append(errs, field.Forbidden(path.Child("schedulingGroup"), absent))
-	}
-	if spec.HostnameOverride != nil {
-		errs = append(errs, field.Forbidden(path.Child("hostnameOverride"), absent))
-	}
-	return errs
-}
-
-const absent = "not supported by this cluster"

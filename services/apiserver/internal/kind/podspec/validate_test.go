@@ -56,10 +56,10 @@ func TestSpec(t *testing.T) {
 		"good":          {one(""), nil},
 		"no containers": {"containers: []", []string{"spec.containers: Required value"}},
 		"restart policy": {one("restartPolicy: Sometimes"), []string{
-			`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"`,
+			`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`,
 		}},
 		"dns policy": {one("dnsPolicy: Mine"), []string{
-			`spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"`,
+			`spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"`,
 		}},
 		"dns none": {one("dnsPolicy: None"), []string{"spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"}},
 		"dns none without servers": {one("dnsPolicy: None\ndnsConfig: {searches: [a.b]}"), []string{
@@ -73,18 +73,17 @@ func TestSpec(t *testing.T) {
 			"spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
 		}},
 		"hostname":              {one("hostname: A_b"), []string{`spec.hostname: Invalid value: "A_b": ` + label}},
-		"host pid and shared":   {one("hostPID: true\nshareProcessNamespace: true"), []string{"spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled"}},
+		"host pid and shared":   {one("hostPID: true\nshareProcessNamespace: true"), []string{"spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled"}},
 		"user namespace":        {one("hostUsers: false\nhostNetwork: true"), []string{"spec.hostNetwork: Forbidden: when `hostUsers` is false"}},
-		"gated with a node":     {one("nodeName: n\nschedulingGates: [{name: a.b/c}]"), []string{"spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"}},
 		"gates twice":           {one("schedulingGates: [{name: a.b/c}, {name: a.b/c}]"), []string{`spec.schedulingGates[1]: Duplicate value: "a.b/c"`}},
 		"readiness gate":        {one("readinessGates: [{conditionType: 'a b'}]"), []string{`spec.readinessGates[0].conditionType: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}},
 		"host alias":            {one("hostAliases: [{ip: 300.1.1.1, hostnames: [ok]}]"), []string{`spec.hostAliases[0].ip: Invalid value: "300.1.1.1": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`}},
-		"preemption policy":     {one("preemptionPolicy: Maybe"), []string{`spec.preemptionPolicy: Unsupported value: "Maybe": supported values: "Never", "PreemptLowerPriority"`}},
-		"os":                    {one("os: {name: plan9}"), []string{`spec.os.name: Unsupported value: "plan9": supported values: "linux", "windows"`}},
-		"resource claims":       {one("resourceClaims: [{name: a}]"), []string{"spec.resourceClaims: Forbidden: not supported by this cluster"}},
+		"preemption policy":     {one("preemptionPolicy: Maybe"), []string{`spec.preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
+		"os":                    {one("os: {name: plan9}"), []string{`spec.os: Unsupported value: "plan9": supported values: "linux", "windows"`}},
+		"resource claims":       {one("resourceClaims: [{name: a}]"), []string{"spec.resourceClaims[0]: Invalid value: {\"name\":\"a\"}: must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"}},
 		"node selector":         {one("nodeSelector: {a: 'b c'}"), []string{`spec.nodeSelector: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}},
 		"negative grace is let": {one("terminationGracePeriodSeconds: -1"), nil},
-		"overhead":              {one("overhead: {cpu: -1m}"), []string{`spec.overhead[cpu]: Invalid value: "-1m": must be greater than or equal to 0`}},
+		"overhead":              {one("overhead: {cpu: -1m}"), []string{`spec.overhead.limits[cpu]: Invalid value: "-1m": must be greater than or equal to 0`}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, c.spec, c.want...) })
 	}
@@ -104,16 +103,16 @@ func TestContainers(t *testing.T) {
 		"padded image":          {"containers: [{image: ' a', name: a}]", []string{`spec.containers[0].image: Invalid value: " a": must not have leading or trailing whitespace`}},
 		"pull policy":           {with("imagePullPolicy: Often"), []string{`spec.containers[0].imagePullPolicy: Unsupported value: "Often": supported values: "Always", "IfNotPresent", "Never"`}},
 		"message policy": {with("terminationMessagePolicy: Shout"), []string{
-			`spec.containers[0].terminationMessagePolicy: Unsupported value: "Shout": supported values: "FallbackToLogsOnError", "File"`,
+			`spec.containers[0].terminationMessagePolicy: Unsupported value: "Shout": supported values: "File", "FallbackToLogsOnError"`,
 		}},
-		"restart policy of a regular one": {with("restartPolicy: Always"), []string{"spec.containers[0].restartPolicy: Forbidden: may not be set for non-init containers"}},
+		"restart policy of a regular one": {with("restartPolicy: Always"), nil},
 		"sidecar":                         {one("initContainers: [{name: s, image: b, restartPolicy: Always, readinessProbe: {tcpSocket: {port: 1}}}]"), nil},
 		"init with a probe": {one("initContainers: [{name: s, image: b, readinessProbe: {tcpSocket: {port: 1}}, lifecycle: {preStop: {sleep: {seconds: 1}}}}]"), []string{
 			"spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
 			"spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always",
 		}},
-		"init restart policy": {one("initContainers: [{name: s, image: b, restartPolicy: Never}]"), []string{
-			`spec.initContainers[0].restartPolicy: Unsupported value: "Never": supported values: "Always"`,
+		"init restart policy": {one("initContainers: [{name: s, image: b, restartPolicy: Sometimes}]"), []string{
+			`spec.initContainers[0].restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"`,
 		}},
 		"ephemeral": {one("ephemeralContainers: [{name: d, image: b, targetContainerName: x, ports: [{containerPort: 1}]}]"), []string{
 			`spec.ephemeralContainers[0].targetContainerName: Not found: "x"`,
@@ -131,7 +130,7 @@ func TestContainers(t *testing.T) {
 			[]string{`spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"`},
 		},
 		"host network ports": {"hostNetwork: true\ncontainers: [{name: a, image: b, ports: [{containerPort: 1, hostPort: 80}]}]", []string{
-			"spec.containers[0].ports[0].containerPort: Invalid value: 1: must match `hostPort` when `hostNetwork` is true",
+			"spec.containers[0].ports[0].hostPort: Invalid value: 80: must match `containerPort` when `hostNetwork` is true",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, c.spec, c.want...) })
@@ -146,7 +145,7 @@ func TestEnv(t *testing.T) {
 	}{
 		"no name": {"env: [{value: x}]", []string{"spec.containers[0].env[0].name: Required value"}},
 		"no source": {"env: [{name: A, valueFrom: {}}]", []string{
-			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
 		}},
 		"value and source": {"env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", []string{
 			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
@@ -165,11 +164,11 @@ func TestEnv(t *testing.T) {
 			`spec.containers[0].env[0].valueFrom.resourceFieldRef.resource: Unsupported value: "limits.gold": supported values: "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"`,
 		}},
 		"divisor": {"env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: '5'}}}]", []string{
-			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "cpu": only divisor's values 1m, 1 are supported with the cpu resource`,
+			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor's values 1m and 1 are supported with the cpu resource`,
 		}},
 		"no key":       {"env: [{name: A, valueFrom: {configMapKeyRef: {name: a, key: ''}}}]", []string{"spec.containers[0].env[0].valueFrom.configMapKeyRef.key: Required value"}},
-		"no envFrom":   {"envFrom: [{prefix: A_}]", []string{"spec.containers[0].envFrom[0]: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`"}},
-		"both envFrom": {"envFrom: [{configMapRef: {name: a}, secretRef: {name: b}}]", []string{`spec.containers[0].envFrom[0]: Invalid value: "": may not have more than one field specified at a time`}},
+		"no envFrom":   {"envFrom: [{prefix: A_}]", []string{"spec.containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`"}},
+		"both envFrom": {"envFrom: [{configMapRef: {name: a}, secretRef: {name: b}}]", []string{`spec.containers[0].envFrom: Invalid value: "": may not have more than one field specified at a time`}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, with(c.env), c.want...) })
 	}
@@ -220,7 +219,9 @@ func TestResources(t *testing.T) {
 		}},
 		"unknown": {"limits: {gold: 1}, requests: {gold: 1}", []string{
 			`spec.containers[0].resources.limits[gold]: Invalid value: "gold": must be a standard resource for containers`,
+			`spec.containers[0].resources.limits[gold]: Invalid value: "gold": must be a standard resource type or fully qualified`,
 			`spec.containers[0].resources.requests[gold]: Invalid value: "gold": must be a standard resource for containers`,
+			`spec.containers[0].resources.requests[gold]: Invalid value: "gold": must be a standard resource type or fully qualified`,
 		}},
 		"extended below its limit": {"limits: {example.com/gpu: 2}, requests: {example.com/gpu: 1}", []string{
 			`spec.containers[0].resources.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2`,
@@ -302,7 +303,7 @@ func TestPlacement(t *testing.T) {
 		"spread": {"topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, minDomains: 2}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]", []string{
 			"spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
 			"spec.topologySpreadConstraints[0].minDomains: Invalid value: 2: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway",
-			`spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, ScheduleAnyway}"`,
+			`spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, ScheduleAnyway}"`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, one(c.spec), c.want...) })
@@ -322,18 +323,18 @@ func TestVolumes(t *testing.T) {
 		"secret":        {"{name: v, secret: {defaultMode: 512}}", []string{"spec.volumes[0].secret.secretName: Required value", "spec.volumes[0].secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive"}},
 		"config map":    {"{name: v, configMap: {name: c, items: [{key: '', path: /abs}, {key: k, path: ..up}]}}", []string{"spec.volumes[0].configMap.items[0].key: Required value", `spec.volumes[0].configMap.items[0].path: Invalid value: "/abs": must be a relative path`, `spec.volumes[0].configMap.items[1].path: Invalid value: "..up": must not start with '..'`}},
 		"nfs":           {"{name: v, nfs: {server: s, path: rel}}", []string{`spec.volumes[0].nfs.path: Invalid value: "rel": must be an absolute path`}},
-		"iscsi":         {"{name: v, iscsi: {targetPortal: p, iqn: bad, lun: 300}}", []string{`spec.volumes[0].iscsi.iqn: Invalid value: "bad": must be valid format`, "spec.volumes[0].iscsi.lun: Invalid value: 300: must be between 0 and 255, inclusive"}},
+		"iscsi":         {"{name: v, iscsi: {targetPortal: p, iqn: bad, lun: 300}}", []string{`spec.volumes[0].iscsi.iqn: Invalid value: "bad": must be valid format starting with iqn, eui, or naa`, "spec.volumes[0].iscsi.lun: Invalid value: 300: must be between 0 and 255, inclusive"}},
 		"claim":         {"{name: v, persistentVolumeClaim: {claimName: ''}}", []string{"spec.volumes[0].persistentVolumeClaim.claimName: Required value"}},
 		"token":         {"{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 10}}]}}", []string{"spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 10: may not specify a duration less than 10 minutes"}},
-		"colliding":     {"{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {configMap: {name: c, items: [{key: k, path: t}]}}]}}", []string{`spec.volumes[0].projected.sources[1].configMap: Invalid value: "t": conflicting duplicate paths`}},
-		"trust bundle":  {"{name: v, projected: {sources: [{clusterTrustBundle: {name: b, path: p}}]}}", []string{"spec.volumes[0].projected.sources[0].clusterTrustBundle: Forbidden: not supported by this cluster"}},
-		"downward":      {"{name: v, downwardAPI: {items: [{path: a, fieldRef: {fieldPath: status.podIP}}]}}", []string{`spec.volumes[0].downwardAPI.items.fieldRef.fieldPath: Unsupported value: "status.podIP": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"`}},
+		"colliding":     {"{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {configMap: {name: c, items: [{key: k, path: t}]}}]}}", []string{`spec.volumes[0].projected: Invalid value: "c": conflicting duplicate paths`}},
+		"trust bundle":  {"{name: v, projected: {sources: [{clusterTrustBundle: {name: b, path: p}}]}}", nil},
+		"downward":      {"{name: v, downwardAPI: {items: [{path: a, fieldRef: {fieldPath: status.podIP}}]}}", []string{`spec.volumes[0].downwardAPI.fieldRef.fieldPath: Unsupported value: "status.podIP": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"`}},
 		"ephemeral":     {"{name: v, ephemeral: {volumeClaimTemplate: {spec: {}}}}", []string{"spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Required value: at least 1 access mode is required", "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value"}},
 		"csi":           {"{name: v, csi: {driver: ''}}", []string{"spec.volumes[0].csi.driver: Required value"}},
 		"image":         {"{name: v, image: {}}", []string{"spec.volumes[0].image.reference: Required value"}},
 		"size limit":    {"{name: v, emptyDir: {sizeLimit: -1}}", []string{"spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity"}},
 		"fc":            {"{name: v, fc: {}}", []string{"spec.volumes[0].fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both"}},
-		"many required": {"{name: v, rbd: {}}, {name: w, azureFile: {}}, {name: x, quobyte: {}}, {name: y, gcePersistentDisk: {partition: 256}}", []string{"spec.volumes[0].rbd.monitors: Required value", "spec.volumes[0].rbd.image: Required value", "spec.volumes[1].azureFile.secretName: Required value", "spec.volumes[1].azureFile.shareName: Required value", "spec.volumes[2].quobyte.registry: Required value", "spec.volumes[2].quobyte.volume: Required value", "spec.volumes[3].gcePersistentDisk.pdName: Required value", "spec.volumes[3].gcePersistentDisk.partition: Invalid value: 256: must be between 0 and 255, inclusive"}},
+		"many required": {"{name: v, rbd: {}}, {name: w, azureFile: {}}, {name: x, quobyte: {}}, {name: y, gcePersistentDisk: {partition: 256}}", []string{"spec.volumes[0].rbd.monitors: Required value", "spec.volumes[0].rbd.image: Required value", "spec.volumes[1].azureFile.secretName: Required value", "spec.volumes[1].azureFile.shareName: Required value", "spec.volumes[2].quobyte.registry: Required value: must be a host:port pair or multiple pairs separated by commas", "spec.volumes[2].quobyte.volume: Required value", "spec.volumes[3].persistentDisk.pdName: Required value", "spec.volumes[3].persistentDisk.partition: Invalid value: 256: must be between 1 and 255, inclusive"}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, one("volumes: ["+c.volume+"]"), c.want...) })
 	}
@@ -348,10 +349,10 @@ func TestMounts(t *testing.T) {
 		"unknown volume": {"volumeMounts: [{name: x, mountPath: /x}]", []string{`spec.containers[0].volumeMounts[0].name: Not found: "x"`}},
 		"no path":        {"volumeMounts: [{name: v}]", []string{"spec.containers[0].volumeMounts[0].mountPath: Required value"}},
 		"same path":      {"volumeMounts: [{name: v, mountPath: /a}, {name: v, mountPath: /a}]", []string{`spec.containers[0].volumeMounts[1].mountPath: Invalid value: "/a": must be unique`}},
-		"sub path":       {"volumeMounts: [{name: v, mountPath: /a, subPath: ../x}]", []string{`spec.containers[0].volumeMounts[0].subPath: Invalid value: "../x": must not contain '..'`}},
+		"sub path":       {"volumeMounts: [{name: v, mountPath: /a, subPath: ../x}]", []string{`spec.containers[0].volumeMounts.subPath: Invalid value: "../x": must not contain '..'`}},
 		"both sub paths": {"volumeMounts: [{name: v, mountPath: /a, subPath: x, subPathExpr: w}]", []string{`spec.containers[0].volumeMounts[0].subPathExpr: Invalid value: "w": subPathExpr and subPath are mutually exclusive`}},
-		"propagation":    {"volumeMounts: [{name: v, mountPath: /a, mountPropagation: Bidirectional}]", []string{"spec.containers[0].volumeMounts[0].mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers"}},
-		"recursive":      {"volumeMounts: [{name: v, mountPath: /a, recursiveReadOnly: Enabled}]", []string{"spec.containers[0].volumeMounts[0].recursiveReadOnly: Forbidden: may only be specified when readOnly is true"}},
+		"propagation":    {"volumeMounts: [{name: v, mountPath: /a, mountPropagation: Bidirectional}]", []string{"spec.containers[0].volumeMounts.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers"}},
+		"recursive":      {"volumeMounts: [{name: v, mountPath: /a, recursiveReadOnly: Enabled}]", []string{"spec.containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is true"}},
 		"device":         {"volumeDevices: [{name: v, devicePath: /dev/x}]", []string{`spec.containers[0].volumeDevices[0].name: Invalid value: "v": can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode`}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, with(c.mounts)+"volumes: [{name: v}]", c.want...) })
@@ -366,13 +367,13 @@ func TestWarnings(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
 		t.Fatal(err)
 	}
-	got := podspec.Warnings(&spec, &metav1.ObjectMeta{}, field.NewPath("spec"))
+	got := podspec.Warnings(&spec, &metav1.ObjectMeta{}, field.NewPath("spec"), field.NewPath("metadata", "annotations"))
 	want := []string{
 		`spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`,
-		`spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1`,
 		`spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer`,
 		`spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply`,
 		`spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]`,
+		`spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -1,10 +1,6 @@
 package podspec
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -34,8 +30,8 @@ func validateItems(items []corev1.KeyToPath, path *field.Path) field.ErrorList {
 func validateDownward(items []corev1.DownwardAPIVolumeFile, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {
+		// Kubernetes names the volume, not the item, in these errors.
 		item := &items[i]
-		// Kubernetes names the list, not the item, in these errors.
 		errs = append(errs, need(path, "path", item.Path)...)
 		errs = append(errs, check.FilePath(item.Path, path.Child("path"))...)
 		switch {
@@ -62,43 +58,59 @@ const (
 
 func validateProjected(p *corev1.ProjectedVolumeSource, path *field.Path) field.ErrorList {
 	errs := validateMode(p.DefaultMode, path.Child("defaultMode"))
-	files := files{}
+	files := map[string]bool{}
+	// Kubernetes names the volume, and whatever the file comes from.
+	add := func(file, from string) field.ErrorList {
+		if file == "" {
+			return nil
+		}
+		if files[file] {
+			return field.ErrorList{field.Invalid(path, from, "conflicting duplicate paths")}
+		}
+		files[file] = true
+		return nil
+	}
 	for i := range p.Sources {
 		s, at := &p.Sources[i], path.Child("sources").Index(i)
-		a := &alternatives{path: at, moreThanOne: "may not specify more than 1 volume type"}
-		a.when(s.Secret != nil, "secret", func(at *field.Path) field.ErrorList {
-			errs := need(at, "name", s.Secret.Name)
-			errs = append(errs, validateItems(s.Secret.Items, at.Child("items"))...)
-			return append(errs, files.items(s.Secret.Items, at)...)
-		})
-		a.when(s.ConfigMap != nil, "configMap", func(at *field.Path) field.ErrorList {
-			errs := need(at, "name", s.ConfigMap.Name)
-			errs = append(errs, validateItems(s.ConfigMap.Items, at.Child("items"))...)
-			return append(errs, files.items(s.ConfigMap.Items, at)...)
-		})
-		a.when(s.DownwardAPI != nil, "downwardAPI", func(at *field.Path) field.ErrorList {
-			errs := validateDownward(s.DownwardAPI.Items, at.Child("items"))
+		kinds := 0
+		if s.Secret != nil {
+			kinds++
+			errs = append(errs, validateProjectedItems(s.Secret.Name, s.Secret.Items, add, at.Child("secret"))...)
+		}
+		if s.ConfigMap != nil {
+			kinds++
+			errs = append(errs, validateProjectedItems(s.ConfigMap.Name, s.ConfigMap.Items, add, at.Child("configMap"))...)
+		}
+		if s.DownwardAPI != nil {
+			kinds++
+			errs = append(errs, validateDownward(s.DownwardAPI.Items, at.Child("downwardAPI"))...)
 			for _, item := range s.DownwardAPI.Items {
-				errs = append(errs, files.add(item.Path, at)...)
+				errs = append(errs, add(item.Path, item.Path)...)
 			}
-			return errs
-		})
-		a.when(s.ServiceAccountToken != nil, "serviceAccountToken", func(at *field.Path) field.ErrorList {
-			errs := validateToken(s.ServiceAccountToken, at)
-			return append(errs, files.add(s.ServiceAccountToken.Path, at)...)
-		})
-		a.when(s.ClusterTrustBundle != nil, "clusterTrustBundle", refuse)
-		a.when(s.PodCertificate != nil, "podCertificate", refuse)
-		errs = append(errs, a.errs...)
+		}
+		if s.ServiceAccountToken != nil {
+			kinds++
+			errs = append(errs, validateToken(s.ServiceAccountToken, at.Child("serviceAccountToken"), path)...)
+			errs = append(errs, add(s.ServiceAccountToken.Path, s.ServiceAccountToken.Path)...)
+		}
+		if kinds > 1 {
+			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+		}
 	}
 	return errs
 }
 
-func refuse(path *field.Path) field.ErrorList {
-	return field.ErrorList{field.Forbidden(path, absent)}
+func validateProjectedItems(name string, items []corev1.KeyToPath, add func(file, from string) field.ErrorList, path *field.Path) field.ErrorList {
+	errs := need(path, "name", name)
+	errs = append(errs, validateItems(items, path.Child("items"))...)
+	for _, item := range items {
+		errs = append(errs, add(item.Path, name)...)
+	}
+	return errs
 }
 
-func validateToken(t *corev1.ServiceAccountTokenProjection, path *field.Path) field.ErrorList {
+// validateToken checks a projected token; volume is the path of the volume, at which Kubernetes reports bad files.
+func validateToken(t *corev1.ServiceAccountTokenProjection, path, volume *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("expirationSeconds")
 	switch n := t.ExpirationSeconds; {
@@ -110,41 +122,7 @@ func validateToken(t *corev1.ServiceAccountTokenProjection, path *field.Path) fi
 		errs = append(errs, field.Invalid(at, *n, "may not specify a duration larger than 2^32 seconds"))
 	}
 	if t.Path == "" {
-		return append(errs, field.Required(path.Child("path"), ""))
+		return append(errs, field.Required(volume.Child("path"), ""))
 	}
-	return append(errs, check.FilePath(t.Path, path.Child("path"))...)
-}
-
-// files are the paths that the sources of one projected volume make.
-type files map[string]bool
-
-func (f files) items(items []corev1.KeyToPath, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, item := range items {
-		errs = append(errs, f.add(item.Path, path)...)
-	}
-	return errs
-}
-
-// add refuses a path that is taken, or that is a folder of one, or in one.
-func (f files) add(p string, path *field.Path) field.ErrorList {
-	if p == "" {
-		return nil
-	}
-	var errs field.ErrorList
-	if f[p] {
-		errs = append(errs, field.Invalid(path, p, "conflicting duplicate paths"))
-	}
-	var others []string
-	for other := range f {
-		if strings.HasPrefix(other, p+"/") || strings.HasPrefix(p, other+"/") {
-			others = append(others, other)
-		}
-	}
-	slices.Sort(others)
-	for _, other := range others {
-		errs = append(errs, field.Invalid(path, p, fmt.Sprintf("conflicts with path %q", other)))
-	}
-	f[p] = true
-	return errs
+	return append(errs, check.FilePath(t.Path, volume.Child("path"))...)
 }

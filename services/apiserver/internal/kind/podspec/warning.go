@@ -6,101 +6,192 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Labels of nodes that have newer names.
-var renamedLabels = map[string]string{
-	"beta.kubernetes.io/arch":                  "kubernetes.io/arch",
-	"beta.kubernetes.io/os":                    "kubernetes.io/os",
-	"failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-	"failure-domain.beta.kubernetes.io/zone":   "topology.kubernetes.io/zone",
-	"beta.kubernetes.io/instance-type":         "node.kubernetes.io/instance-type",
+// renamedLabels are labels of nodes that have newer names, and what is said about them, in the order of their names.
+var renamedLabels = []struct{ key, advice string }{
+	{"beta.kubernetes.io/arch", `deprecated since v1.14; use "kubernetes.io/arch" instead`},
+	{"beta.kubernetes.io/instance-type", `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`},
+	{"beta.kubernetes.io/os", `deprecated since v1.14; use "kubernetes.io/os" instead`},
+	{"failure-domain.beta.kubernetes.io/region", `deprecated since v1.17; use "topology.kubernetes.io/region" instead`},
+	{"failure-domain.beta.kubernetes.io/zone", `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`},
+	{"node-role.kubernetes.io/master", `use "node-role.kubernetes.io/control-plane" instead`},
 }
+
+func advice(key string) (string, bool) {
+	for _, l := range renamedLabels {
+		if l.key == key {
+			return l.advice, true
+		}
+	}
+	return "", false
+}
+
+// warner collects what to tell a client.
+type warner struct{ out []string }
+
+func (w *warner) say(at *field.Path, format string, args ...any) {
+	w.out = append(w.out, fmt.Sprintf("%s: "+format, append([]any{at}, args...)...))
+}
+
+const nullSelector = "a null labelSelector results in matching no pod"
 
 // Warnings is what to tell the client about a spec that is valid, yet hardly
-// what was meant.
-func Warnings(spec *corev1.PodSpec, _ *metav1.ObjectMeta, path *field.Path) []string {
-	var out []string
-	warn := func(at *field.Path, format string, args ...any) {
-		out = append(out, fmt.Sprintf("%s: "+format, append([]any{at}, args...)...))
-	}
-	for _, key := range []string{
-		"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "failure-domain.beta.kubernetes.io/region",
-		"failure-domain.beta.kubernetes.io/zone", "beta.kubernetes.io/instance-type",
-	} {
-		if _, ok := spec.NodeSelector[key]; ok {
-			warn(path.Child("nodeSelector").Key(key), "deprecated since v1.14; use %q instead", renamedLabels[key])
+// what was meant, in Kubernetes' order. annotations is the path of those in meta.
+func Warnings(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path, annotations *field.Path) []string {
+	w := &warner{}
+	for _, l := range renamedLabels {
+		if _, ok := spec.NodeSelector[l.key]; ok {
+			w.say(path.Child("nodeSelector").Key(l.key), "%s", l.advice)
 		}
 	}
-	for i, a := range spec.HostAliases {
-		if a.IP == "" {
-			warn(path.Child("hostAliases").Index(i).Child("ip"), "empty")
+	w.nodeAffinity(spec.Affinity, path.Child("affinity", "nodeAffinity"))
+	for i, c := range spec.TopologySpreadConstraints {
+		at := path.Child("topologySpreadConstraints").Index(i)
+		if text, renamed := advice(c.TopologyKey); renamed {
+			w.say(at.Child("topologyKey"), "%s is %s", c.TopologyKey, text)
+		}
+		if c.LabelSelector == nil {
+			w.say(at.Child("labelSelector"), nullSelector)
 		}
 	}
-	seen := map[string]int{}
-	for i, s := range spec.ImagePullSecrets {
-		at := path.Child("imagePullSecrets").Index(i).Child("name")
-		if strings.TrimSpace(s.Name) == "" {
-			warn(at, "invalid empty name %q", s.Name)
-		} else if _, twice := seen[s.Name]; twice {
-			warn(at, "duplicate name %q", s.Name)
-		}
-		seen[s.Name] = i
-	}
-	if n := spec.TerminationGracePeriodSeconds; n != nil && *n < 0 {
-		warn(path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
-	}
-	for i := range spec.Volumes {
-		v, at := &spec.Volumes[i], path.Child("volumes").Index(i)
-		if v.GitRepo != nil {
-			warn(at.Child("gitRepo"), "deprecated in v1.11, and disabled by default in v1.33+")
-		}
-		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && fractional(v.EmptyDir.SizeLimit.MilliValue()) {
-			warn(at.Child("emptyDir", "sizeLimit"), "fractional byte value %q is invalid, must be an integer", v.EmptyDir.SizeLimit.String())
-		}
+	w.volumes(spec.Volumes, path.Child("volumes"))
+	w.names(spec, path)
+	w.annotations(spec, meta, annotations)
+	for i := range spec.InitContainers {
+		w.container(&spec.InitContainers[i], path.Child("initContainers").Index(i))
 	}
 	for i := range spec.Containers {
-		warnContainer(&spec.Containers[i], path.Child("containers").Index(i), warn)
+		w.container(&spec.Containers[i], path.Child("containers").Index(i))
 	}
-	for i := range spec.InitContainers {
-		warnContainer(&spec.InitContainers[i], path.Child("initContainers").Index(i), warn)
+	w.ports(spec, path)
+	if n := spec.TerminationGracePeriodSeconds; n != nil && *n < 0 {
+		w.say(path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
-	return out
+	w.podAffinity(spec.Affinity, path.Child("affinity"))
+	w.addresses(spec, path)
+	return w.out
 }
 
-func fractional(milli int64) bool { return milli%1000 != 0 }
-
-func warnContainer(c *corev1.Container, path *field.Path, warn func(*field.Path, string, ...any)) {
-	for _, part := range []struct {
-		name string
-		list corev1.ResourceList
-	}{{"limits", c.Resources.Limits}, {"requests", c.Resources.Requests}} {
-		for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-			if q, ok := part.list[name]; ok && fractional(q.MilliValue()) {
-				warn(path.Child("resources", part.name).Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
+func (w *warner) nodeAffinity(a *corev1.Affinity, path *field.Path) {
+	if a == nil || a.NodeAffinity == nil {
+		return
+	}
+	term := func(t *corev1.NodeSelectorTerm, values bool, at *field.Path) {
+		for i, e := range t.MatchExpressions {
+			at := at.Child("matchExpressions").Index(i)
+			if text, renamed := advice(e.Key); renamed {
+				w.say(at.Child("key"), "%s is %s", e.Key, text)
+			}
+			for j, v := range e.Values {
+				for _, m := range validation.IsValidLabelValue(v) {
+					if values {
+						w.say(at.Child("values").Index(j), "%s is invalid, %s", v, m)
+					}
+				}
 			}
 		}
 	}
-	last := map[string]int{}
-	for i, v := range c.Env {
-		if j, twice := last[v.Name]; twice && v.Name != "" {
-			at := path.Child("env")
-			warn(at.Index(i), "hides previous definition of %q, which may be dropped when using apply", c.Env[j].Name)
+	if r := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+		for i := range r.NodeSelectorTerms {
+			term(&r.NodeSelectorTerms[i], false, path.Child(required, "nodeSelectorTerms").Index(i))
 		}
-		last[v.Name] = i
 	}
-	type use struct {
-		protocol corev1.Protocol
-		port     int32
+	for i := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		term(&a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference, true, path.Child(preferred).Index(i).Child("preference"))
 	}
-	ports := map[use]int{}
-	for i, p := range c.Ports {
-		u := use{p.Protocol, p.ContainerPort}
-		if j, twice := ports[u]; twice {
-			warn(path.Child("ports").Index(i), "duplicate port definition with %s", path.Child("ports").Index(j))
-		} else {
-			ports[u] = i
+}
+
+func (w *warner) names(spec *corev1.PodSpec, path *field.Path) {
+	ips := map[string]bool{}
+	for i, a := range spec.HostAliases {
+		if ips[a.IP] {
+			w.say(path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", a.IP)
 		}
+		ips[a.IP] = true
+	}
+	secrets := map[string]bool{}
+	for i, s := range spec.ImagePullSecrets {
+		if secrets[s.Name] {
+			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "duplicate name %q", s.Name)
+		}
+		secrets[s.Name] = true
+	}
+	for i, s := range spec.ImagePullSecrets {
+		if strings.TrimSpace(s.Name) == "" {
+			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", s.Name)
+		}
+	}
+}
+
+// annotations tells of those that do nothing any more.
+func (w *warner) annotations(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) {
+	const text = `non-functional in v1.27+; use the "seccompProfile" field instead`
+	warn := func(key string) {
+		if _, ok := meta.Annotations[key]; ok {
+			w.say(path.Key(key), text)
+		}
+	}
+	// A pod's own come first of all.
+	if path.String() != "metadata.annotations" {
+		w.out = append(w.out, AppArmorWarnings(spec, meta, path)...)
+	}
+	warn(seccompPod)
+	for i := range spec.InitContainers {
+		warn(seccompContainer + spec.InitContainers[i].Name)
+	}
+	for i := range spec.Containers {
+		warn(seccompContainer + spec.Containers[i].Name)
+	}
+}
+
+// AppArmorWarnings tells of annotations at path that are fields now.
+func AppArmorWarnings(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) []string {
+	w := &warner{}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			key := appArmorContainer + list[i].Name
+			if _, ok := meta.Annotations[key]; ok {
+				w.say(path.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
+			}
+		}
+	}
+	return w.out
+}
+
+func (w *warner) podAffinity(a *corev1.Affinity, path *field.Path) {
+	if a == nil {
+		return
+	}
+	terms := func(must []corev1.PodAffinityTerm, rather []corev1.WeightedPodAffinityTerm, at *field.Path) {
+		for i := range must {
+			if must[i].LabelSelector == nil {
+				w.say(at.Child(required).Index(i).Child("labelSelector"), nullSelector)
+			}
+		}
+		for i := range rather {
+			if rather[i].PodAffinityTerm.LabelSelector == nil {
+				w.say(at.Child(preferred).Index(i).Child("podAffinityTerm", "labelSelector"), nullSelector)
+			}
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+	}
+}
+
+func (w *warner) addresses(spec *corev1.PodSpec, path *field.Path) {
+	if spec.DNSConfig != nil {
+		for i, ip := range spec.DNSConfig.Nameservers {
+			w.out = append(w.out, validation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), ip)...)
+		}
+	}
+	for i, a := range spec.HostAliases {
+		w.out = append(w.out, validation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), a.IP)...)
 	}
 }
