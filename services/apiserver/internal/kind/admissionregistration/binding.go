@@ -17,7 +17,8 @@ func validateValidatingBinding(b *validatingBinding) field.ErrorList {
 }
 
 func validateMutatingBinding(b *mutatingBinding) field.ErrorList {
-	return validateBound(b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources, field.NewPath("spec"))
+	errs := validateBound(b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources, field.NewPath("spec"))
+	return append(errs, noDeletion(b.Spec.MatchResources, field.NewPath("spec", "matchResources", "resourceRules", "operations"))...)
 }
 
 func validateBound(policy string, ref *admissionv1.ParamRef, match *admissionv1.MatchResources, path *field.Path) field.ErrorList {

@@ -2,6 +2,7 @@
 package admissionregistration
 
 import (
+	"reflect"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -46,8 +47,8 @@ func current(v registry.Version) []registry.Version {
 
 func validatingWebhookKind(now func() time.Time) *registry.Kind {
 	k := row.Of[validatingWebhooks, admissionv1.ValidatingWebhookConfigurationList](v1, "validatingwebhookconfigurations")
-	k.Categories = []string{"api-extensions"}
-	row.Spec(k, func(c *validatingWebhooks) *[]admissionv1.ValidatingWebhook { return &c.Webhooks })
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
+	countWebhooks(k, func(c *validatingWebhooks) any { return c.Webhooks })
 	k.Default = typed.Do(func(c *validatingWebhooks) {
 		for i := range c.Webhooks {
 			defaultWebhook(asHook(&c.Webhooks[i]))
@@ -63,8 +64,8 @@ func validatingWebhookKind(now func() time.Time) *registry.Kind {
 
 func mutatingWebhookKind(now func() time.Time) *registry.Kind {
 	k := row.Of[mutatingWebhooks, admissionv1.MutatingWebhookConfigurationList](v1, "mutatingwebhookconfigurations")
-	k.Categories = []string{"api-extensions"}
-	row.Spec(k, func(c *mutatingWebhooks) *[]admissionv1.MutatingWebhook { return &c.Webhooks })
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
+	countWebhooks(k, func(c *mutatingWebhooks) any { return c.Webhooks })
 	k.Default = typed.Do(func(c *mutatingWebhooks) {
 		for i := range c.Webhooks {
 			defaultWebhook(asMutatingHook(&c.Webhooks[i]))
@@ -79,6 +80,17 @@ func mutatingWebhookKind(now func() time.Time) *registry.Kind {
 	return k
 }
 
+// countWebhooks counts every difference, that of an empty list and none, too.
+func countWebhooks[T registry.Object](k *registry.Kind, webhooks func(T) any) {
+	k.PrepareCreate = func(obj registry.Object) { obj.SetGeneration(1) }
+	k.PrepareUpdate = func(obj, old registry.Object) {
+		obj.SetGeneration(old.GetGeneration())
+		if !reflect.DeepEqual(webhooks(obj.(T)), webhooks(old.(T))) {
+			obj.SetGeneration(old.GetGeneration() + 1)
+		}
+	}
+}
+
 func webhookColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		column.Name(), column.Integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), column.Age(),
@@ -87,7 +99,7 @@ func webhookColumns() []metav1.TableColumnDefinition {
 
 func validatingPolicyKind(now func() time.Time) *registry.Kind {
 	k := row.Of[validatingPolicy, admissionv1.ValidatingAdmissionPolicyList](v1, "validatingadmissionpolicies")
-	k.Categories = []string{"api-extensions"}
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.SpecStatus(k, func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec },
 		func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicyStatus { return &p.Status }, validatePolicyStatus)
 	k.Default = typed.Do(func(p *validatingPolicy) {
@@ -107,7 +119,7 @@ func validatingPolicyKind(now func() time.Time) *registry.Kind {
 
 func mutatingPolicyKind(now func() time.Time) *registry.Kind {
 	k := row.Of[mutatingPolicy, admissionv1.MutatingAdmissionPolicyList](v1, "mutatingadmissionpolicies")
-	k.Categories = []string{"api-extensions"}
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.Spec(k, func(p *mutatingPolicy) *admissionv1.MutatingAdmissionPolicySpec { return &p.Spec })
 	fill := func(p *mutatingPolicy) {
 		row.Set(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -128,7 +140,7 @@ func mutatingPolicyKind(now func() time.Time) *registry.Kind {
 
 func validatingBindingKind(now func() time.Time) *registry.Kind {
 	k := row.Of[validatingBinding, admissionv1.ValidatingAdmissionPolicyBindingList](v1, "validatingadmissionpolicybindings")
-	k.Categories = []string{"api-extensions"}
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.Spec(k, func(b *validatingBinding) *admissionv1.ValidatingAdmissionPolicyBindingSpec { return &b.Spec })
 	k.Default = typed.Do(func(b *validatingBinding) { defaultMatch(b.Spec.MatchResources) })
 	k.Validate = typed.Check(validateValidatingBinding)
@@ -141,7 +153,7 @@ func validatingBindingKind(now func() time.Time) *registry.Kind {
 
 func mutatingBindingKind(now func() time.Time) *registry.Kind {
 	k := row.Of[mutatingBinding, admissionv1.MutatingAdmissionPolicyBindingList](v1, "mutatingadmissionpolicybindings")
-	k.Categories = []string{"api-extensions"}
+	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.Spec(k, func(b *mutatingBinding) *admissionv1.MutatingAdmissionPolicyBindingSpec { return &b.Spec })
 	fill := func(b *mutatingBinding) { defaultMatch(b.Spec.MatchResources) }
 	k.Default = typed.Do(fill)

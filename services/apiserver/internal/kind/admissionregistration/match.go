@@ -36,7 +36,7 @@ func validateMatch(m *admissionv1.MatchResources, path *field.Path) field.ErrorL
 	if m == nil {
 		return nil
 	}
-	errs := check.Choice(row.Deref(m.MatchPolicy), path.Child("matchPolicy"), admissionv1.Exact, admissionv1.Equivalent)
+	errs := check.OneOf(row.Deref(m.MatchPolicy), path.Child("matchPolicy"), admissionv1.Exact, admissionv1.Equivalent)
 	errs = append(errs, requireSelector(m.NamespaceSelector, path.Child("namespaceSelector"))...)
 	errs = append(errs, requireSelector(m.ObjectSelector, path.Child("objectSelector"))...)
 	for i := range m.ResourceRules {
@@ -125,7 +125,7 @@ func validateResources(resources []string, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	wholeOf, subOfAll := map[string]bool{}, map[string]bool{} // of "x/*" the x, of "*/x" the x
-	whole := false
+	star, included := false, false                            // "*", and after it what that includes; before it, Kubernetes lets it pass
 	for i, value := range resources {
 		if value == "" {
 			errs = append(errs, field.Required(path.Index(i), ""))
@@ -133,7 +133,8 @@ func validateResources(resources []string, path *field.Path) field.ErrorList {
 		}
 		resource, sub, isSub := strings.Cut(value, "/")
 		if !isSub {
-			whole = whole || value != all
+			included = included || star && value != all
+			star = star || value == all
 			continue
 		}
 		if wholeOf[resource] {
@@ -148,7 +149,7 @@ func validateResources(resources []string, path *field.Path) field.ErrorList {
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
 		errs = append(errs, field.Invalid(path, resources, "if '*/*' is present, must not specify other resources"))
 	}
-	if whole && slices.Contains(resources, all) {
+	if included {
 		errs = append(errs, field.Invalid(path, resources, "if '*' is present, must not specify other resources without subresources"))
 	}
 	return errs

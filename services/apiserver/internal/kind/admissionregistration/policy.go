@@ -50,7 +50,7 @@ type shared struct {
 
 // validate returns the problems of what policies share, and a compiler that knows the policy's variables.
 func (s *shared) validate(path *field.Path) (plugincel.Compiler, field.ErrorList) {
-	errs := check.Choice(row.Deref(s.failure), path.Child("failurePolicy"), admissionv1.Fail, admissionv1.Ignore)
+	errs := check.OneOf(row.Deref(s.failure), path.Child("failurePolicy"), admissionv1.Fail, admissionv1.Ignore)
 	if s.params != nil {
 		errs = append(errs, validateParamKind(s.params, path.Child("paramKind"))...)
 	}
