@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc/metadata"
@@ -34,10 +35,16 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 	if err != nil {
 		return nil, err
 	}
+	identities := map[string]*webhook.Identities{}
+	for _, name := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
+		if identities[name], err = plugin.WebhookIdentities(config[name]); err != nil {
+			return nil, fmt.Errorf("admission plugin %s: %w", name, err)
+		}
+	}
 	caller := webhook.New(webhook.Config{Dialer: &podnet.Dialer{Objects: s.known, Nodes: s.cfg.NodeDialer}, Registerer: s.cfg.Registerer})
 	plugins, err := plugin.Build(&plugin.Env{
 		Objects: s.known, Authorizer: authorizer, Namespaces: namespaces{s}, Kinds: kinds{s.known.Table}, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
-		Webhooks: caller, Configured: s.configured(authorizer, caller),
+		Webhooks: caller, Configured: s.configured(authorizer, caller, identities),
 	}, plugin.Settings{Enabled: s.cfg.EnabledAdmission, Disabled: s.cfg.DisabledAdmission, Config: config})
 	if err != nil {
 		return nil, err
@@ -46,9 +53,10 @@ func (s *Server) admission(authorizer authz.Authorizer, always ...admission.Plug
 }
 
 // configured returns the admission plugins that objects of the API configure.
-func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller) map[string]admission.Plugin {
+func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller, identities map[string]*webhook.Identities) map[string]admission.Plugin {
 	mutating, validating := webhooks.New(webhooks.Config{
-		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Caller: caller, Registerer: s.cfg.Registerer,
+		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Caller: caller,
+		Mutating: identities["MutatingAdmissionWebhook"], Validating: identities["ValidatingAdmissionWebhook"], Registerer: s.cfg.Registerer,
 	})
 	mutates, validates := policy.New(policy.Config{
 		Table: s.known.Table, Cache: s.cache, Objects: s.known, Authorizer: authorizer, Types: s.fields.TypesOf, Registerer: s.cfg.Registerer,

@@ -1,16 +1,18 @@
 package webhook
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // FromKubeconfig reads where a webhook is, and who the apiserver is to it, from the current context of a kubeconfig file: the cluster
-// is the webhook, the user the apiserver. Users by plugins and passwords are not supported.
+// is the webhook, the user the apiserver. Users by plugins are not supported.
 func FromKubeconfig(path string) (Target, error) {
 	config, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -51,19 +53,29 @@ func fromConfig(config *clientcmdapi.Config) (target Target, err error) {
 		return target, fmt.Errorf("user %q is not there", context.AuthInfo)
 	case user == nil:
 		return target, nil
-	case user.Exec != nil || user.AuthProvider != nil || user.Username != "":
-		return target, errors.New("only certificates and tokens are supported for the user of a webhook")
 	}
-	c := target.Client
+	return target, target.Client.fill(user)
+}
+
+// fill makes the client that of a kubeconfig's user.
+func (c *Client) fill(user *clientcmdapi.AuthInfo) (err error) {
+	if user.Exec != nil || user.AuthProvider != nil || user.Impersonate != "" || len(user.ImpersonateGroups) > 0 {
+		return errors.New("only certificates, tokens and passwords are supported for the user of a webhook")
+	}
 	if c.Certificate, err = data(user.ClientCertificateData, user.ClientCertificate); err != nil {
-		return target, err
+		return err
 	}
 	if c.Key, err = data(user.ClientKeyData, user.ClientKey); err != nil {
-		return target, err
+		return err
+	}
+	if len(c.Certificate) > 0 {
+		if _, err := tls.X509KeyPair(c.Certificate, c.Key); err != nil {
+			return fmt.Errorf("client certificate of a webhook: %w", err)
+		}
 	}
 	token, err := data([]byte(user.Token), user.TokenFile)
-	c.Token = string(token)
-	return target, err
+	c.Token, c.Username, c.Password = strings.TrimSpace(string(token)), user.Username, user.Password
+	return err
 }
 
 // data is what is given, or what the file has.

@@ -73,7 +73,7 @@ func TestFromKubeconfig(t *testing.T) {
 	}
 	for _, bad := range [][3]string{
 		{there + ", insecure-skip-tls-verify: true", "token: a", "insecure-skip-tls-verify is not supported"},
-		{there, "username: a, password: b", "only certificates and tokens"},
+		{there, "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Never}", "only certificates, tokens and passwords"},
 		{"server: 'http://a'", "token: a", "must be https"},
 		{"server: 'https://a', certificate-authority: missing", "token: a", "no such file"},
 	} {

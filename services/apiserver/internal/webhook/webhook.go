@@ -47,9 +47,11 @@ type Target struct {
 
 // Client is what an apiserver shows a webhook.
 type Client struct {
-	// Certificate and Key are PEM, for TLS; Token is a bearer token. Either may be empty.
-	Certificate, Key []byte
-	Token            string
+	// Certificate and Key are PEM, for TLS; Token is a bearer token; Username and Password are those of basic authentication, for
+	// which no token may be set. Each may be empty.
+	Certificate, Key   []byte
+	Token              string
+	Username, Password string
 	// ServerName that the webhook's certificate is to be for; empty is the URL's host.
 	ServerName string
 }
@@ -147,8 +149,8 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
-	if c := call.Target.Client; c != nil && c.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.Token)
+	if c := call.Target.Client; c != nil {
+		c.authenticate(request)
 	}
 	// Webhooks may be called again: a request that fell over a connection that had gone stale is sent once more. The header, whose
 	// value is empty, tells net/http so and is not sent.
@@ -171,6 +173,15 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 		return nil, refused(code, answer)
 	}
 	return answer, nil
+}
+
+func (c *Client) authenticate(request *http.Request) {
+	switch {
+	case c.Token != "":
+		request.Header.Set("Authorization", "Bearer "+c.Token)
+	case c.Username != "" || c.Password != "":
+		request.SetBasicAuth(c.Username, c.Password)
+	}
 }
 
 // refused is the error of an answer that is no success, in the words of Kubernetes' clients.

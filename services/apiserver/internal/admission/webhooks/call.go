@@ -28,6 +28,7 @@ type caller struct {
 	authorizer view.Authorizer
 	post       Poster
 	reviews    reviews
+	identities *webhook.Identities
 	metrics    *metrics
 }
 
@@ -135,7 +136,9 @@ func (c *caller) send(ctx context.Context, q *question) (*answer, error) {
 	if q.hook.err != nil {
 		return &answer{}, &failure{q.hook.name, q.hook.err}
 	}
-	body, err := c.post.Post(ctx, webhook.Call{Purpose: "admission", Target: q.hook.target, Body: q.body, Timeout: q.hook.timeout})
+	target := q.hook.target
+	target.Client = c.identities.For(&target)
+	body, err := c.post.Post(ctx, webhook.Call{Purpose: "admission", Target: target, Body: q.body, Timeout: q.hook.timeout})
 	a := &answer{took: time.Since(start)}
 	if err != nil {
 		return a, &failure{q.hook.name, fmt.Errorf("failed to call webhook: %w", err)}

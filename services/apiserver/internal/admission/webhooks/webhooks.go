@@ -31,18 +31,22 @@ type Config struct {
 	Objects    admission.Objects
 	Authorizer authz.Authorizer
 	Caller     Poster
+	// Mutating and Validating are whom the apiserver is to the webhooks of each; nil is nobody.
+	Mutating, Validating *webhook.Identities
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 }
 
 // New returns both plugins, which share their metrics.
 func New(cfg Config) (*Mutating, *Validating) {
-	shared := &caller{
+	mutating := caller{
 		table: cfg.Table, objects: cfg.Objects, authorizer: view.Authorizer{Authorizer: cfg.Authorizer}, post: cfg.Caller,
-		reviews: newReviews(), metrics: newMetrics(cfg.Registerer),
+		reviews: newReviews(), identities: cfg.Mutating, metrics: newMetrics(cfg.Registerer),
 	}
-	return &Mutating{shared, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"mutatingwebhookconfigurations"}, mutatingHooks)},
-		&Validating{shared, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"validatingwebhookconfigurations"}, validatingHooks)}
+	validating := mutating
+	validating.identities = cfg.Validating
+	return &Mutating{&mutating, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"mutatingwebhookconfigurations"}, mutatingHooks)},
+		&Validating{&validating, view.Follow(cfg.Table, cfg.Cache, admissionv1.GroupName, []string{"validatingwebhookconfigurations"}, validatingHooks)}
 }
 
 // handles reports whether a write may concern any of the webhooks.
