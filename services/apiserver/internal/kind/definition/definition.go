@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,7 +134,33 @@ func (c checker) internal(d *crd) (*apiextensions.CustomResourceDefinition, fiel
 	if err := c.scheme.Convert(d.DeepCopy(), out, nil); err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
+	dropUnselectable(&out.Spec)
 	return out, nil
+}
+
+// dropUnselectable leaves fields out that cannot be looked up, because the schema is not structural, which is an error of its
+// own: the library panics where it does.
+func dropUnselectable(spec *apiextensions.CustomResourceDefinitionSpec) {
+	structural := func(of *apiextensions.CustomResourceValidation) bool {
+		if of == nil || of.OpenAPIV3Schema == nil {
+			return true // nothing that could be wrong with it
+		}
+		_, err := schema.NewStructural(of.OpenAPIV3Schema)
+		return err == nil
+	}
+	if len(spec.SelectableFields) > 0 && !structural(spec.Validation) {
+		spec.SelectableFields = nil
+	}
+	for i := range spec.Versions {
+		v := &spec.Versions[i]
+		of := v.Schema
+		if of == nil {
+			of = spec.Validation
+		}
+		if len(v.SelectableFields) > 0 && !structural(of) {
+			v.SelectableFields = nil
+		}
+	}
 }
 
 func (c checker) create(d *crd) field.ErrorList {
