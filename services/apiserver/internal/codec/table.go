@@ -71,6 +71,9 @@ func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, e
 	} else {
 		row.Cells = []any{item.Name, obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}
 	}
+	if res.Kind.RowConditions != nil {
+		row.Conditions = res.Kind.RowConditions(obj)
+	}
 	var raw []byte
 	switch form.Include {
 	case metav1.IncludeNone:

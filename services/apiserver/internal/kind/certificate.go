@@ -10,6 +10,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -57,11 +58,11 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 		ValidateUpdate: typed.CheckChange(validateDecided),
 	}}
 	k.SelectableFields = typed.Get(func(r *signingRequest) fields.Set { return fields.Set{"spec.signerName": r.Spec.SignerName} })
-	doc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	doc := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // the texts are older than the version
 	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.Age(), column.String("SignerName", doc["signerName"]), column.String("Requestor", doc["username"]),
+		column.Name(), column.Age(), column.String("SignerName", doc["signerName"]), column.String("Requestor", doc["request"]),
 		column.String("RequestedDuration", doc["expirationSeconds"]),
-		column.String("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+		column.String("Condition", certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
 	}
 	k.Cells = typed.Get(func(r *signingRequest) []any {
 		wanted := column.None

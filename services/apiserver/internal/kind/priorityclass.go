@@ -45,7 +45,7 @@ func priorityClass(now func() time.Time) *registry.Kind {
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),
-			column.Integer("Value", "Value of this priority class"),
+			column.Integer("Value", schedulingv1.PriorityClass{}.SwaggerDoc()["value"]),
 			column.Boolean("Global-Default", schedulingv1.PriorityClass{}.SwaggerDoc()["globalDefault"]),
 			column.Age(),
 			column.String("PreemptionPolicy", schedulingv1.PriorityClass{}.SwaggerDoc()["preemptionPolicy"]),

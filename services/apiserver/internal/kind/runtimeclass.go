@@ -49,7 +49,7 @@ func runtimeClass(now func() time.Time) *registry.Kind {
 		return check.Same(c.Handler, old.Handler, field.NewPath("handler"))
 	})
 	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.String("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]), column.Age(),
+		column.Name(), column.String("Handler", ""), column.Age(),
 	}
 	k.Cells = typed.Get(func(c *nodev1.RuntimeClass) []any {
 		return []any{c.Name, c.Handler, column.Since(now(), c.CreationTimestamp.Time)}

@@ -88,7 +88,7 @@ func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, 
 				return answer{}, apierrors.NewInternalError(err)
 			}
 		}
-		b, contentType, err := codec.Any(scaleOf(kind, obj), scaleGVK, form)
+		b, contentType, err := s.scaleAnswer(kind, scaleOf(kind, obj), form)
 		return answer{object: b, contentType: contentType, code: 200}, err
 	default:
 		if _, ok := kind.Writes[r.subresource]; !ok {

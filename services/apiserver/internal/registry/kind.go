@@ -98,6 +98,8 @@ type Kind struct {
 	// one value a column. nil is Name and Created At.
 	Columns []metav1.TableColumnDefinition
 	Cells   func(Object) []any
+	// RowConditions, which may be nil, returns what a table tells of a row beside its cells.
+	RowConditions func(Object) []metav1.TableRowCondition
 
 	// GracePeriod returns the seconds that a deletion must wait for someone
 	// (a node agent) to finish it; 0 deletes at once. nil is 0.

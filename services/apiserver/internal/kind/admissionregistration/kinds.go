@@ -144,7 +144,7 @@ func validatingBindingKind(now func() time.Time) *registry.Kind {
 	row.Spec(k, func(b *validatingBinding) *admissionv1.ValidatingAdmissionPolicyBindingSpec { return &b.Spec })
 	k.Default = typed.Do(func(b *validatingBinding) { defaultMatch(b.Spec.MatchResources) })
 	k.Validate = typed.Check(validateValidatingBinding)
-	k.Columns = bindingColumns("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	k.Columns = bindingColumns()
 	k.Cells = typed.Get(func(b *validatingBinding) []any {
 		return []any{b.Name, b.Spec.PolicyName, paramRef(b.Spec.ParamRef), column.Since(now(), b.CreationTimestamp.Time)}
 	})
@@ -159,17 +159,17 @@ func mutatingBindingKind(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(fill)
 	k.Served = current(legacy.Version[admissionv1beta1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBindingList, mutatingBinding](v1beta1, v1, "", "", fill))
 	k.Validate = typed.Check(validateMutatingBinding)
-	k.Columns = bindingColumns("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+	k.Columns = bindingColumns()
 	k.Cells = typed.Get(func(b *mutatingBinding) []any {
 		return []any{b.Name, b.Spec.PolicyName, paramRef(b.Spec.ParamRef), column.Since(now(), b.CreationTimestamp.Time)}
 	})
 	return k
 }
 
-func bindingColumns(policy, binding string) []metav1.TableColumnDefinition {
+func bindingColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
-		column.Name(), column.String("PolicyName", "PolicyName indicates the "+policy+" definition which this binding binds to"),
-		column.String("ParamRef", "ParamRef indicates the param resource which this "+binding+" refers to"), column.Age(),
+		column.Name(), column.String("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
+		column.String("ParamRef", "ParamRef indicates the param resource which sets the configuration param"), column.Age(),
 	}
 }
 

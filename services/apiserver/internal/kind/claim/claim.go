@@ -45,7 +45,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		column.String("Capacity", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["capacity"]),
 		column.String("Access Modes", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["accessModes"]),
 		column.String("StorageClass", "StorageClass of the pvc"),
-		column.String("VolumeAttributesClass", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
+		column.String("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
 		column.Age(),
 		column.Wide(column.String("VolumeMode", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeMode"])),
 	}

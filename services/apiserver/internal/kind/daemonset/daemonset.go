@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -106,7 +107,7 @@ func columns() []metav1.TableColumnDefinition {
 		column.Integer("Ready", doc["numberReady"]),
 		column.Integer("Up-to-date", doc["updatedNumberScheduled"]),
 		column.Integer("Available", doc["numberAvailable"]),
-		column.String("Node Selector", "NodeSelector is a selector which must be true for the pod to fit on a node."),
+		column.String("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
 		column.Age(),
 	}
 	list = append(list, workload.PodColumns()...)

@@ -17,6 +17,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -109,7 +110,7 @@ func ports(list []discoveryv1.EndpointPort) string {
 	var all []string
 	for _, p := range list {
 		if p.Port == nil {
-			all = append(all, "*")
+			all = append(all, column.Or(row.Deref(p.Name), "*"))
 			continue
 		}
 		all = append(all, strconv.Itoa(int(*p.Port)))

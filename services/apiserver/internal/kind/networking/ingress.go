@@ -39,12 +39,11 @@ func ingress(now func() time.Time) *registry.Kind {
 		}
 		return nil
 	})
-	doc := networkingv1.IngressSpec{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("Class", "The name of the IngressClass resource that should be used for additional configuration"),
 		column.String("Hosts", "Hosts that incoming requests are matched against before the ingress rule"),
 		column.String("Address", "Address is a list containing ingress points for the load-balancer"),
-		column.String("Ports", doc["tls"]), column.Age(),
+		column.String("Ports", "Ports of TLS configurations that open"), column.Age(),
 	}
 	k.Cells = typed.Get(func(i *networkingv1.Ingress) []any {
 		ports := "80"

@@ -42,9 +42,9 @@ func ingressClass(now func() time.Time) *registry.Kind {
 		errs := check.Same(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
 		return append(errs, validateClass(c)...)
 	})
-	doc := networkingv1.IngressClassSpec{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.String("Controller", doc["controller"]), column.String("Parameters", doc["parameters"]), column.Age(),
+		column.Name(), column.String("Controller", "Controller that is responsible for handling this class"),
+		column.String("Parameters", "A reference to a resource with additional parameters"), column.Age(),
 	}
 	k.Cells = typed.Get(func(c *class) []any {
 		text := column.None
@@ -201,7 +201,7 @@ func ipAddress(now func() time.Time) *registry.Kind {
 		return fields.Set{"spec.parentRef.group": p.Group, "spec.parentRef.resource": p.Resource, "spec.parentRef.namespace": p.Namespace, "spec.parentRef.name": p.Name}
 	})
 	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.String("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]), column.Age(),
+		column.Name(), column.String("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
 	}
 	k.Cells = typed.Get(func(a *address) []any {
 		text := column.None
@@ -215,7 +215,7 @@ func ipAddress(now func() time.Time) *registry.Kind {
 			}
 			text = strings.Join(append(parts, p.Name), "/")
 		}
-		return []any{a.Name, text, column.Since(now(), a.CreationTimestamp.Time)}
+		return []any{a.Name, text}
 	})
 	return k
 }

@@ -78,12 +78,20 @@ var columns = []metav1.TableColumnDefinition{
 	column.Wide(column.String("Container-Runtime", info["containerRuntimeVersion"])),
 }
 
+// kernel is the version with what it was built for.
+func kernel(i *corev1.NodeSystemInfo) string {
+	if i.KernelVersion == "" || i.Architecture == "" {
+		return column.Or(i.KernelVersion, column.Unknown)
+	}
+	return i.KernelVersion + " (" + i.Architecture + ")"
+}
+
 func cells(n *corev1.Node, now time.Time) []any {
 	i := &n.Status.NodeInfo
 	return []any{
 		n.Name, status(n), roles(n), column.Since(now, n.CreationTimestamp.Time), i.KubeletVersion,
 		address(n, corev1.NodeInternalIP), address(n, corev1.NodeExternalIP),
-		column.Or(i.OSImage, column.Unknown), column.Or(i.KernelVersion, column.Unknown),
+		column.Or(i.OSImage, column.Unknown), kernel(i),
 		column.Or(i.ContainerRuntimeVersion, column.Unknown),
 	}
 }

@@ -68,3 +68,17 @@ func isTrue(p *corev1.Pod, t corev1.PodConditionType) bool {
 	}
 	return false
 }
+
+// finished marks the rows of pods that will not run any more.
+func finished(p *corev1.Pod) []metav1.TableRowCondition {
+	condition := metav1.TableRowCondition{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(p.Status.Phase)}
+	switch p.Status.Phase {
+	case corev1.PodSucceeded:
+		condition.Message = "The pod has completed successfully."
+	case corev1.PodFailed:
+		condition.Message = "The pod failed."
+	default:
+		return nil
+	}
+	return []metav1.TableRowCondition{condition}
+}

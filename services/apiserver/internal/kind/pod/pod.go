@@ -68,6 +68,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		SelectableFields: typed.Get(selectable),
 		Columns:          columns,
 		Cells:            typed.Get(func(p *corev1.Pod) []any { return cells(p, now()) }),
+		RowConditions:    typed.Get(finished),
 		GracePeriod:      gracePeriod,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	namepath "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ func roleBinding(now func() time.Time) *registry.Kind {
 	k.ValidateUpdate = typed.CheckChange(func(b, old *rbacv1.RoleBinding) field.ErrorList {
 		return validateRef(b.RoleRef, old.RoleRef)
 	})
-	k.Columns = columns("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"])
+	k.Columns = columns("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"])
 	k.Cells = typed.Get(func(b *rbacv1.RoleBinding) []any {
 		return cells(b.Name, &b.RoleRef, b.Subjects, column.Since(now(), b.CreationTimestamp.Time))
 	})
@@ -43,7 +44,7 @@ func clusterRoleBinding(now func() time.Time) *registry.Kind {
 	k.ValidateUpdate = typed.CheckChange(func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
 		return validateRef(b.RoleRef, old.RoleRef)
 	})
-	k.Columns = columns("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])
+	k.Columns = columns("clusterRoleBinding", rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])
 	k.Cells = typed.Get(func(b *rbacv1.ClusterRoleBinding) []any {
 		return cells(b.Name, &b.RoleRef, b.Subjects, column.Since(now(), b.CreationTimestamp.Time))
 	})

@@ -66,7 +66,7 @@ func attachment(now func() time.Time) *registry.Kind {
 	})
 	doc := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.String("Attacher", doc["attacher"]),
+		column.Name(), named(column.String("Attacher", doc["attacher"])),
 		column.String("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
 		column.String("Node", doc["nodeName"]), column.Boolean("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]), column.Age(),
 	}
@@ -270,15 +270,11 @@ func capacity() *registry.Kind {
 		errs := check.Same(c.NodeTopology, old.NodeTopology, field.NewPath("nodeTopology"))
 		return append(errs, check.Same(c.StorageClassName, old.StorageClassName, field.NewPath("storageClassName"))...)
 	})
-	k.Columns = []metav1.TableColumnDefinition{
-		column.Name(), column.String("StorageClassName", sc{}.SwaggerDoc()["storageClassName"]), column.String("Capacity", sc{}.SwaggerDoc()["capacity"]),
-	}
-	k.Cells = typed.Get(func(c *sc) []any {
-		size := "<unset>"
-		if c.Capacity != nil {
-			size = c.Capacity.String()
-		}
-		return []any{c.Name, c.StorageClassName, size}
-	})
 	return k
+}
+
+// named marks a column as Kubernetes marks the one of names.
+func named(c metav1.TableColumnDefinition) metav1.TableColumnDefinition {
+	c.Format = "name"
+	return c
 }

@@ -65,7 +65,7 @@ func volume(now func() time.Time) *registry.Kind {
 		column.String("Status", corev1.PersistentVolumeStatus{}.SwaggerDoc()["phase"]),
 		column.String("Claim", doc["claimRef"]),
 		column.String("StorageClass", "StorageClass of the pv"),
-		column.String("VolumeAttributesClass", doc["volumeAttributesClassName"]),
+		column.String("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
 		column.String("Reason", corev1.PersistentVolumeStatus{}.SwaggerDoc()["reason"]),
 		column.Age(),
 		column.Wide(column.String("VolumeMode", doc["volumeMode"])),
