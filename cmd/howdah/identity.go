@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,6 +16,7 @@ import (
 // identityFlags say who is let in and who decides what they may do. Names, meanings and defaults are those of kube-apiserver, but
 // for --authorization-mode, which is AlwaysAllow there.
 type identityFlags struct {
+	set            *pflag.FlagSet
 	modes          []string
 	anonymous      bool
 	extendTokens   bool
@@ -26,9 +29,11 @@ type identityFlags struct {
 }
 
 func (i *identityFlags) flags(f *pflag.FlagSet) {
+	i.set = f
 	f.StringSliceVar(&i.modes, "authorization-mode", []string{"Node", "RBAC"}, "authorizers in order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny")
 	z := &i.authorization
 	f.StringSliceVar(&z.AlwaysAllowPaths, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that are not authorized; a star at the end stands for the rest")
+	f.StringVar(&z.ConfigFile, "authorization-config", "", "AuthorizationConfiguration that names the authorizers, in place of --authorization-mode and the webhook's flags; it is followed")
 	f.StringVar(&z.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, a JSON object a line")
 	f.StringVar(&z.Webhook.ConfigFile, "authorization-webhook-config-file", "", "kubeconfig that names the service of the mode Webhook")
 	f.StringVar(&z.Webhook.Version, "authorization-webhook-version", "v1beta1", "version of the SubjectAccessReview that the webhook gets: v1 or v1beta1")
@@ -37,6 +42,7 @@ func (i *identityFlags) flags(f *pflag.FlagSet) {
 
 	a := &i.authentication
 	f.BoolVar(&i.anonymous, "anonymous-auth", true, "let requests without credentials in as system:anonymous; never with AlwaysAllow")
+	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of tokens, in place of the --oidc flags, and rules for anonymous requests; it is followed")
 	f.StringVar(&a.TokenFile, "token-auth-file", "", "CSV file of token, user name, user uid and groups")
 	f.StringVar(&a.PasswordFile, "basic-auth-file", "", "CSV file of password, user name, user uid and groups, for basic authentication")
 	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "let in who holds a Secret of type bootstrap.kubernetes.io/token of kube-system")
@@ -68,10 +74,17 @@ func (i *identityFlags) apply(cfg *apiserver.Config) error {
 	cfg.AuthorizationModes, cfg.Authorization, cfg.Authentication = i.modes, i.authorization, i.authentication
 	a := &cfg.Authentication
 	a.NoAnonymous, a.NoTokenExtension = !i.anonymous, !i.extendTokens
+	a.AnonymousGiven = i.set.Changed("anonymous-auth")
 	if len(i.issuers) > 0 {
 		cfg.Issuer, a.OtherIssuers = i.issuers[0], i.issuers[1:]
 	}
 	var problems []error
+	if cfg.Authorization.ConfigFile != "" && i.given("authorization-mode", "authorization-webhook-") {
+		problems = append(problems, errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"))
+	}
+	if a.ConfigFile != "" && i.given("oidc-") {
+		problems = append(problems, errors.New("authentication-config file and oidc-* flags are mutually exclusive"))
+	}
 	for _, file := range i.keyFiles {
 		keys, err := keyutil.PublicKeysFromFile(file)
 		if err != nil {
@@ -91,4 +104,13 @@ func (i *identityFlags) apply(cfg *apiserver.Config) error {
 		a.Webhook = &w
 	}
 	return errors.Join(problems...)
+}
+
+// given reports whether a flag was set whose name begins so.
+func (i *identityFlags) given(prefixes ...string) bool {
+	found := false
+	i.set.Visit(func(f *pflag.Flag) {
+		found = found || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) })
+	})
+	return found
 }

@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,13 +9,7 @@ import (
 	"howdah.dev/services/apiserver/internal/authn/bootstraptoken"
 	"howdah.dev/services/apiserver/internal/authn/credfile"
 	authnhook "howdah.dev/services/apiserver/internal/authn/hook"
-	"howdah.dev/services/apiserver/internal/authn/oidc"
 	"howdah.dev/services/apiserver/internal/authz"
-	"howdah.dev/services/apiserver/internal/authz/abac"
-	authzhook "howdah.dev/services/apiserver/internal/authz/hook"
-	"howdah.dev/services/apiserver/internal/nodeauthz"
-	"howdah.dev/services/apiserver/internal/rbac"
-	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/remote"
 	"howdah.dev/services/apiserver/internal/token"
 )
@@ -27,6 +19,8 @@ type Authentication struct {
 	// NoAnonymous refuses requests without credentials, which are system:anonymous's otherwise. With AlwaysAllow they are always
 	// refused.
 	NoAnonymous bool
+	// AnonymousGiven says that NoAnonymous was chosen, and may not be by ConfigFile too.
+	AnonymousGiven bool
 	// OtherIssuers are former issuers of service-account tokens, whose tokens are still good.
 	OtherIssuers []string
 	// Audiences are the API's own; default the issuers.
@@ -44,6 +38,8 @@ type Authentication struct {
 	BootstrapTokens bool
 	// OIDC is the OpenID Connect provider; nil is none.
 	OIDC *OIDC
+	// ConfigFile is an AuthenticationConfiguration: issuers of tokens, and who may come without any. It is followed. Empty is none.
+	ConfigFile string
 	// Webhook is asked for tokens that nobody else knows; nil is none.
 	Webhook *TokenWebhook
 }
@@ -76,6 +72,8 @@ type Authorization struct {
 	PolicyFile string
 	// Webhook is that of the mode Webhook.
 	Webhook AccessWebhook
+	// ConfigFile is an AuthorizationConfiguration, which takes the place of AuthorizationModes and Webhook. It is followed. Empty is none.
+	ConfigFile string
 }
 
 // AccessWebhook is asked by SubjectAccessReviews.
@@ -86,60 +84,6 @@ type AccessWebhook struct {
 	Version string
 	// AuthorizedTTL and UnauthorizedTTL are how long answers hold.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-}
-
-// authorizer returns the chain of the configured modes, and the admission plugin that keeps users from granting more than
-// they hold.
-func (s *Server) authorizer(roles rbac.Source) (*authz.Metered, *rbac.Guard, error) {
-	modes := authz.Modes{
-		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
-		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
-	}
-	if err := s.outerModes(modes); err != nil {
-		return nil, nil, err
-	}
-	chain, err := modes.Chain(s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
-	if err != nil {
-		return nil, nil, err
-	}
-	return authz.Meter(chain, s.cfg.Registerer), &rbac.Guard{Source: roles, Authorizer: chain}, nil
-}
-
-// outerModes adds the modes that need a file.
-func (s *Server) outerModes(modes authz.Modes) error {
-	cfg, on := s.cfg.Authorization, func(mode string) bool { return slices.Contains(s.cfg.AuthorizationModes, mode) }
-	switch {
-	case on("ABAC") && cfg.PolicyFile == "":
-		return errors.New("authorization-mode ABAC's authorization policy file not passed")
-	case !on("ABAC") && cfg.PolicyFile != "":
-		return errors.New("cannot specify --authorization-policy-file without mode ABAC")
-	case on("Webhook") && cfg.Webhook.ConfigFile == "":
-		return errors.New("authorization-mode Webhook's authorization config file not passed")
-	case !on("Webhook") && cfg.Webhook.ConfigFile != "":
-		return errors.New("cannot specify --authorization-webhook-config-file without mode Webhook")
-	}
-	if on("ABAC") {
-		policies, err := abac.Load(cfg.PolicyFile)
-		if err != nil {
-			return err
-		}
-		modes["ABAC"] = policies
-	}
-	if on("Webhook") {
-		client, err := remote.New(cfg.Webhook.ConfigFile, s.cfg.Clock)
-		if err != nil {
-			return err
-		}
-		hook, err := authzhook.New(authzhook.Config{
-			Poster: client, Version: cfg.Webhook.Version, AuthorizedTTL: cfg.Webhook.AuthorizedTTL, UnauthorizedTTL: cfg.Webhook.UnauthorizedTTL,
-			Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
-		})
-		if err != nil {
-			return err
-		}
-		modes["Webhook"] = hook
-	}
-	return nil
 }
 
 // authenticator returns who finds out who calls, and what issues the tokens of service accounts. The order of the verifiers is
@@ -180,10 +124,8 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	if cfg.BootstrapTokens {
 		agnostic(bootstraptoken.Verifier{Objects: s.known, Clock: s.cfg.Clock}.Holder)
 	}
-	if cfg.OIDC != nil {
-		if err := s.addOIDC(cfg.OIDC, agnostic); err != nil {
-			return nil, nil, err
-		}
+	if err := s.addIssuers(a, issuers, agnostic); err != nil {
+		return nil, nil, err
 	}
 	if cfg.Webhook != nil {
 		hook, err := s.tokenWebhook(cfg)
@@ -193,20 +135,6 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 		a.Tokens = append(a.Tokens, hook)
 	}
 	return a, tokens, nil
-}
-
-func (s *Server) addOIDC(cfg *OIDC, add func(func(context.Context, string) (*authn.User, error))) error {
-	provider, err := oidc.New(oidc.Config{
-		IssuerURL: cfg.IssuerURL, ClientID: cfg.ClientID, UsernameClaim: cfg.UsernameClaim, UsernamePrefix: cfg.UsernamePrefix,
-		GroupsClaim: cfg.GroupsClaim, GroupsPrefix: cfg.GroupsPrefix, CAFile: cfg.CAFile, SigningAlgs: cfg.SigningAlgs,
-		RequiredClaims: cfg.RequiredClaims, Clock: s.cfg.Clock,
-	})
-	if err != nil {
-		return fmt.Errorf("OpenID Connect: %w", err)
-	}
-	add(provider.Holder)
-	s.background = append(s.background, provider.Run)
-	return nil
 }
 
 func (s *Server) tokenWebhook(cfg Authentication) (*authnhook.Verifier, error) {

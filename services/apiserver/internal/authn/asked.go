@@ -28,3 +28,9 @@ func asked(ctx context.Context) (Access, bool) {
 	}
 	return f(), true
 }
+
+// AskedPath returns the path that the request asks for where it is for no resource, or "".
+func AskedPath(ctx context.Context) string {
+	a, _ := asked(ctx)
+	return a.Path
+}

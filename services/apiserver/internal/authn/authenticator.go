@@ -39,6 +39,8 @@ type Authenticator struct {
 	Passwords PasswordVerifier
 	// Anonymous lets requests without credentials in, as system:anonymous.
 	Anonymous bool
+	// AnonymousAt says for which requests Anonymous holds; nil is all.
+	AnonymousAt func(ctx context.Context) bool
 	// MayImpersonate fails with 403 unless the user has the access. A refusal that is not empty says why nobody may have it. Nil
 	// lets nobody act as somebody else.
 	MayImpersonate func(ctx context.Context, user *User, access Access, refusal string) error
@@ -80,7 +82,7 @@ func (a *Authenticator) identify(ctx context.Context, md metadata.MD) (*User, er
 	}
 	name := first(md, "howdah-user")
 	if name == "" || name == AnonymousUser {
-		if name == "" || !a.Anonymous {
+		if name == "" || !a.Anonymous || a.AnonymousAt != nil && !a.AnonymousAt(ctx) {
 			return nil, ErrUnauthorized()
 		}
 		return &User{Name: AnonymousUser, Groups: []string{UnauthenticatedGroup}}, nil

@@ -1,5 +1,5 @@
-// Package oidc knows the holders of ID tokens of an OpenID Connect provider. Fetching keys and checking signatures is
-// coreos/go-oidc's.
+// Package oidc knows the holders of ID tokens of OpenID Connect providers. Fetching keys and checking signatures is
+// coreos/go-oidc's; what a configuration may say, and its expressions, are Kubernetes' own.
 package oidc
 
 import (
@@ -10,123 +10,92 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/authn"
 )
 
-// Config has the meaning of Kubernetes' --oidc flags.
+// Config is one issuer of tokens, and how its claims are read.
 type Config struct {
-	IssuerURL, ClientID string
-	// UsernameClaim is sub where it is empty.
-	UsernameClaim, GroupsClaim string
-	// UsernamePrefix "-" is none; empty is "<issuer>#", but for the claim email, which has none.
-	UsernamePrefix, GroupsPrefix string
-	// CAFile has the provider's authorities; empty takes the system's.
-	CAFile string
-	// SigningAlgs is RS256 where it is empty.
+	apiserver.JWTAuthenticator
+	// SigningAlgs is all that are asymmetric where it is empty.
 	SigningAlgs []string
-	// RequiredClaims are claims, all strings, that a token must have.
-	RequiredClaims map[string]string
-	Clock          clock.WithTicker
+	// Compiler compiles the expressions; it may be shared.
+	Compiler authenticationcel.Compiler
+	Clock    clock.WithTicker
 }
-
-// algorithms are those that a provider may sign with: none, and those with shared keys, are not among them.
-var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512"}
 
 const (
 	callTimeout  = 10 * time.Second
 	firstRetry   = time.Second
 	longestRetry = 30 * time.Second
+	// largest is how much of a document or a token is read, in bytes.
+	largest = 1 << 20
 )
 
-// Provider verifies the tokens of one provider. Until Run has found it, its tokens are refused.
+// Provider verifies the tokens of one issuer. Until Run has found it, its tokens are refused.
 type Provider struct {
 	Config
+	mapper   authenticationcel.CELMapper
 	client   *http.Client
 	verifier atomic.Pointer[gooidc.IDTokenVerifier]
 	found    chan struct{} // closed when there is a verifier
+	others   others
 }
 
 // New checks the settings, reporting all problems at once, and connects to nothing.
 func New(cfg Config) (*Provider, error) {
-	var problems []error
-	u, err := url.Parse(cfg.IssuerURL)
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		problems = append(problems, fmt.Errorf("'oidc-issuer-url' (%q) has invalid scheme (%q), require 'https'", cfg.IssuerURL, schemeOf(u)))
+	if cfg.Compiler == nil {
+		cfg.Compiler = authenticationcel.NewDefaultCompiler()
 	}
-	if cfg.ClientID == "" {
-		problems = append(problems, errors.New("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"))
+	mapper, errs := validation.CompileAndValidateJWTAuthenticator(cfg.Compiler, cfg.JWTAuthenticator, nil)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
 	}
-	if cfg.UsernameClaim == "" {
-		cfg.UsernameClaim = "sub"
-	}
-	if cfg.GroupsPrefix == "-" {
-		cfg.GroupsPrefix = ""
-	}
-	switch {
-	case cfg.UsernamePrefix == "-":
-		cfg.UsernamePrefix = ""
-	case cfg.UsernamePrefix == "" && cfg.UsernameClaim != "email":
-		cfg.UsernamePrefix = cfg.IssuerURL + "#"
+	if cfg.Issuer.EgressSelectorType != "" {
+		return nil, fmt.Errorf("issuer.egressSelectorType: %q is not supported: issuers are connected to directly", cfg.Issuer.EgressSelectorType)
 	}
 	if len(cfg.SigningAlgs) == 0 {
-		cfg.SigningAlgs = []string{"RS256"}
-	}
-	for _, alg := range cfg.SigningAlgs {
-		if !slices.Contains(algorithms, alg) {
-			problems = append(problems, fmt.Errorf("oidc: unsupported signing alg: %q", alg))
-		}
+		cfg.SigningAlgs = algorithms
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callTimeout, IdleConnTimeout: time.Minute}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
+	if cfg.Issuer.CertificateAuthority != "" {
 		pool := x509.NewCertPool()
-		if err == nil && !pool.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%s has no certificate", cfg.CAFile)
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("oidc-ca-file: %w", err))
+		if !pool.AppendCertsFromPEM([]byte(cfg.Issuer.CertificateAuthority)) {
+			return nil, errors.New("issuer.certificateAuthority has no certificate")
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	return &Provider{Config: cfg, client: &http.Client{Timeout: callTimeout, Transport: transport}, found: make(chan struct{})}, nil
-}
-
-func schemeOf(u *url.URL) string {
-	if u == nil {
-		return ""
-	}
-	return u.Scheme
+	return &Provider{
+		Config: cfg, mapper: mapper, client: &http.Client{Timeout: callTimeout, Transport: transport}, found: make(chan struct{}),
+	}, nil
 }
 
 // Run finds the provider, again and again until it has, and stays until ctx ends: fetching keys depends on it.
 func (p *Provider) Run(ctx context.Context) error {
 	ctx = gooidc.ClientContext(ctx, p.client)
+	p.others.start(ctx)
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
-		provider, err := gooidc.NewProvider(ctx, p.IssuerURL)
+		verifier, err := p.find(ctx, p.Issuer.URL, p.Issuer.DiscoveryURL)
 		if err == nil {
-			p.verifier.Store(provider.VerifierContext(ctx, &gooidc.Config{
-				ClientID: p.ClientID, SupportedSigningAlgs: p.SigningAlgs, Now: p.Clock.Now,
-			}))
+			p.verifier.Store(verifier)
 			close(p.found)
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		slog.WarnContext(ctx, "find the OpenID Connect provider", "issuer", p.IssuerURL, "err", err)
+		slog.WarnContext(ctx, "find the OpenID Connect provider", "issuer", p.Issuer.URL, "err", err)
 		timer := p.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -137,26 +106,88 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
+// find reads an issuer's discovery document, at its usual place where no other is given, and returns what verifies its tokens.
+func (p *Provider) find(ctx context.Context, issuer, at string) (*gooidc.IDTokenVerifier, error) {
+	if at == "" {
+		at = strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
+	}
+	text, _, err := p.fetch(ctx, at, "")
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("oidc: failed to decode provider discovery object: %w", err)
+	}
+	if document.Issuer != issuer {
+		return nil, fmt.Errorf("oidc: issuer did not match the issuer returned by provider, expected %q got %q", issuer, document.Issuer)
+	}
+	provider := (&gooidc.ProviderConfig{IssuerURL: issuer, JWKSURL: document.Keys}).NewProvider(ctx)
+	return provider.VerifierContext(ctx, &gooidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: p.SigningAlgs, Now: p.Clock.Now}), nil
+}
+
+// fetch gets a document, with a bearer token where one is given.
+func (p *Provider) fetch(ctx context.Context, url, token string) (body []byte, contentType string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, largest))
+	if err != nil {
+		return nil, "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, "", fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	return body, resp.Header.Get("Content-Type"), nil
+}
+
 // Holder returns the user of an ID token.
 func (p *Provider) Holder(ctx context.Context, token string) (*authn.User, error) {
-	if issuer(token) != p.IssuerURL {
+	if issuer(token) != p.Issuer.URL {
 		return nil, authn.ErrNotMine
 	}
 	verifier := p.verifier.Load()
 	if verifier == nil {
-		return nil, errors.New("oidc: authenticator for issuer is not initialized")
+		return nil, fmt.Errorf("oidc: authenticator for issuer %q is not initialized", p.Issuer.URL)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	id, err := verifier.Verify(ctx, token)
+	c, err := p.verified(ctx, verifier, token)
 	if err != nil {
 		return nil, fmt.Errorf("oidc: verify token: %w", err)
 	}
+	if err := p.expand(ctx, c); err != nil {
+		return nil, fmt.Errorf("oidc: could not expand distributed claims: %w", err)
+	}
+	return p.user(ctx, c)
+}
+
+// verified returns the claims of a token that is good and meant for one of the audiences.
+func (p *Provider) verified(ctx context.Context, verifier *gooidc.IDTokenVerifier, token string) (claims, error) {
+	id, err := verifier.Verify(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(id.Audience, func(a string) bool { return slices.Contains(p.Issuer.Audiences, a) }) {
+		return nil, fmt.Errorf("oidc: expected audience in %q got %q", p.Issuer.Audiences, id.Audience)
+	}
 	var c claims
 	if err := id.Claims(&c); err != nil {
-		return nil, fmt.Errorf("oidc: parse claims: %w", err)
+		return nil, fmt.Errorf("parse claims: %w", err)
 	}
-	return p.user(c)
+	return c, nil
 }
 
 // issuer is whose token it claims to be.

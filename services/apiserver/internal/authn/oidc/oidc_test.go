@@ -29,7 +29,7 @@ type issuing struct {
 	key *ecdsa.PrivateKey
 }
 
-func newIssuing(t *testing.T) (*issuing, Config) {
+func newIssuing(t *testing.T) (*issuing, Flags) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,6 +40,15 @@ func newIssuing(t *testing.T) (*issuing, Config) {
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
 			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
+		case "/elsewhere":
+			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": "https://issuer.example", "jwks_uri": i.URL + "/keys"})
+		case "/groups":
+			if r.Header.Get("Authorization") != "Bearer letmein" {
+				http.Error(w, "who?", http.StatusForbidden)
+				return
+			}
+			w.Header().Set("Content-Type", "application/jwt")
+			_, _ = w.Write([]byte(i.token(t, key, map[string]any{"groups": []string{"far", "away"}})))
 		case "/keys":
 			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
 		default:
@@ -51,7 +60,7 @@ func newIssuing(t *testing.T) (*issuing, Config) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return i, Config{IssuerURL: i.URL, ClientID: "kubectl", CAFile: ca, SigningAlgs: []string{"ES256"}, Clock: clock.RealClock{}}
+	return i, Flags{IssuerURL: i.URL, ClientID: "kubectl", CAFile: ca, SigningAlgs: []string{"ES256"}}
 }
 
 func (i *issuing) token(t *testing.T, key *ecdsa.PrivateKey, claims map[string]any) string {
@@ -76,12 +85,23 @@ func (i *issuing) token(t *testing.T, key *ecdsa.PrivateKey, claims map[string]a
 	return text
 }
 
-func run(t *testing.T, cfg Config) *Provider {
+func made(t *testing.T, f Flags) *Provider {
 	t.Helper()
+	cfg, err := f.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Clock = clock.RealClock{}
 	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// started waits until the provider is found.
+func started(t *testing.T, p *Provider) *Provider {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -103,25 +123,25 @@ func TestHolder(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*Config)
+		change func(*Flags)
 		claims map[string]any
 		want   *authn.User
 		err    string
 	}{
 		{"by default", nil, nil, &authn.User{Name: issuer.URL + "#s"}, ""},
 		{"with an id", nil, map[string]any{"jti": "7"}, &authn.User{Name: issuer.URL + "#s", Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=7"}}}, ""},
-		{"claims and prefixes", func(c *Config) {
+		{"claims and prefixes", func(c *Flags) {
 			c.UsernameClaim, c.UsernamePrefix, c.GroupsClaim, c.GroupsPrefix = "user", "o:", "roles", "g:"
 		},
 			map[string]any{"user": "jane", "roles": []string{"a", "b"}}, &authn.User{Name: "o:jane", Groups: []string{"g:a", "g:b"}}, ""},
-		{"one group, no prefix", func(c *Config) { c.UsernamePrefix, c.GroupsClaim = "-", "roles" }, map[string]any{"roles": "a"}, &authn.User{Name: "s", Groups: []string{"a"}}, ""},
-		{"email", func(c *Config) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": true}, &authn.User{Name: "j@x"}, ""},
-		{"email that is not verified", func(c *Config) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": false}, nil, "oidc: email not verified"},
-		{"no name", func(c *Config) { c.UsernameClaim = "user" }, nil, nil, `claim "user" not present`},
-		{"groups that are none", func(c *Config) { c.GroupsClaim = "roles" }, map[string]any{"roles": 5}, nil, "parse groups claim"},
-		{"required", func(c *Config) { c.RequiredClaims = map[string]string{"hd": "x"} }, map[string]any{"hd": "x"}, &authn.User{Name: issuer.URL + "#s"}, ""},
-		{"required and missing", func(c *Config) { c.RequiredClaims = map[string]string{"hd": "x"} }, nil, nil, "required claim hd not present in ID token"},
-		{"required and different", func(c *Config) { c.RequiredClaims = map[string]string{"hd": "x"} }, map[string]any{"hd": "y"}, nil, "required claim hd value does not match. Got = y, want = x"},
+		{"one group, no prefix", func(c *Flags) { c.UsernamePrefix, c.GroupsClaim = "-", "roles" }, map[string]any{"roles": "a"}, &authn.User{Name: "s", Groups: []string{"a"}}, ""},
+		{"email", func(c *Flags) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": true}, &authn.User{Name: "j@x"}, ""},
+		{"email that is not verified", func(c *Flags) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": false}, nil, "oidc: email not verified"},
+		{"no name", func(c *Flags) { c.UsernameClaim = "user" }, nil, nil, `claim "user" not present`},
+		{"groups that are none", func(c *Flags) { c.GroupsClaim = "roles" }, map[string]any{"roles": 5}, nil, "parse groups claim"},
+		{"required", func(c *Flags) { c.RequiredClaims = map[string]string{"hd": "x"} }, map[string]any{"hd": "x"}, &authn.User{Name: issuer.URL + "#s"}, ""},
+		{"required and missing", func(c *Flags) { c.RequiredClaims = map[string]string{"hd": "x"} }, nil, nil, "required claim hd not present in ID token"},
+		{"required and different", func(c *Flags) { c.RequiredClaims = map[string]string{"hd": "x"} }, map[string]any{"hd": "y"}, nil, "required claim hd value does not match. Got = y, want = x"},
 		{"another audience", nil, map[string]any{"aud": "other"}, nil, "oidc: verify token"},
 		{"expired", nil, map[string]any{"exp": 1}, nil, "oidc: verify token"},
 	} {
@@ -131,7 +151,7 @@ func TestHolder(t *testing.T) {
 			if c.change != nil {
 				c.change(&cfg)
 			}
-			user, err := run(t, cfg).Holder(t.Context(), issuer.token(t, issuer.key, c.claims))
+			user, err := started(t, made(t, cfg)).Holder(t.Context(), issuer.token(t, issuer.key, c.claims))
 			if c.want == nil {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%v %v", user, err)
@@ -143,7 +163,7 @@ func TestHolder(t *testing.T) {
 			}
 		})
 	}
-	p := run(t, base)
+	p := started(t, made(t, base))
 	if _, err := p.Holder(t.Context(), issuer.token(t, stranger, nil)); err == nil || errors.Is(err, authn.ErrNotMine) {
 		t.Errorf("signed by another: %v", err)
 	}
@@ -152,18 +172,14 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
-	waiting, err := New(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := waiting.Holder(t.Context(), issuer.token(t, issuer.key, nil)); err == nil || !strings.Contains(err.Error(), "not initialized") {
+	if _, err := made(t, base).Holder(t.Context(), issuer.token(t, issuer.key, nil)); err == nil || !strings.Contains(err.Error(), "not initialized") {
 		t.Errorf("before the provider is found: %v", err)
 	}
 }
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{IssuerURL: "http://x", SigningAlgs: []string{"HS256"}, CAFile: "/nonexistent"})
+	_, err := Flags{IssuerURL: "http://x", SigningAlgs: []string{"HS256"}, CAFile: "/nonexistent"}.Config()
 	for _, want := range []string{"require 'https'", "oidc-client-id", `unsupported signing alg: "HS256"`, "oidc-ca-file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/authn"
@@ -31,8 +31,17 @@ type Config struct {
 	Version string
 	// AuthorizedTTL and UnauthorizedTTL are how long answers hold; 0 asks every time.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	Clock                          clock.Clock
-	Registerer                     prometheus.Registerer
+	// Timeout bounds a question, retries included; default 30 s.
+	Timeout time.Duration
+	// Name tells webhooks apart in metrics.
+	Name string
+	// Matches says which requests are for the webhook; nil is all.
+	Matches *authorizationcel.CELMatcher
+	// DenyOnError refuses what the webhook cannot be asked about; otherwise it is left to the next authorizer.
+	DenyOnError bool
+	Clock       clock.Clock
+	// Metrics may be shared by several webhooks, and may be nil.
+	Metrics *Metrics
 }
 
 const (
@@ -45,9 +54,7 @@ const (
 // Authorizer implements authz.Authorizer. It has no opinion where the webhook has none, or cannot be asked.
 type Authorizer struct {
 	Config
-	answers  *cache.LRUExpireCache
-	requests *prometheus.CounterVec
-	latency  *prometheus.HistogramVec
+	answers *cache.LRUExpireCache
 }
 
 // New returns an authorizer.
@@ -55,31 +62,38 @@ func New(cfg Config) (*Authorizer, error) {
 	if cfg.Version != "v1" && cfg.Version != "v1beta1" {
 		return nil, fmt.Errorf("unsupported webhook authorizer version %q, supported versions are \"v1\", \"v1beta1\"", cfg.Version)
 	}
-	a := &Authorizer{
-		Config: cfg, answers: cache.NewLRUExpireCacheWithClock(remembered, cfg.Clock),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_delegated_authz_request_total", Help: "Questions to the authorization webhook, by outcome."}, []string{"code"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_delegated_authz_request_duration_seconds", Help: "How long the authorization webhook took.",
-			Buckets: []float64{0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10}}, []string{"code"}),
+	if cfg.Timeout == 0 {
+		cfg.Timeout = askTimeout
 	}
-	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(a.requests, a.latency)
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(nil)
 	}
-	return a, nil
+	if cfg.Matches != nil {
+		cfg.Matches.AuthorizerType, cfg.Matches.AuthorizerName, cfg.Matches.Metrics = "Webhook", cfg.Name, cfg.Metrics
+	}
+	return &Authorizer{Config: cfg, answers: cache.NewLRUExpireCacheWithClock(remembered, cfg.Clock)}, nil
 }
 
 // Authorize implements authz.Authorizer.
 func (a *Authorizer) Authorize(ctx context.Context, what *authz.Attributes) (authz.Decision, string, error) {
 	spec := specOf(what)
+	if a.Matches != nil {
+		matches, err := a.Matches.Eval(ctx, &authorizationv1.SubjectAccessReview{TypeMeta: typeMeta("v1"), Spec: spec})
+		switch {
+		case err != nil:
+			return a.onError(err)
+		case !matches:
+			return authz.NoOpinion, "", nil
+		}
+	}
 	key, err := json.Marshal(spec)
 	if err != nil {
-		return authz.NoOpinion, "", err
+		return a.onError(err)
 	}
 	status, ok := a.known(key)
 	if !ok {
 		if status, err = a.ask(ctx, spec); err != nil {
-			return authz.NoOpinion, "", err
+			return a.onError(err)
 		}
 		a.remember(key, status)
 	}
@@ -92,6 +106,19 @@ func (a *Authorizer) Authorize(ctx context.Context, what *authz.Attributes) (aut
 		return authz.Allow, status.Reason, nil
 	}
 	return authz.NoOpinion, status.Reason, nil
+}
+
+// onError is the decision where the webhook cannot be asked.
+func (a *Authorizer) onError(err error) (authz.Decision, string, error) {
+	if a.DenyOnError {
+		return authz.Deny, "", err
+	}
+	a.Metrics.failOpen(a.Name, err)
+	return authz.NoOpinion, "", err
+}
+
+func typeMeta(version string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: authorizationv1.GroupName + "/" + version, Kind: "SubjectAccessReview"}
 }
 
 // RulesFor implements authz.Lister: a webhook does not list what it would allow.
@@ -117,20 +144,15 @@ func (a *Authorizer) remember(key []byte, status authorizationv1.SubjectAccessRe
 }
 
 func (a *Authorizer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	review := &authorizationv1.SubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.GroupName + "/" + a.Version, Kind: "SubjectAccessReview"}, Spec: spec,
+		TypeMeta: typeMeta(a.Version), Spec: spec,
 	}
 	var reply authorizationv1.SubjectAccessReview
 	start := a.Clock.Now()
 	err := a.post(ctx, review, &reply)
-	code := "200"
-	if err != nil {
-		code = "<error>"
-	}
-	a.requests.WithLabelValues(code).Inc()
-	a.latency.WithLabelValues(code).Observe(a.Clock.Since(start).Seconds())
+	a.Metrics.asked(a.Name, a.Clock.Since(start), err)
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, fmt.Errorf("authorization webhook: %w", err)
 	}

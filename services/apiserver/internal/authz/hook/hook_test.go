@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/services/apiserver/internal/authn"
@@ -100,5 +104,43 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 	if _, err := New(Config{Version: "v2"}); err == nil {
 		t.Error("an unknown version")
+	}
+}
+
+func TestMatchConditions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, expression string
+		deny             bool // where the webhook cannot be asked
+		status           string
+		fails            error
+		want             authz.Decision
+		asked            int
+	}{
+		{"matches", "request.user == 'jane' && request.resourceAttributes.namespace == 'ns'", false, `{"allowed":true}`, nil, authz.Allow, 1},
+		{"does not match", "request.user == 'joe'", true, `{"allowed":true}`, nil, authz.NoOpinion, 0},
+		{"cannot be evaluated", "request.nonResourceAttributes.path == '/x'", false, `{"allowed":true}`, nil, authz.NoOpinion, 0},
+		{"cannot be evaluated, and must be", "request.nonResourceAttributes.path == '/x'", true, `{"allowed":true}`, nil, authz.Deny, 0},
+		{"cannot be asked", "true", false, "", errors.New("gone"), authz.NoOpinion, 1},
+		{"cannot be asked, and must be", "true", true, "", errors.New("gone"), authz.Deny, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			matcher, errs := validation.ValidateAndCompileMatchConditions(authorizationcel.NewDefaultCompiler(), []apiserver.WebhookMatchCondition{{Expression: c.expression}})
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			s, registry := &service{status: c.status, err: c.fails}, prometheus.NewRegistry()
+			a, err := New(Config{
+				Poster: s, Version: "v1", Name: "policy", Matches: matcher, DenyOnError: c.deny, Clock: clocktesting.NewFakeClock(time.Unix(1e9, 0)), Metrics: NewMetrics(registry),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, _ := a.Authorize(t.Context(), &authz.Attributes{User: &authn.User{Name: "jane"}, Verb: "get", Resource: "pods", Namespace: "ns"})
+			if got != c.want || len(s.asked) != c.asked {
+				t.Errorf("decided %d, asked %d times", got, len(s.asked))
+			}
+		})
 	}
 }
