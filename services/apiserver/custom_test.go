@@ -78,7 +78,7 @@ func TestCustomResources(t *testing.T) {
 			}
 		}
 		_, _, err := f.getAs(widget, "default", "a", "", "application/vnd.kubernetes.protobuf")
-		if s := apistatus.Of(err); s.Code != 406 || s.Message != "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message" {
+		if s := apistatus.Of(err); s.Code != 406 || s.Message != "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf" {
 			t.Errorf("protobuf: %+v", s)
 		}
 		list := &apiv1.ListRequest{Group: "example.com", Version: "v1", Resource: "widgets", Accept: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}

@@ -216,7 +216,8 @@ func TestDefinitionIsServedByEveryServer(t *testing.T) {
 	for n := range 10 {
 		plural := fmt.Sprintf("things%d", n)
 		a.define(gadgets(plural, fmt.Sprintf("Thing%d", n), "", "v1"))
-		if _, err := b.create("example.org/v1/"+plural, "", `{"metadata":{"name":"x"}}`); err != nil {
+		body := fmt.Sprintf(`{"apiVersion":"example.org/v1","kind":"Thing%d","metadata":{"name":"x"}}`, n)
+		if _, err := b.create("example.org/v1/"+plural, "", body); err != nil {
 			t.Fatalf("%s: %v", plural, err)
 		}
 		doc, err := b.docs.Document(b.ctx, &apiv1.DocumentRequest{Path: "/apis/example.org/v1"})

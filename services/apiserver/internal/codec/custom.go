@@ -104,7 +104,7 @@ func (i *Item) settle(obj registry.Object, err error) *decoded {
 func NoProtobuf() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message",
+		Message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
 	}}
 }
 

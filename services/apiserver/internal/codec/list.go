@@ -57,13 +57,23 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 	return jsonList(w, res, gvk, items, meta, form)
 }
 
+// customListMeta is the metadata of a list of custom objects, which always has a token.
+type customListMeta struct {
+	metav1.ListMeta
+	Continue string `json:"continue"`
+}
+
 // jsonListHead is what stands before a list's items.
-func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta) ([]byte, error) {
+func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool) ([]byte, error) {
+	var shown any = meta
+	if custom {
+		shown = customListMeta{meta, meta.Continue}
+	}
 	head, err := json.Marshal(struct {
-		Kind       string          `json:"kind"`
-		APIVersion string          `json:"apiVersion"`
-		Metadata   metav1.ListMeta `json:"metadata"`
-	}{gvk.Kind, gvk.GroupVersion().String(), meta})
+		Kind       string `json:"kind"`
+		APIVersion string `json:"apiVersion"`
+		Metadata   any    `json:"metadata"`
+	}{gvk.Kind, gvk.GroupVersion().String(), shown})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +81,7 @@ func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta) ([]byte, er
 }
 
 func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, items []*Item, meta metav1.ListMeta, form Form) error {
-	head, err := jsonListHead(gvk, meta)
+	head, err := jsonListHead(gvk, meta, res.Kind.Custom != nil && form.As == Whole)
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ func (r *request) readable() bool {
 // unserved is the refusal of a subresource that the kind has not, or not with this verb.
 func (r *request) unserved() error {
 	kind := r.res.Kind
+	r.warnings = nil // nothing is reached that they could be about
 	known := r.readable() || kind.Writes[r.subresource] != nil || kind.Actions[r.subresource] != nil
 	if !known && kind.GVK.Group == "" {
 		switch kind.Resource {
@@ -135,6 +136,8 @@ func (r *request) unserved() error {
 		return apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
 	case known:
 		return notAllowed()
+	case kind.Custom != nil:
+		return apierrors.NewNotFound(r.res.GroupResource(), r.name)
 	}
 	return noSuchResource()
 }
