@@ -27,7 +27,7 @@ type apiserverFlags struct {
 	admissionConfig                                    string
 	runtimeConfig                                      []string
 	identity                                           identityFlags
-	historyRetention                                   time.Duration
+	historyRetention, eventTTL                         time.Duration
 	protection                                         protectionFlags
 	features                                           featureFlags
 }
@@ -39,6 +39,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	a.features.flags(f)
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
+	f.DurationVar(&a.eventTTL, "event-ttl", time.Hour, "how long an Event stays after it was last written; 0 is for ever")
 	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
@@ -62,6 +63,13 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if a.historyRetention < time.Minute {
 		problems = append(problems, fmt.Errorf("--history-retention: %s is less than a minute", a.historyRetention))
 	}
+	ttl := a.eventTTL
+	switch {
+	case ttl == 0:
+		ttl = -1 // the configuration's zero is the default
+	case ttl < time.Second:
+		problems = append(problems, fmt.Errorf("--event-ttl: %s is less than a second", ttl))
+	}
 	if err := a.protection.check(); err != nil {
 		problems = append(problems, err)
 	}
@@ -80,7 +88,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),
+		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)

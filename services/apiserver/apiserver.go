@@ -90,6 +90,8 @@ type Config struct {
 	Audit Audit
 	// HistoryRetention is how long the change log is kept at least; default 1 h.
 	HistoryRetention time.Duration
+	// EventTTL is how long an Event stays after it was last written; default 1 h, less than 0 is for ever.
+	EventTTL time.Duration
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
 	// shares out; without it, more are refused with 429.
 	MaxReads, MaxWrites int
@@ -177,6 +179,9 @@ func (cfg *Config) complete() error {
 	if cfg.Authorization.AlwaysAllowPaths == nil {
 		cfg.Authorization.AlwaysAllowPaths = []string{"/healthz", "/readyz", "/livez"}
 	}
+	if cfg.EventTTL == 0 {
+		cfg.EventTTL = time.Hour
+	}
 	if cfg.MaxReads == 0 {
 		cfg.MaxReads = 400
 	}
@@ -256,6 +261,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
+	s.expire()
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: served.Has}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
