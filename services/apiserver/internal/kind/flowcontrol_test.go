@@ -50,10 +50,10 @@ func TestFlowControl(t *testing.T) {
 		}},
 		"queues": {level + "{type: Limited, limited: {nominalConcurrencyShares: -1, lendablePercent: 101, borrowingLimitPercent: -1, limitResponse: {type: Queue, queuing: {queues: 512, handSize: 8, queueLengthLimit: -1}}}}}", []string{
 			"spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer",
-			"spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
-			"spec.limited.borrowingLimitPercent: Invalid value: -1: if specified, must be a non-negative integer",
 			"spec.limited.limitResponse.queuing.queueLengthLimit: Invalid value: -1: must be positive",
 			"spec.limited.limitResponse.queuing.handSize: Invalid value: 8: required entropy bits of deckSize 512 and handSize 8 should not be greater than 60",
+			"spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
+			"spec.limited.borrowingLimitPercent: Invalid value: -1: if specified, must be a non-negative integer",
 		}},
 		"hand": {level + "{type: Limited, limited: {limitResponse: {type: Queue, queuing: {queues: 4}}}}}", []string{
 			"spec.limited.limitResponse.queuing.handSize: Invalid value: 8: should not be greater than queues (4)",

@@ -129,6 +129,11 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		p.end(false)
 		return nil, invalid(r, obj.GetName(), errs)
 	}
+	if kind.Warnings != nil {
+		for _, w := range kind.Warnings(obj, nil) {
+			r.warn(w)
+		}
+	}
 	attributes := c.attributes(obj)
 	err := c.s.Admission.Validate(ctx, attributes)
 	p.usage = attributes.Usage
@@ -184,11 +189,6 @@ func (c *create) prepare(ctx context.Context) error {
 	}
 	if kind.PrepareCreate != nil {
 		kind.PrepareCreate(obj)
-	}
-	if kind.Warnings != nil {
-		for _, w := range kind.Warnings(obj, nil) {
-			r.warn(w)
-		}
 	}
 	c.prepared, c.body = obj, nil
 	return nil

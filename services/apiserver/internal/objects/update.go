@@ -405,7 +405,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 		}
 	default:
 		errs = validate(r, obj, old)
-		if r.res.Kind.Warnings != nil {
+		if r.res.Kind.Warnings != nil && len(errs) == 0 {
 			for _, w := range r.res.Kind.Warnings(obj, old) {
 				r.warn(w)
 			}

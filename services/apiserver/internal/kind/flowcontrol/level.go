@@ -54,7 +54,8 @@ func validateLevelSpec(l *level, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Child("limited"), "must be nil if the type is not Limited"))
 		}
 		if e := spec.Exempt; e != nil {
-			errs = append(errs, shares(e.NominalConcurrencyShares, e.LendablePercent, path.Child("exempt"))...)
+			errs = append(errs, nominal(e.NominalConcurrencyShares, path.Child("exempt"))...)
+			errs = append(errs, lendable(e.LendablePercent, path.Child("exempt"))...)
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
 		if spec.Exempt != nil {
@@ -70,24 +71,32 @@ func validateLevelSpec(l *level, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// shares checks what limited and exempt levels have in common.
-func shares(nominal, lendable *int32, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if nominal != nil && *nominal < 0 {
-		errs = append(errs, field.Invalid(path.Child("nominalConcurrencyShares"), *nominal, negative))
+func nominal(shares *int32, path *field.Path) field.ErrorList {
+	if shares != nil && *shares < 0 {
+		return field.ErrorList{field.Invalid(path.Child("nominalConcurrencyShares"), *shares, negative)}
 	}
-	if lendable != nil && (*lendable < 0 || *lendable > 100) {
-		errs = append(errs, field.Invalid(path.Child("lendablePercent"), *lendable, "must be between 0 and 100, inclusive"))
+	return nil
+}
+
+func lendable(percent *int32, path *field.Path) field.ErrorList {
+	if percent != nil && (*percent < 0 || *percent > 100) {
+		return field.ErrorList{field.Invalid(path.Child("lendablePercent"), *percent, "must be between 0 and 100, inclusive")}
+	}
+	return nil
+}
+
+func validateLimited(l *flowcontrolv1.LimitedPriorityLevelConfiguration, path *field.Path) field.ErrorList {
+	errs := nominal(l.NominalConcurrencyShares, path)
+	errs = append(errs, validateResponse(&l.LimitResponse, path.Child("limitResponse"))...)
+	errs = append(errs, lendable(l.LendablePercent, path)...)
+	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
+		errs = append(errs, field.Invalid(path.Child("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer"))
 	}
 	return errs
 }
 
-func validateLimited(l *flowcontrolv1.LimitedPriorityLevelConfiguration, path *field.Path) field.ErrorList {
-	errs := shares(l.NominalConcurrencyShares, l.LendablePercent, path)
-	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
-		errs = append(errs, field.Invalid(path.Child("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer"))
-	}
-	response, at := &l.LimitResponse, path.Child("limitResponse")
+func validateResponse(response *flowcontrolv1.LimitResponse, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	switch response.Type {
 	case flowcontrolv1.LimitResponseTypeReject:
 		if response.Queuing != nil {

@@ -223,7 +223,7 @@ func conditionTypes(types []string) field.ErrorList {
 			errs = append(errs, field.Duplicate(path, t))
 		}
 		if t == "" {
-			errs = append(errs, field.Required(path, "must not be empty"))
+			errs = append(errs, field.Required(path, ""))
 		}
 	}
 	return errs

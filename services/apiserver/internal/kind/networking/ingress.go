@@ -165,10 +165,10 @@ func validatePath(p *networkingv1.HTTPIngressPath, path *field.Path) field.Error
 }
 
 func validateAbsolute(text string, path *field.Path) field.ErrorList {
-	if !strings.HasPrefix(text, "/") {
-		return field.ErrorList{field.Invalid(path, text, "must be an absolute path")}
-	}
 	var errs field.ErrorList
+	if !strings.HasPrefix(text, "/") {
+		errs = append(errs, field.Invalid(path, text, "must be an absolute path"))
+	}
 	for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
 		if strings.Contains(text, bad) {
 			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("must not contain '%s'", bad)))

@@ -176,6 +176,7 @@ func validateDriver(d *storagev1.CSIDriver) field.ErrorList {
 		at := path.Child("tokenRequests").Index(i)
 		if seen[t.Audience] {
 			errs = append(errs, field.Duplicate(at.Child("audience"), t.Audience))
+			continue
 		}
 		seen[t.Audience] = true
 		if n := t.ExpirationSeconds; n != nil && *n < shortestToken {
