@@ -34,7 +34,7 @@ func ingress(now func() time.Time) *registry.Kind {
 		return nil
 	})
 	k.Warnings = typed.Warn(func(i, _ *networkingv1.Ingress) []string {
-		if _, old := i.Annotations[classAnnotation]; old {
+		if _, old := i.Annotations[classAnnotation]; old && i.Spec.IngressClassName == nil {
 			return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
 		}
 		return nil
