@@ -69,9 +69,14 @@ func New(cfg Config) (*Lease, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	return &Lease{cfg: cfg, config: config, object: lockOf(cfg.Role)}, nil
+}
+
+// lockOf is the lock of a role within class.
+func lockOf(role string) int32 {
 	sum := fnv.New32a()
-	sum.Write([]byte(cfg.Role))
-	return &Lease{cfg: cfg, config: config, object: int32(sum.Sum32())}, nil
+	sum.Write([]byte(role))
+	return int32(sum.Sum32())
 }
 
 // Run waits until this process leads and then calls lead. When leadership is lost, lead's context ends, and once lead has

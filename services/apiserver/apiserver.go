@@ -256,7 +256,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
-		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, NodeDialer: cfg.NodeDialer,
+		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, Components: s.components, NodeDialer: cfg.NodeDialer,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
@@ -328,7 +328,7 @@ func (s *Server) start(ctx context.Context) error {
 	case <-s.cache.Ready():
 	}
 	err := bootstrap.Run(ctx, bootstrap.Config{
-		API: s.objects, ServiceCIDR: s.cfg.ServiceCIDR.Masked(), ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDR: s.cfg.ServiceCIDR.Masked(), ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
 	})
 	if err != nil {
 		return nil // ctx ended

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 

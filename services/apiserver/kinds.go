@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"howdah.dev/services/apiserver/internal/kind"
+	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/review"
 	"howdah.dev/services/apiserver/internal/runtimeconfig"
@@ -12,7 +13,7 @@ import (
 
 // kinds returns the table of what is stored, and the resources that are not, as the settings have them served.
 func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
-	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now}), review.Resources()
+	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
 	all := slices.Clone(reviews)
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)

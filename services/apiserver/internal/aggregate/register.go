@@ -54,7 +54,7 @@ var groupPriorities = []struct {
 	{"node.k8s.io", 16300},
 	{"discovery.k8s.io", 16200},
 	{"flowcontrol.apiserver.k8s.io", 16100},
-	{"resource.k8s.io", 15900},
+	{"resource.k8s.io", 16200},
 }
 
 // customPriority and customVersion are the priorities of custom kinds' groups and versions.
@@ -83,6 +83,9 @@ func local(gv schema.GroupVersion, custom bool) *apiregistrationv1.APIService {
 	}
 	if p, ok := versionPriorities[gv.Version]; ok {
 		s.Spec.VersionPriority = p
+	}
+	if gv.Version == "v1" && (gv.Group == "resource.k8s.io" || gv.Group == "flowcontrol.apiserver.k8s.io") {
+		s.Spec.VersionPriority = 21 // they had many versions before
 	}
 	if gv == (schema.GroupVersion{Version: "v1"}) {
 		s.Spec.VersionPriority = 1

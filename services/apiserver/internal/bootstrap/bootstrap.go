@@ -40,6 +40,8 @@ type Config struct {
 	ServiceIP netip.Addr
 	// Gateways are where that service leads.
 	Gateways []netip.AddrPort
+	// Now is the clock.
+	Now func() time.Time
 	// Definitions are custom kinds that come with admission plugins.
 	Definitions []*apiextensionsv1.CustomResourceDefinition
 }
@@ -81,6 +83,9 @@ func once(ctx context.Context, cfg Config) error {
 		if err := ensure(ctx, cfg.API, resource{"scheduling.k8s.io", "v1", "priorityclasses"}, class, nil); err != nil {
 			return err
 		}
+	}
+	if err := tracking(ctx, cfg); err != nil {
+		return err
 	}
 	if err := serviceCIDR(ctx, cfg); err != nil {
 		return err

@@ -16,7 +16,8 @@ var serviceCIDRs = resource{"networking.k8s.io", "v1", "servicecidrs"}
 // serviceCIDR shows the range that the addresses of Services come from as the ServiceCIDR "kubernetes", ready.
 func serviceCIDR(ctx context.Context, cfg Config) error {
 	wanted := &networkingv1.ServiceCIDR{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{cfg.ServiceCIDR.String()}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"networking.k8s.io/service-cidr-finalizer"}},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{cfg.ServiceCIDR.String()}},
 	}
 	if err := ensure(ctx, cfg.API, serviceCIDRs, wanted, nil); err != nil {
 		return err

@@ -41,6 +41,14 @@ func verbsOf(r *registry.Resource) metav1.Verbs {
 	return objectVerbs
 }
 
+// virtualVerbs are those of a resource that is not stored: it is created, or, where it has lists, read.
+func virtualVerbs(r *registry.Resource) metav1.Verbs {
+	if r.Kind.NewList == nil {
+		return metav1.Verbs{"create"}
+	}
+	return metav1.Verbs{"get", "list"}
+}
+
 var namespaces = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // storageHash names the version that objects are stored in, as Kubernetes does: the beginning of a digest.
@@ -110,7 +118,7 @@ func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
 		if byGroup[r.GVR.Group] == nil {
 			byGroup[r.GVR.Group] = map[string][]resource{}
 		}
-		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, nil, metav1.Verbs{"create"}, true})
+		byGroup[r.GVR.Group][r.GVR.Version] = append(byGroup[r.GVR.Group][r.GVR.Version], resource{r, nil, virtualVerbs(r), true})
 	}
 	var groups []group
 	for name, versions := range byGroup {

@@ -49,7 +49,7 @@ func TestClassify(t *testing.T) {
 		{"scheduler", get(person("system:kube-scheduler"), "", "pods", "a"), "kube-scheduler", "workload-high"},
 		{"scheduler's lease", get(person("system:kube-scheduler"), "coordination.k8s.io", "leases", "kube-system"), "system-leader-election", "leader-election"},
 		{"controllers", get(person("system:kube-controller-manager"), "apps", "deployments", "a"), "kube-controller-manager", "workload-high"},
-		{"controllers' endpoints", get(person("system:kube-controller-manager"), "", "endpoints", "a"), "endpoint-controller", "workload-high"},
+		{"controllers' endpoints", get(person("system:kube-controller-manager"), "", "endpoints", "a"), "kube-controller-manager", "workload-high"},
 		{"node's own status", get(person("system:node:a", "system:nodes"), "", "nodes/status", ""), "system-node-high", "node-high"},
 		{"node's heartbeat", get(person("system:node:a", "system:nodes"), "coordination.k8s.io", "leases", "kube-node-lease"), "system-node-high", "node-high"},
 		{"node's pods", get(person("system:node:a", "system:nodes"), "", "pods", "a"), "system-nodes", "system"},

@@ -62,7 +62,7 @@ func Suggested() Objects {
 		})
 	}
 	nodes, everywhere := []flowcontrolv1.Subject{group("system:nodes")}, []string{flowcontrolv1.NamespaceEvery}
-	leases := resources("coordination.k8s.io", []string{"kube-system"}, false, []string{"get", "create", "update"}, "leases")
+	leases := resources("coordination.k8s.io", everywhere, false, []string{"get", "create", "update"}, "leases")
 	for _, s := range []struct {
 		name, level string
 		precedence  int32
@@ -73,15 +73,6 @@ func Suggested() Objects {
 			nonResources([]string{"get"}, "/healthz", "/readyz", "/livez"))},
 		{"system-leader-election", "leader-election", 100, flowcontrolv1.FlowDistinguisherMethodByUserType, rules(
 			[]flowcontrolv1.Subject{user("system:kube-controller-manager"), user("system:kube-scheduler"), account("kube-system", "*")}, resourceRules(leases))},
-		{"endpoint-controller", "workload-high", 150, flowcontrolv1.FlowDistinguisherMethodByUserType, rules(
-			[]flowcontrolv1.Subject{user("system:kube-controller-manager"), account("kube-system", "endpoint-controller"), account("kube-system", "endpointslicemirroring-controller")},
-			resourceRules(
-				resources("", everywhere, false, []string{"get", "create", "update"}, "endpoints"),
-				resources("discovery.k8s.io", everywhere, false, []string{"get", "create", "update"}, "endpointslices")))},
-		{"workload-leader-election", "leader-election", 200, flowcontrolv1.FlowDistinguisherMethodByUserType, rules(
-			[]flowcontrolv1.Subject{account("kube-system", "*")}, resourceRules(
-				resources("", everywhere, false, []string{"get", "create", "update"}, "endpoints", "configmaps"),
-				resources("coordination.k8s.io", everywhere, false, []string{"get", "create", "update"}, "leases")))},
 		{"system-node-high", "node-high", 400, flowcontrolv1.FlowDistinguisherMethodByUserType, rules(nodes, resourceRules(
 			resources("", everywhere, true, []string{flowcontrolv1.VerbAll}, "nodes", "nodes/status"),
 			resources("coordination.k8s.io", everywhere, false, []string{flowcontrolv1.VerbAll}, "leases")))},

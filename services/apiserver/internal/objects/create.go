@@ -23,6 +23,9 @@ const maxGenerated = 8
 
 // Create implements apiv1.ObjectServiceServer.
 func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (resp *apiv1.CreateResponse, err error) {
+	if s.isBinding(req) {
+		return s.bind(ctx, req)
+	}
 	ctx, r, err := s.begin(ctx, "create", req, req.GetName(), req.GetSubresource(), "")
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {

@@ -25,6 +25,9 @@ import (
 
 // List implements apiv1.ObjectServiceServer.
 func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[apiv1.ListResponse]) (err error) {
+	if res, is := s.components(req); is {
+		return s.componentList(stream.Context(), req, res, stream.Send)
+	}
 	ctx, r, err := s.begin(stream.Context(), "list", req, "", "", req.GetFieldSelector())
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {

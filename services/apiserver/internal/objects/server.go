@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -63,6 +64,8 @@ type Config struct {
 	Tokens    TokenIssuer
 	// Virtual are the resources that are only created, and not stored, as reviews: Answer serves them.
 	Virtual []*registry.Resource
+	// Components tells how the cluster's parts are; nil where no such resource is among the virtual ones.
+	Components func(ctx context.Context) []corev1.ComponentStatus
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	// Aggregator serves what extension API servers serve; nil is none.

@@ -56,9 +56,12 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 
 // virtual is the target of a request for a resource that is not stored.
 type virtual struct {
-	*apiv1.CreateRequest
+	target
 	res *registry.Resource
 }
+
+// GetLabelSelector returns that of the request.
+func (v virtual) GetLabelSelector() string { return labelSelectorOf(v.target) }
 
 // onlyCreated fails with 405 where the resource is one that is not stored, and that Answer did not get: the verb is not create.
 func (s *Server) onlyCreated(gvr schema.GroupVersionResource) error {

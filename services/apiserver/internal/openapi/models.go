@@ -100,6 +100,9 @@ func modelName(name string) string {
 func (m *models) names(table *registry.Table, created []*registry.Resource) map[string][]schema.GroupVersionKind {
 	gvks := map[string][]schema.GroupVersionKind{}
 	note := func(gvk schema.GroupVersionKind, obj any) {
+		if _, seen := m.kinds[gvk]; seen {
+			return
+		}
 		if n, ok := obj.(named); ok {
 			m.kinds[gvk] = n.OpenAPIModelName()
 			gvks[m.kinds[gvk]] = append(gvks[m.kinds[gvk]], gvk)
@@ -121,6 +124,9 @@ func (m *models) names(table *registry.Table, created []*registry.Resource) map[
 	}
 	for _, r := range created {
 		note(r.GVK, deref(r.Kind.New()))
+		if r.Kind.NewList != nil {
+			note(r.GVK.GroupVersion().WithKind(r.ListKind), deref(r.NewList()))
+		}
 	}
 	for _, k := range others {
 		note(k.gvk, k.obj)

@@ -224,10 +224,22 @@ func (d describer) action(add func(route), name string, body schema.GroupVersion
 		body: m, answer: m, codes: []int{200, 201, 202}})
 }
 
-// created is the one operation of a resource that is only created.
+// created are the operations of a resource that is not stored: it is created, or, where it has lists, read.
 func created(r *registry.Resource, m *models) routes {
 	d := describe(r, m)
+	if r.Kind.NewList != nil {
+		return d.observed()
+	}
 	one := m.name(r.GVK)
 	return routes{d.with(route{method: "POST", path: d.scoped, id: d.id("create", ""), description: "create " + oneOf(r.GVK.Kind), action: "post",
 		parameters: slices.Concat(d.space, []parameter{pretty}, createOptions), body: one, answer: one, codes: []int{200, 201, 202}})}
+}
+
+// observed are those of a resource that is only read.
+func (d describer) observed() routes {
+	list := d.models.name(d.r.GVK.GroupVersion().WithKind(d.r.ListKind))
+	out := routes{d.with(route{method: "GET", path: d.scoped, id: d.id("list", ""), description: "list objects of kind " + d.r.GVK.Kind, action: "list",
+		produces: watchMedia, parameters: slices.Concat(d.space, []parameter{pretty}, listOptions), answer: list})}
+	d.reads(func(r route) { out = append(out, d.with(r)) }, d.scoped+"/{name}", "", d.r.GVK, d.models.name(d.r.GVK))
+	return out
 }

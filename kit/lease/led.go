@@ -1,0 +1,40 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrNoLeader is what Led returns when nobody leads.
+var ErrNoLeader = errors.New("nobody leads")
+
+// ledSQL finds the session that holds the role's lock, unless it has not been heard of for $3 seconds.
+const ledSQL = `
+SELECT EXISTS (
+SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1::bigint AND l.objid::bigint = $2::bigint AND l.objsubid = 2
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND a.state_change >= clock_timestamp() - make_interval(secs => $3))`
+
+// Led asks the database, over a connection of its own, whether somebody leads the role and gives signs of life.
+func Led(ctx context.Context, databaseURL, role string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var led bool
+	// Twice as long as a standby waits: the answer is for people, not for taking over.
+	if err := conn.QueryRow(ctx, ledSQL, int64(class), int64(uint32(lockOf(role))), 2*staleAfter.Seconds()).Scan(&led); err != nil {
+		return fmt.Errorf("ask for the leader: %w", err)
+	}
+	if !led {
+		return ErrNoLeader
+	}
+	return nil
+}
