@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,6 +33,8 @@ func normal(value any, names variables) any {
 				out[key] = "ADDRESSES"
 			case key == "nodePort":
 				out[key] = "PORT"
+			case strings.HasSuffix(key, "managedFields"):
+				out[key] = ordered(normal(field, names))
 			default:
 				out[names.hide(key)] = normal(field, names)
 			}
@@ -54,6 +58,20 @@ func normal(value any, names variables) any {
 	default:
 		return value
 	}
+}
+
+// ordered puts managed fields into an order that does not depend on the second in which each was written, as theirs does.
+func ordered(value any) any {
+	entries, ok := value.([]any)
+	if !ok {
+		return value
+	}
+	key := func(entry any) string {
+		fields, _ := entry.(map[string]any)
+		return fmt.Sprint(fields["manager"], " ", fields["operation"], " ", fields["subresource"], " ", fields["apiVersion"])
+	}
+	slices.SortStableFunc(entries, func(a, b any) int { return strings.Compare(key(a), key(b)) })
+	return entries
 }
 
 // lookup finds the value at a path such as items.0.metadata.name. A key with dots in it cannot be reached.

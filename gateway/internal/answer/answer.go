@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/gateway/internal/request"
 	"howdah.dev/kit/apistatus"
 )
 
@@ -51,6 +52,9 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	}
 	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
 	body := Encode(s, contentType)
+	if contentType == JSON && pretty(r) {
+		body = indented(body)
+	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -59,6 +63,27 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	}
 	w.WriteHeader(code(s))
 	_, _ = w.Write(body)
+}
+
+// pretty reports whether people read the answer: as the query says or, where it says nothing, the Accept header or the user agent.
+func pretty(r *http.Request) bool {
+	if strings.Contains(r.Header.Get("Accept"), "pretty=1") {
+		return true
+	}
+	if text := r.URL.Query().Get("pretty"); text != "" {
+		asked, _ := strconv.ParseBool(text) // what is no boolean is false
+		return asked
+	}
+	return request.Human(r.UserAgent())
+}
+
+// indented is JSON in the form that people read.
+func indented(body []byte) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, bytes.TrimSuffix(body, []byte("\n")), "", "  ") != nil {
+		return body
+	}
+	return b.Bytes()
 }
 
 func code(s metav1.Status) int {

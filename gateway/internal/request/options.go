@@ -92,7 +92,7 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 		form["accept"] = []string{strings.Join(accept, ", ")}
 	}
 	agent := header.Get("User-Agent")
-	if _, takes := options[i.Verb]["pretty"]; takes && !query.Has("pretty") && humanAgent(agent) {
+	if _, takes := options[i.Verb]["pretty"]; takes && !query.Has("pretty") && Human(agent) {
 		form["pretty"] = []string{"true"}
 	}
 	if i.ReadOnly() {
@@ -133,8 +133,8 @@ func parseBool(values []string) bool {
 	return len(values) == 0 || values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
-// humanAgent reports whether a person is likely to read the answer as it is.
-func humanAgent(agent string) bool {
+// Human reports whether a person is likely to read the answer as it is.
+func Human(agent string) bool {
 	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(prefix string) bool {
 		return strings.HasPrefix(agent, prefix)
 	})

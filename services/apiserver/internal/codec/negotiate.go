@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"sort"
@@ -9,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // Media is an encoding.
@@ -82,7 +85,7 @@ func (o Offer) accepted() string {
 // Negotiate picks the form that an Accept header asks for. An empty header is JSON. It fails with 406 where nothing
 // that is asked for is offered.
 func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
-	form := Form{Pretty: pretty == "true" || pretty == "1", Include: metav1.IncludeObjectPolicy(include)}
+	form := Form{Pretty: truth(pretty), Include: metav1.IncludeObjectPolicy(include)}
 	switch accept { // what nearly every request says
 	case "", "application/json", "*/*":
 		return form, nil
@@ -96,6 +99,12 @@ func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
 		}
 	}
 	return form, NotAcceptable(o.accepted())
+}
+
+// truth reads a boolean; what is none is false.
+func truth(text string) bool {
+	value, err := strconv.ParseBool(text)
+	return err == nil && value
 }
 
 // Route fails where no handler offers any of the media types that an Accept header names, whatever its parameters say. It comes before
@@ -148,6 +157,47 @@ func (o Offer) NegotiateStream(accept, include string) (Form, error) {
 	return form, nil
 }
 
+// Fits refuses what a list or an object alone cannot be turned into, where form is what an Accept header has led to.
+func (o Offer) Fits(form Form, accept string, res *registry.Resource, list bool) error {
+	if form.As == Table {
+		switch form.Include {
+		case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
+			return nil
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: includeObject: Invalid value: %q: "+
+			"must be 'Metadata', 'Object', 'None', or empty", form.Include))
+	}
+	if form.As != PartialMetadata {
+		return nil
+	}
+	for _, c := range parseAccept(accept) {
+		if _, ok := c.form(Form{}, o); !ok {
+			continue
+		}
+		asked := c.params["as"]
+		switch asksList := asked == "PartialObjectMetadataList"; {
+		case asksList == list:
+			return nil
+		case list:
+			return notAcceptable(fmt.Sprintf("you requested %s, but the requested object is a list (%s)", asked, goType(res, res.ListKind)))
+		default:
+			return notAcceptable(fmt.Sprintf("you requested %s, but the requested object is not a list (%s)", asked, goType(res, res.GVK.Kind)))
+		}
+	}
+	return nil
+}
+
+// goType is how Kubernetes prints the type of an object.
+func goType(res *registry.Resource, kind string) string {
+	switch {
+	case res.Kind.Custom == nil:
+		return "*" + internalPackage(res.GVK.Group) + "." + kind
+	case kind == res.ListKind:
+		return "*unstructured.UnstructuredList"
+	}
+	return "*unstructured.Unstructured"
+}
+
 // NegotiateWhole is Negotiate for what has neither a table nor metadata of its own, such as a review: an answer as one of
 // these is not offered.
 func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
@@ -166,9 +216,13 @@ func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
 
 // NotAcceptable is the 406 that lists the media types that are offered.
 func NotAcceptable(offered string) error {
+	return notAcceptable("only the following media types are accepted: " + offered)
+}
+
+func notAcceptable(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " + offered,
+		Message: message,
 	}}
 }
 

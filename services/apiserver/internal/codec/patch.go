@@ -9,6 +9,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -210,7 +211,7 @@ func strategic(patch []byte, in, out runtime.Object, strict bool) (p Patched, er
 			errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 			return p, apierrors.NewBadRequest(err.Error())
 		}
-		return p, unprocessable(err)
+		return p, unnamed(err)
 	}
 	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(after, out, strict); err == nil && len(p.Problems) == 0 {
 		return p, nil
@@ -276,6 +277,13 @@ func configuration(object map[string]any, want schema.GroupVersionKind) (*unstru
 	}
 	u.SetGroupVersionKind(want)
 	return u, nil
+}
+
+// unnamed is the 500 of an error that Kubernetes has no reason for.
+func unnamed(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+	}}
 }
 
 // unprocessable is the 422 of a patch that cannot be applied.

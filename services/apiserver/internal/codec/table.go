@@ -42,8 +42,7 @@ func newTable(res *registry.Resource, items []*Item, meta metav1.ListMeta, form 
 	}
 	t := &metav1.Table{ListMeta: meta, Rows: make([]metav1.TableRow, 0, len(items))}
 	t.SetGroupVersionKind(schema.GroupVersionKind{Group: metav1.GroupName, Version: version, Kind: "Table"})
-	t.ColumnDefinitions = []metav1.TableColumnDefinition{}
-	if columns {
+	if columns { // null otherwise
 		t.ColumnDefinitions = defaultColumns
 		if len(res.Kind.Columns) > 0 {
 			t.ColumnDefinitions = res.Kind.Columns
@@ -59,18 +58,21 @@ func newTable(res *registry.Resource, items []*Item, meta metav1.ListMeta, form 
 	return t, nil
 }
 
+// cells are an object's, one a column.
+func cells(kind *registry.Kind, obj registry.Object) []any {
+	if kind.Cells != nil {
+		return kind.Cells(obj)
+	}
+	return []any{obj.GetName(), obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}
+}
+
 func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, error) {
 	item = item.In(res.Kind)
 	obj, err := item.Object()
 	if err != nil {
 		return metav1.TableRow{}, err
 	}
-	row := metav1.TableRow{}
-	if res.Kind.Cells != nil {
-		row.Cells = res.Kind.Cells(obj)
-	} else {
-		row.Cells = []any{item.Name, obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}
-	}
+	row := metav1.TableRow{Cells: cells(res.Kind, obj)}
 	if res.Kind.RowConditions != nil {
 		row.Conditions = res.Kind.RowConditions(obj)
 	}
@@ -106,7 +108,7 @@ func Bookmark(res *registry.Resource, revision int64, annotations map[string]str
 		if err != nil {
 			return nil, err
 		}
-		t.Rows = []metav1.TableRow{{Cells: []any{}, Object: runtime.RawExtension{Raw: raw}}}
+		t.Rows = []metav1.TableRow{{Cells: cells(res.Kind, obj), Object: runtime.RawExtension{Raw: raw}}}
 		return finish(t, form)
 	case PartialMetadata:
 		partial, err := Partial(obj, form.Beta)

@@ -56,7 +56,6 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 		return nil, err
 	}
 	var body bytes.Buffer
-	form.As = codec.Whole
 	err = codec.List(r.res, page.items, page.meta, form, func(piece []byte) error { _, err := body.Write(piece); return err })
 	if err != nil {
 		return nil, err

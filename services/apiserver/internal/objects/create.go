@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -115,7 +114,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	}
 	if obj.GetName() == "" {
 		if obj.GetGenerateName() == "" {
-			return nil, invalid(r, "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+			return nil, invalid(r, "", validate(r, obj, nil))
 		}
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
@@ -150,7 +149,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	if c.opts.dryRun { // only a read tells whether it would collide
 		if c.s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)) != nil {
 			p.end(false)
-			return nil, apierrors.NewAlreadyExists(r.res.GroupResource(), r.name)
+			return nil, c.exists(ctx)
 		}
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Create, Key: kind.Key(r.namespace, r.name), Value: p.value})
@@ -163,6 +162,24 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 // collided reports whether another generated name is to be tried.
 func (c *create) collided(err error) bool {
 	return errors.Is(err, store.ErrExists) && c.prepared.GetName() == "" && c.tries < maxGenerated
+}
+
+// exists is the 409 of a name that is taken: for good, by an object that is being deleted, or by chance.
+func (c *create) exists(ctx context.Context) error {
+	r, kind := c.r, c.r.res.Kind
+	if c.prepared != nil && c.prepared.GetName() == "" {
+		return apierrors.NewGenerateNameConflict(r.res.GroupResource(), r.name, 1)
+	}
+	taken := apierrors.NewAlreadyExists(r.res.GroupResource(), r.name)
+	if c.s.Cache.Fresh(ctx) != nil {
+		return taken // by whom cannot be told
+	}
+	if item := c.s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)); item != nil {
+		if obj, err := item.Object(); err == nil && obj.GetDeletionTimestamp() != nil {
+			taken.ErrStatus.Message = "object is being deleted: " + taken.ErrStatus.Message
+		}
+	}
+	return taken
 }
 
 func (c *create) attributes(obj registry.Object) *admission.Attributes {

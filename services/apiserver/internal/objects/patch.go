@@ -216,7 +216,7 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	// Problems that were told by an earlier plan are not told twice.
 	p.r.warnings = nil
 	strict := p.opts.validation != codec.Ignore
-	patched, err := codec.Patch(p.kind, p.body, in, out, gvk, strict)
+	patched, err := codec.PatchParts(p.kind, p.body, in, out, gvk, strict)
 	if err != nil {
 		return err
 	}

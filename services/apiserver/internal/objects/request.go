@@ -180,7 +180,10 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	if err != nil || r.subresource == "scale" {
 		return form, err
 	}
-	return form.For(r.res.Kind, accept, r.offer)
+	if form, err = form.For(r.res.Kind, accept, r.offer); err != nil || form.As == codec.Whole || r.verb == "watch" && form.As != codec.Table {
+		return form, err
+	}
+	return form, r.offer.Fits(form, accept, r.res, r.verb == "list")
 }
 
 // route refuses an Accept header that names nothing that the handlers of built-in kinds offer.

@@ -103,5 +103,8 @@ func unknownField(kind *registry.Kind, field string) string {
 	if kind.SelectableFields == nil {
 		return fmt.Sprintf("%q is not a known field selector: only %q, %q", field, "metadata.name", "metadata.namespace")
 	}
+	if kind.GVK.Kind == "Job" {
+		return fmt.Sprintf("field label %q not supported for Job", field)
+	}
 	return "field label not supported: " + field
 }
