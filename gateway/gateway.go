@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/remote"
+	"howdah.dev/gateway/internal/report"
 )
 
 // Config is what a gateway is built from. Zero values of the limits stand
@@ -97,9 +99,10 @@ func (c Config) withDefaults() (Config, error) {
 
 // Gateway serves REST.
 type Gateway struct {
-	config  Config
-	handler http.Handler
-	remote  *remote.Set
+	config   Config
+	handler  http.Handler
+	remote   *remote.Set
+	reporter *report.Reporter
 }
 
 // New builds a gateway; nothing runs before Run.
@@ -113,11 +116,12 @@ func New(config Config) (*Gateway, error) {
 		clients, config.TLS = config.TLS.ClientCAs, config.FrontProxy.admitted(config.TLS)
 	}
 	elsewhere := remote.New(apiv1.NewObjectServiceClient(config.APIServer))
-	handler, err := newHandler(config, clients, elsewhere)
+	reporter := report.New(apiv1.NewDiscoveryServiceClient(config.APIServer), config.Registerer)
+	handler, err := newHandler(config, clients, elsewhere, reporter)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	return &Gateway{config, handler, elsewhere}, nil
+	return &Gateway{config, handler, elsewhere, reporter}, nil
 }
 
 // Handler returns the gateway as a handler, for tests and for servers that
@@ -157,7 +161,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		g.remote.Run(following)
+		var both sync.WaitGroup
+		both.Go(func() { g.remote.Run(following) })
+		both.Go(func() { g.reporter.Run(following) })
+		both.Wait()
 	}()
 	defer func() { stopFollowing(); <-followed }()
 	var err error

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -18,6 +19,7 @@ import (
 	"howdah.dev/gateway/internal/identity"
 	"howdah.dev/gateway/internal/past"
 	"howdah.dev/gateway/internal/remote"
+	"howdah.dev/gateway/internal/report"
 	"howdah.dev/gateway/internal/request"
 	"howdah.dev/gateway/internal/rest"
 	"howdah.dev/gateway/internal/role"
@@ -45,9 +47,10 @@ type router struct {
 type remoteKey struct{}
 
 // newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
-func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (http.Handler, error) {
-	client := apiv1.NewObjectServiceClient(config.APIServer)
-	discovery := apiv1.NewDiscoveryServiceClient(config.APIServer)
+func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, reporter *report.Reporter) (http.Handler, error) {
+	conn := report.Conn{ClientConnInterface: config.APIServer}
+	client := apiv1.NewObjectServiceClient(conn)
+	discovery := apiv1.NewDiscoveryServiceClient(conn)
 	objects, err := rest.New(client, config.MaxBody)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (h
 		documents:  document.New(discovery),
 		streams:    stream.New(client),
 		roles:      roles,
-		past:       past.New(config.APIServer, config.MaxBody),
+		past:       past.New(conn, config.MaxBody),
 		discovery:  discovery,
 		began:      time.Now(),
 	}
@@ -76,6 +79,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (h
 		info := request.Resolve(r.Method, r.URL)
 		recorder := telemetry.Record(w)
 		end := metrics.Begin(info)
+		fate := &report.Request{}
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler {
@@ -83,6 +87,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (h
 				p = nil
 			}
 			end(recorder.Code())
+			reporter.Done(fate, r.Method, r.URL.Path, info, recorder.Code())
 			if p != nil {
 				panic(p) // net/http breaks the connection off
 			}
@@ -91,7 +96,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set) (h
 			r = r.WithContext(answer.WithCBOR(r.Context()))
 		}
 		recorder.Header().Set("Cache-Control", "no-cache, private")
-		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(r.Context(), info)))
+		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(report.With(r.Context(), fate), info)))
 	}), nil
 }
 
@@ -107,6 +112,14 @@ func panicked(w *telemetry.Recorder, r *http.Request, p any) {
 // serve bounds a request in time and number, and finds out who calls.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	info := telemetry.InfoOf(r.Context())
+	caller, err := rt.identifier.Of(r)
+	if err != nil {
+		caller = identity.Caller{} // nobody: the credentials are not readable
+	}
+	asking := asking{caller, withOrigin(caller.Metadata(), w, r), err}
+	if fate := report.From(r.Context()); fate != nil {
+		fate.Metadata = asking.md
+	}
 	group, version, elsewhere := rt.remote.Match(r.URL.Path)
 	if elsewhere {
 		r = r.WithContext(context.WithValue(r.Context(), remoteKey{}, [2]string{group, version}))
@@ -114,7 +127,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	if info.LongRunning() || elsewhere && stream.Upgrades(r) {
 		ctx, cancel := untilStreamsEnd(r.Context())
 		defer cancel()
-		rt.route(w, r.WithContext(ctx), info)
+		rt.route(w, r.WithContext(ctx), info, asking)
 		return
 	}
 	if !document.Health(r.URL.Path) {
@@ -136,7 +149,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // the body must arrive in that time too
 		defer boundBody(ctx, w, r, timeout)()
 	}
-	rt.route(w, r.WithContext(ctx), info)
+	rt.route(w, r.WithContext(ctx), info, asking)
 }
 
 // boundBody ends the reading of the body when ctx does, until the function that it returns is called.
@@ -152,14 +165,20 @@ func boundBody(ctx context.Context, w http.ResponseWriter, r *http.Request, time
 	return func() { _ = controller.SetReadDeadline(time.Time{}) }
 }
 
-func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info) {
-	caller, err := rt.identifier.Of(r)
-	if err != nil {
-		slog.InfoContext(r.Context(), "credentials refused", "err", err)
+// asking is who makes a request; err says that it cannot be told.
+type asking struct {
+	caller identity.Caller
+	md     metadata.MD
+	err    error
+}
+
+func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Info, who asking) {
+	if who.err != nil {
+		slog.InfoContext(r.Context(), "credentials refused", "err", who.err)
 		answer.Status(w, r, answer.Unauthorized())
 		return
 	}
-	md := withOrigin(caller.Metadata(), w, r)
+	caller, md := who.caller, who.md
 	gv, elsewhere := r.Context().Value(remoteKey{}).([2]string)
 	switch {
 	case elsewhere:

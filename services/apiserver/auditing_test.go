@@ -219,3 +219,34 @@ func TestAuditSettingsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAuditOfWhatGatewaysAnswer(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	report := func(as rpc.User, code int32, status string, pairs ...string) error {
+		md := metadata.Pairs(append(pairs, "howdah-origin-bin", "an-id\n1.2.3.4\nbrowser\n/none?a=b")...)
+		_, err := apiv1.NewDiscoveryServiceClient(f.dial(as)).Report(metadata.NewOutgoingContext(f.ctx, md),
+			&apiv1.ReportRequest{Access: &apiv1.Access{Verb: "get", Path: "/none"}, Code: code, Status: []byte(status)})
+		return apistatus.FromGRPC(err)
+	}
+	gateway := rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}
+	if err := report(gateway, 404, `{"status":"Failure","code":404,"reason":"NotFound","message":"no"}`, "howdah-user", "jane"); err != nil {
+		t.Fatal(err)
+	}
+	if err := report(gateway, 401, `{"status":"Failure","code":401,"reason":"Unauthorized"}`, "authorization", "Bearer bad"); err != nil {
+		t.Fatal(err)
+	}
+	if err := report(rpc.User{Name: "jane"}, 200, ""); apistatus.Of(err).Code != 403 {
+		t.Errorf("one who is no gateway: %v", err)
+	}
+	var got []string
+	for _, e := range events() {
+		if string(e.AuditID) == "an-id" {
+			got = append(got, strings.Join([]string{string(e.Stage), e.User.Username, e.Verb, e.RequestURI, e.SourceIPs[0], e.UserAgent, string(e.ResponseStatus.Reason)}, " "))
+		}
+	}
+	want := []string{"ResponseComplete jane get /none?a=b 1.2.3.4 browser NotFound", "ResponseStarted  get /none?a=b 1.2.3.4 browser Unauthorized"}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q", got)
+	}
+}

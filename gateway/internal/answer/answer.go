@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/gateway/internal/report"
 	"howdah.dev/gateway/internal/request"
 	"howdah.dev/kit/apistatus"
 )
@@ -46,6 +47,7 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 // Status answers with a Status and its code. Where the Status says when to
 // come again, so does the Retry-After header.
 func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
+	report.Refused(r.Context(), &s)
 	if s.Code == http.StatusNotFound && s.Message == apistatus.PageNotFound {
 		http.Error(w, s.Message, http.StatusNotFound)
 		return

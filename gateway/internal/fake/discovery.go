@@ -60,3 +60,19 @@ func (s *Server) Authenticate(ctx context.Context, _ *apiv1.AuthenticateRequest)
 	}
 	return &apiv1.AuthenticateResponse{User: users[0], Groups: md.Get("howdah-group")}, nil
 }
+
+// Report implements DiscoveryService: what is reported is kept.
+func (s *Server) Report(ctx context.Context, r *apiv1.ReportRequest) (*apiv1.ReportResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	select {
+	case s.Reports <- Report{r, md}:
+	default:
+	}
+	return &apiv1.ReportResponse{}, nil
+}
+
+// Report is one that the server got, and what came with it.
+type Report struct {
+	Message  *apiv1.ReportRequest
+	Metadata metadata.MD
+}

@@ -28,6 +28,8 @@ type Server struct {
 	Before func(method string, md metadata.MD) error
 	// Requests receives every request message, where it has room.
 	Requests chan any
+	// Reports receives what the gateway says that it answered by itself, where it has room.
+	Reports chan Report
 	// Ended receives the name of every stream's method once it has ended, where it has room.
 	Ended chan string
 	// Warning is sent with every answer where set.
@@ -54,6 +56,7 @@ type event struct {
 func New() *Server {
 	return &Server{
 		Requests:    make(chan any, 1000),
+		Reports:     make(chan Report, 1000),
 		Ended:       make(chan string, 1000),
 		LinesFollow: make(chan string),
 		objects:     map[string]*unstructured.Unstructured{},

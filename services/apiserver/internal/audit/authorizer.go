@@ -33,3 +33,12 @@ func (a Authorizer) Authorize(ctx context.Context, attributes *authz.Attributes)
 	e.Annotate(reasonKey, reason)
 	return decision, reason, err
 }
+
+// Decided tells that the request was allowed or forbidden where the reason is not known.
+func (e *Entry) Decided(word string) { e.Annotate(decisionKey, word) }
+
+// Allowed tells that the request is allowed without a decision.
+func (e *Entry) Allowed() {
+	e.Annotate(decisionKey, "allow")
+	e.Annotate(reasonKey, "")
+}

@@ -48,6 +48,7 @@ type Entry struct {
 	event    auditv1.Event
 	panicked bool
 	ended    bool
+	stranger bool // nobody knows who asks
 }
 
 // Slot is where a request's entry is found by those who have something to tell it. It is there before the entry is: of a stream,
@@ -100,10 +101,11 @@ func (l *Log) Begin(r *Request) *Entry {
 		Level:    auditv1.Level(config.Level), AuditID: types.UID(r.Origin.AuditID), RequestURI: cmp.Or(r.Origin.URI, r.path()), Verb: r.Verb,
 		SourceIPs: r.Origin.SourceIPs, UserAgent: r.Origin.UserAgent, RequestReceivedTimestamp: now,
 	}}
+	var as *authenticationv1.UserInfo
 	if u := r.User; u != nil {
 		if u.Impersonator != nil {
-			as := userInfo(u)
-			e.event.ImpersonatedUser, u = &as, u.Impersonator
+			info := userInfo(u)
+			as, u = &info, u.Impersonator
 		}
 		e.event.User = userInfo(u)
 	}
@@ -112,7 +114,11 @@ func (l *Log) Begin(r *Request) *Entry {
 			Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, APIGroup: r.Group, APIVersion: r.Version,
 		}
 	}
+	if e.stranger = r.User == nil; e.stranger {
+		return e // Kubernetes tells of such a request when it is refused, and only then
+	}
 	e.stage(auditv1.StageRequestReceived, now)
+	e.event.ImpersonatedUser = as // whether he may be is found out after a request was received
 	if config.Level.GreaterOrEqual(auditinternal.LevelRequest) {
 		e.event.RequestObject = e.object(r.Body, r.ContentType)
 	}
@@ -210,15 +216,33 @@ func (e *Entry) End(code int, body []byte, contentType string, err error) {
 			contentType = runtime.ContentTypeJSON
 		}
 	}
+	if told := e.told(body, contentType); told != nil && err == nil {
+		status = told
+	}
 	e.event.ResponseStatus = status
 	if e.Wants() {
 		e.event.ResponseObject = e.object(body, contentType)
 	}
 	stage := auditv1.StageResponseComplete
-	if e.panicked {
+	switch {
+	case e.panicked:
 		stage = auditv1.StagePanic
+	case e.stranger:
+		stage = auditv1.StageResponseStarted
 	}
 	e.stage(stage, metav1.NewMicroTime(e.log.clock.Now()))
+}
+
+// told is the Status that a deletion was answered with, if it was one.
+func (e *Entry) told(body []byte, contentType string) *metav1.Status {
+	if e.event.Verb != "delete" && e.event.Verb != "deletecollection" {
+		return nil
+	}
+	var s metav1.Status
+	if contentType != runtime.ContentTypeJSON || !bytes.HasPrefix(body, []byte(`{"kind":"Status"`)) || json.Unmarshal(body, &s) != nil {
+		return nil
+	}
+	return &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: max(s.Code, http.StatusOK)}
 }
 
 // stage records the event as it stands, unless the policy leaves the stage out.

@@ -54,7 +54,8 @@ func ErrUnauthorized() error { return apierrors.NewUnauthorized("Unauthorized") 
 // Authenticate returns the user of a call. The connection's certificate names it, except where that is a gateway's: a
 // gateway speaks for the user in the call's metadata, who is either one whom it verified itself (howdah-user, howdah-group,
 // howdah-uid, howdah-extra) or the bearer of a token or password (authorization). Who may impersonate becomes whom it
-// names (howdah-as-user and so on). A call that carries no credentials is the anonymous user's.
+// names (howdah-as-user and so on); where it may not, the error comes with who it is. A call that carries no credentials is the
+// anonymous user's.
 func (a *Authenticator) Authenticate(ctx context.Context) (*User, error) {
 	start := time.Now()
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -63,7 +64,11 @@ func (a *Authenticator) Authenticate(ctx context.Context) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.impersonate(ctx, md, user)
+	as, err := a.impersonate(ctx, md, user)
+	if err != nil {
+		return user, err
+	}
+	return as, nil
 }
 
 func (a *Authenticator) identify(ctx context.Context, md metadata.MD) (*User, error) {

@@ -2,9 +2,19 @@ package front
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/audit"
+	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 )
 
 // most is how much of a list's answer is kept for the audit, in bytes; of a longer one nothing is.
@@ -82,9 +92,46 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 	}
 }
 
+// report records what a gateway has answered by itself.
+func (f *Front) report(ctx context.Context, m *apiv1.ReportRequest) error {
+	if peer, ok := rpc.Peer(ctx); !ok || !peer.In(authn.GatewayGroup) {
+		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("only gateways report requests"))
+	}
+	if f.cfg.Audit == nil {
+		return nil
+	}
+	a := m.GetAccess()
+	access := authn.Access{
+		Verb: a.GetVerb(), Path: a.GetPath(), Group: a.GetGroup(), Version: a.GetVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
+		Namespace: authz.NamespaceOf(a.GetGroup(), a.GetResource(), a.GetNamespace(), a.GetName()), Name: a.GetName(),
+	}
+	user, err := f.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return access }))
+	if err != nil && m.GetCode() == http.StatusUnauthorized {
+		user = nil
+	}
+	entry := f.cfg.Audit.Begin(&audit.Request{
+		User: user, Verb: access.Verb, Path: access.Path, Group: access.Group, Version: access.Version, Resource: access.Resource,
+		Subresource: access.Subresource, Namespace: access.Namespace, Name: access.Name, Origin: audit.OriginOf(ctx),
+	})
+	switch { // whether it may was decided before; why is not known here
+	case access.Path == "" || user == nil:
+	case m.GetCode() == http.StatusForbidden:
+		entry.Decided("forbid")
+	default:
+		entry.Decided("allow")
+	}
+	var status metav1.Status
+	if json.Unmarshal(m.GetStatus(), &status) == nil && status.Code >= http.StatusBadRequest {
+		entry.End(0, nil, "", &apierrors.StatusError{ErrStatus: status})
+		return nil
+	}
+	entry.End(int(m.GetCode()), nil, "", nil)
+	return nil
+}
+
 func (c *call) audited(req any, r *request, origin audit.Origin) *audit.Request {
 	a := &audit.Request{
-		User: c.user, Verb: r.Verb, Path: r.Path, Group: r.Group, Version: r.Version, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+		User: c.caller, Verb: r.Verb, Path: r.Path, Group: r.Group, Version: r.Version, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 		Origin: origin,
 	}
 	a.Resource = r.plain
@@ -122,7 +169,7 @@ func (c *call) recordEnd(resp any, err error) {
 		if m, ok := resp.(interface {
 			GetObject() []byte
 			GetContentType() string
-		}); ok && e.Wants() {
+		}); ok {
 			body, contentType = m.GetObject(), m.GetContentType()
 		}
 		if m, ok := resp.(interface{ GetCode() int32 }); ok {

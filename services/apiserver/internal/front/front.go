@@ -141,6 +141,8 @@ type call struct {
 	holder flow.Holder
 	ticket *flow.Ticket
 	user   *authn.User
+	// caller is the user, or who wanted to act as somebody else and may not.
+	caller *authn.User
 	// refused is why it could not be found out who calls.
 	refused error
 	slot    audit.Slot
@@ -161,6 +163,9 @@ func (f *Front) begin(ctx context.Context) (*call, context.Context) {
 
 // admit waits until the call may run.
 func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) error {
+	if m, ok := req.(*apiv1.ReportRequest); ok {
+		return c.front.report(ctx, m)
+	}
 	r := read(req, c.front.cfg.Count)
 	if r.free {
 		return nil
@@ -169,7 +174,10 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 		c.other = &r
 	}
 	user, err := c.front.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return r.access(req) }))
-	c.user, c.refused = user, err
+	c.caller, c.refused = user, err
+	if err == nil {
+		c.user = user
+	}
 	c.record(ctx, req, &r)
 	switch {
 	case err == nil:

@@ -54,6 +54,7 @@ type request struct {
 	fence       store.Fence
 	start       time.Time
 	long        bool // a watch or stream
+	generated   bool // the name is made up here
 	warnings    []string
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
@@ -261,7 +262,11 @@ func (s *Server) enter(r *request) bool {
 
 // end gives back what begin took and counts the request. A panic becomes a 500 that names the trace.
 func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) {
-	audit.Note(ctx, r.name, r.annotations)
+	if r.generated { // as in Kubernetes, the log has the names that requests have
+		audit.Note(ctx, "", r.annotations)
+	} else {
+		audit.Note(ctx, r.name, r.annotations)
+	}
 	if panicked != nil {
 		audit.From(ctx).Panicked()
 		s.Metrics.Panics.Inc()

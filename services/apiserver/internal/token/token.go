@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -140,6 +141,7 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	audit.From(ctx).Annotate("authentication.kubernetes.io/issued-credential-id", "JTI="+c.ID)
 	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
 	return nil
 }

@@ -331,6 +331,107 @@ func (x *Access) GetName() string {
 	return ""
 }
 
+// ReportRequest tells what was asked for, and what was answered.
+type ReportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was asked for. The verb is empty where the method means nothing.
+	Access *Access `protobuf:"bytes,1,opt,name=access,proto3" json:"access,omitempty"`
+	// HTTP code of the answer.
+	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
+	// Status in JSON, where the answer was one.
+	Status        []byte `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReportRequest) GetAccess() *Access {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetStatus() []byte {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+// ReportResponse is empty.
+type ReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{5}
+}
+
 // AuthenticateResponse names the user.
 type AuthenticateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -348,7 +449,7 @@ type AuthenticateResponse struct {
 
 func (x *AuthenticateResponse) Reset() {
 	*x = AuthenticateResponse{}
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +461,7 @@ func (x *AuthenticateResponse) String() string {
 func (*AuthenticateResponse) ProtoMessage() {}
 
 func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[4]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +474,7 @@ func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateResponse.ProtoReflect.Descriptor instead.
 func (*AuthenticateResponse) Descriptor() ([]byte, []int) {
-	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{4}
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AuthenticateResponse) GetUser() string {
@@ -417,7 +518,7 @@ type UserExtra struct {
 
 func (x *UserExtra) Reset() {
 	*x = UserExtra{}
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +530,7 @@ func (x *UserExtra) String() string {
 func (*UserExtra) ProtoMessage() {}
 
 func (x *UserExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_howdah_api_v1_discovery_proto_msgTypes[5]
+	mi := &file_howdah_api_v1_discovery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +543,7 @@ func (x *UserExtra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserExtra.ProtoReflect.Descriptor instead.
 func (*UserExtra) Descriptor() ([]byte, []int) {
-	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{5}
+	return file_howdah_api_v1_discovery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UserExtra) GetKey() string {
@@ -485,7 +586,12 @@ const file_howdah_api_v1_discovery_proto_rawDesc = "" +
 	"\bresource\x18\x05 \x01(\tR\bresource\x12 \n" +
 	"\vsubresource\x18\x06 \x01(\tR\vsubresource\x12\x1c\n" +
 	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\b \x01(\tR\x04name\"\x84\x01\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"j\n" +
+	"\rReportRequest\x12-\n" +
+	"\x06access\x18\x01 \x01(\v2\x15.howdah.api.v1.AccessR\x06access\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\fR\x06status\"\x10\n" +
+	"\x0eReportResponse\"\x84\x01\n" +
 	"\x14AuthenticateResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x10\n" +
@@ -493,10 +599,11 @@ const file_howdah_api_v1_discovery_proto_rawDesc = "" +
 	"\x05extra\x18\x04 \x03(\v2\x18.howdah.api.v1.UserExtraR\x05extra\"5\n" +
 	"\tUserExtra\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values2\xb8\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values2\xff\x01\n" +
 	"\x10DiscoveryService\x12K\n" +
 	"\bDocument\x12\x1e.howdah.api.v1.DocumentRequest\x1a\x1f.howdah.api.v1.DocumentResponse\x12W\n" +
-	"\fAuthenticate\x12\".howdah.api.v1.AuthenticateRequest\x1a#.howdah.api.v1.AuthenticateResponseB*Z(howdah.dev/proto/gen/howdah/api/v1;apiv1b\x06proto3"
+	"\fAuthenticate\x12\".howdah.api.v1.AuthenticateRequest\x1a#.howdah.api.v1.AuthenticateResponse\x12E\n" +
+	"\x06Report\x12\x1c.howdah.api.v1.ReportRequest\x1a\x1d.howdah.api.v1.ReportResponseB*Z(howdah.dev/proto/gen/howdah/api/v1;apiv1b\x06proto3"
 
 var (
 	file_howdah_api_v1_discovery_proto_rawDescOnce sync.Once
@@ -510,27 +617,32 @@ func file_howdah_api_v1_discovery_proto_rawDescGZIP() []byte {
 	return file_howdah_api_v1_discovery_proto_rawDescData
 }
 
-var file_howdah_api_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_howdah_api_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_howdah_api_v1_discovery_proto_goTypes = []any{
 	(*DocumentRequest)(nil),      // 0: howdah.api.v1.DocumentRequest
 	(*DocumentResponse)(nil),     // 1: howdah.api.v1.DocumentResponse
 	(*AuthenticateRequest)(nil),  // 2: howdah.api.v1.AuthenticateRequest
 	(*Access)(nil),               // 3: howdah.api.v1.Access
-	(*AuthenticateResponse)(nil), // 4: howdah.api.v1.AuthenticateResponse
-	(*UserExtra)(nil),            // 5: howdah.api.v1.UserExtra
+	(*ReportRequest)(nil),        // 4: howdah.api.v1.ReportRequest
+	(*ReportResponse)(nil),       // 5: howdah.api.v1.ReportResponse
+	(*AuthenticateResponse)(nil), // 6: howdah.api.v1.AuthenticateResponse
+	(*UserExtra)(nil),            // 7: howdah.api.v1.UserExtra
 }
 var file_howdah_api_v1_discovery_proto_depIdxs = []int32{
 	3, // 0: howdah.api.v1.AuthenticateRequest.access:type_name -> howdah.api.v1.Access
-	5, // 1: howdah.api.v1.AuthenticateResponse.extra:type_name -> howdah.api.v1.UserExtra
-	0, // 2: howdah.api.v1.DiscoveryService.Document:input_type -> howdah.api.v1.DocumentRequest
-	2, // 3: howdah.api.v1.DiscoveryService.Authenticate:input_type -> howdah.api.v1.AuthenticateRequest
-	1, // 4: howdah.api.v1.DiscoveryService.Document:output_type -> howdah.api.v1.DocumentResponse
-	4, // 5: howdah.api.v1.DiscoveryService.Authenticate:output_type -> howdah.api.v1.AuthenticateResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 1: howdah.api.v1.ReportRequest.access:type_name -> howdah.api.v1.Access
+	7, // 2: howdah.api.v1.AuthenticateResponse.extra:type_name -> howdah.api.v1.UserExtra
+	0, // 3: howdah.api.v1.DiscoveryService.Document:input_type -> howdah.api.v1.DocumentRequest
+	2, // 4: howdah.api.v1.DiscoveryService.Authenticate:input_type -> howdah.api.v1.AuthenticateRequest
+	4, // 5: howdah.api.v1.DiscoveryService.Report:input_type -> howdah.api.v1.ReportRequest
+	1, // 6: howdah.api.v1.DiscoveryService.Document:output_type -> howdah.api.v1.DocumentResponse
+	6, // 7: howdah.api.v1.DiscoveryService.Authenticate:output_type -> howdah.api.v1.AuthenticateResponse
+	5, // 8: howdah.api.v1.DiscoveryService.Report:output_type -> howdah.api.v1.ReportResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_howdah_api_v1_discovery_proto_init() }
@@ -544,7 +656,7 @@ func file_howdah_api_v1_discovery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_howdah_api_v1_discovery_proto_rawDesc), len(file_howdah_api_v1_discovery_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

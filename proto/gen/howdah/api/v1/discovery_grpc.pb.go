@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	DiscoveryService_Document_FullMethodName     = "/howdah.api.v1.DiscoveryService/Document"
 	DiscoveryService_Authenticate_FullMethodName = "/howdah.api.v1.DiscoveryService/Authenticate"
+	DiscoveryService_Report_FullMethodName       = "/howdah.api.v1.DiscoveryService/Report"
 )
 
 // DiscoveryServiceClient is the client API for DiscoveryService service.
@@ -39,6 +40,10 @@ type DiscoveryServiceClient interface {
 	// too. It fails with 401 or, where that user may not have the access asked
 	// for, or may not impersonate, with 403.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
+	// Report tells of a request that a gateway has answered by itself, so that
+	// the audit log has it. The call's metadata says who asked and from where.
+	// It fails with 403 for all but gateways.
+	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 }
 
 type discoveryServiceClient struct {
@@ -69,6 +74,16 @@ func (c *discoveryServiceClient) Authenticate(ctx context.Context, in *Authentic
 	return out, nil
 }
 
+func (c *discoveryServiceClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportResponse)
+	err := c.cc.Invoke(ctx, DiscoveryService_Report_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DiscoveryServiceServer is the server API for DiscoveryService service.
 // All implementations must embed UnimplementedDiscoveryServiceServer
 // for forward compatibility.
@@ -85,6 +100,10 @@ type DiscoveryServiceServer interface {
 	// too. It fails with 401 or, where that user may not have the access asked
 	// for, or may not impersonate, with 403.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
+	// Report tells of a request that a gateway has answered by itself, so that
+	// the audit log has it. The call's metadata says who asked and from where.
+	// It fails with 403 for all but gateways.
+	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	mustEmbedUnimplementedDiscoveryServiceServer()
 }
 
@@ -100,6 +119,9 @@ func (UnimplementedDiscoveryServiceServer) Document(context.Context, *DocumentRe
 }
 func (UnimplementedDiscoveryServiceServer) Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authenticate not implemented")
+}
+func (UnimplementedDiscoveryServiceServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
 }
 func (UnimplementedDiscoveryServiceServer) mustEmbedUnimplementedDiscoveryServiceServer() {}
 func (UnimplementedDiscoveryServiceServer) testEmbeddedByValue()                          {}
@@ -158,6 +180,24 @@ func _DiscoveryService_Authenticate_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DiscoveryService_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DiscoveryServiceServer).Report(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DiscoveryService_Report_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DiscoveryServiceServer).Report(ctx, req.(*ReportRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DiscoveryService_ServiceDesc is the grpc.ServiceDesc for DiscoveryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -172,6 +212,10 @@ var DiscoveryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Authenticate",
 			Handler:    _DiscoveryService_Authenticate_Handler,
+		},
+		{
+			MethodName: "Report",
+			Handler:    _DiscoveryService_Report_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
