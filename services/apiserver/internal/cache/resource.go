@@ -312,10 +312,16 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 	if !selective && q.Limit == 0 && q.Namespace == "" && q.After == "" {
 		page.Items = make([]*codec.Item, 0, state.Len())
 	}
+	last := lastOf(state, prefix)
+	if last == nil || last.Key < from {
+		return page
+	}
+	ended := false
 	state.AscendGreaterOrEqual(&codec.Item{Key: from}, func(i *codec.Item) bool {
-		if !strings.HasPrefix(i.Key, prefix) {
+		if ended {
 			return false
 		}
+		ended = i == last // rather than look at every key: they lie far apart in memory
 		if q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
 			return true
 		}
@@ -332,6 +338,22 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 		return true
 	})
 	return page
+}
+
+// lastOf returns the last item whose key has a prefix, which ends in a slash, or nil.
+func lastOf(state *tree, prefix string) (last *codec.Item) {
+	// What follows the slash is not greater than the next byte value in its place.
+	behind := prefix[:len(prefix)-1] + string(rune('/'+1))
+	state.DescendLessOrEqual(&codec.Item{Key: behind}, func(i *codec.Item) bool {
+		if i.Key == behind {
+			return true
+		}
+		if strings.HasPrefix(i.Key, prefix) {
+			last = i
+		}
+		return false
+	})
+	return last
 }
 
 // end ends all watches.

@@ -1,6 +1,11 @@
 package codec
 
-import "k8s.io/apimachinery/pkg/labels"
+import (
+	"fmt"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
 
 // Field numbers in a stored object, and in its metadata and a map's entry.
 const (
@@ -11,48 +16,87 @@ const (
 )
 
 // storedLabels are the labels of a stored object, looked up in its bytes: a selector that is asked of ten thousand objects
-// need not decode one.
+// need not decode one. What it costs is memory that has to come from afar, so nothing is looked at behind the labels: stored
+// messages have their fields in the order of their numbers.
 type storedLabels struct{ metadata []byte }
 
 var _ labels.Labels = storedLabels{}
 
 // storedLabelsOf fails where the bytes are no object's.
-func storedLabelsOf(value []byte) (l storedLabels, err error) {
+func storedLabelsOf(value []byte) (storedLabels, error) {
 	raw, err := bodyOf(value)
-	if err != nil {
-		return l, err
-	}
-	err = eachField(raw, func(tag uint64, value []byte) error {
-		if tag == tagMetadata && l.metadata == nil {
-			l.metadata = value
+	for err == nil && len(raw) > 0 {
+		var tag uint64
+		var part []byte
+		if tag, part, raw, err = nextField(raw); err == nil && tag == tagMetadata {
+			return storedLabels{part}, nil
 		}
-		return nil
-	})
-	return l, err
+	}
+	return storedLabels{}, err
 }
 
-// Lookup implements labels.Labels.
-func (l storedLabels) Lookup(label string) (found string, exists bool) {
-	_ = eachField(l.metadata, func(tag uint64, entry []byte) error { // a broken end is as if it were not there
-		if tag != tagLabels {
-			return nil
+// Lookup implements labels.Labels. What it returns shares the memory of the stored object, which nobody changes.
+func (l storedLabels) Lookup(label string) (string, bool) {
+	for rest := l.metadata; len(rest) > 0; {
+		tag, entry, behind, err := nextField(rest)
+		if err != nil || tag > tagLabels|7 {
+			break // a broken end is as if it were not there
 		}
-		var key, value []byte
-		err := eachField(entry, func(tag uint64, part []byte) error {
-			switch tag {
-			case tagMapKey:
-				key = part
-			case tagMapValue:
-				value = part
-			}
-			return nil
-		})
-		if err == nil && string(key) == label {
-			found, exists = string(value), true
+		if rest = behind; tag != tagLabels {
+			continue
 		}
-		return nil
-	})
-	return found, exists
+		if key, value := entryOf(entry); string(key) == label {
+			return unsafe.String(unsafe.SliceData(value), len(value)), true
+		}
+	}
+	return "", false
+}
+
+// entryOf returns the key and the value of a map's entry.
+func entryOf(entry []byte) (key, value []byte) {
+	for len(entry) > 0 {
+		tag, part, behind, err := nextField(entry)
+		if err != nil {
+			break
+		}
+		switch entry = behind; tag {
+		case tagMapKey:
+			key = part
+		case tagMapValue:
+			value = part
+		}
+	}
+	return key, value
+}
+
+// nextField cuts the next field off a message. Its value is nil unless it is length-delimited.
+func nextField(b []byte) (tag uint64, value, rest []byte, err error) {
+	tag, n := uvarint(b)
+	if n <= 0 {
+		return 0, nil, nil, errTruncated
+	}
+	b, size := b[n:], 0
+	switch tag & 7 {
+	case 0:
+		_, size = uvarint(b)
+	case 1:
+		size = 8
+	case 2:
+		length, n := uvarint(b)
+		if n <= 0 || length > uint64(len(b)-n) {
+			return 0, nil, nil, errTruncated
+		}
+		end := n + int(length)
+		return tag, b[n:end], b[end:], nil
+	case 5:
+		size = 4
+	default:
+		return 0, nil, nil, fmt.Errorf("wire type %d is not supported", tag&7)
+	}
+	if tag&7 == 0 && size <= 0 || size > len(b) {
+		return 0, nil, nil, errTruncated
+	}
+	return tag, nil, b[size:], nil
 }
 
 // Has implements labels.Labels.
