@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -65,7 +67,7 @@ func (v *version) read1(value []byte) (*unstructured.Unstructured, error) {
 	from := v.versions[gv.Version]
 	if from == nil {
 		// The version is not in the definition any more, although objects are stored in it.
-		return nil, apierrors.NewInternalError(fmt.Errorf("request to convert CR from an invalid group/version: %s", gv))
+		return nil, Failed(fmt.Errorf("request to convert CR from an invalid group/version: %s", gv))
 	}
 	c, err := from.schema()
 	if err != nil {
@@ -74,6 +76,11 @@ func (v *version) read1(value []byte) (*unstructured.Unstructured, error) {
 	v.cut(u, c.structural)
 	defaulting.Default(u.Object, c.structural)
 	return u, nil
+}
+
+// Failed is the answer to a request whose object cannot be converted: a 500 that gives no reason but the text.
+func Failed(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
 }
 
 // cut drops what a schema does not know, and nulls where it allows none.

@@ -72,8 +72,12 @@ func prepareStatus(obj, old registry.Object) {
 	}
 }
 
-// warnings are about finalizers that another writer might use too.
-func warnings(obj, old registry.Object) []string {
+// warnings are about finalizers that another writer might use too, and about rules that the object broke before and still does.
+func (v *version) warnings(obj, old registry.Object) []string {
+	return append(finalizers(obj, old), v.tolerated(obj, old)...)
+}
+
+func finalizers(obj, old registry.Object) []string {
 	added := slices.Clone(obj.GetFinalizers())
 	if old != nil {
 		before := old.GetFinalizers()

@@ -111,7 +111,7 @@ func (v *version) kind() *registry.Kind {
 		PrepareUpdate:  v.prepareUpdate,
 		ValidateCreate: v.validateCreate,
 		ValidateUpdate: v.validateUpdate,
-		Warnings:       warnings,
+		Warnings:       v.warnings,
 		SelectableFields: func(obj registry.Object) fields.Set {
 			return selectableFields(v.selectable, obj)
 		},

@@ -82,6 +82,8 @@ func span(ctx context.Context, name string, f func() error) error {
 	return err
 }
 
+var errTerminating = errors.New("create not allowed while custom resource definition is terminating")
+
 // create is the creation of one object.
 type create struct {
 	s    *Server
@@ -120,6 +122,9 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
 	r.name = obj.GetName()
+	if kind.Custom != nil && kind.Custom.Terminating() {
+		return nil, apierrors.NewForbidden(r.res.GroupResource(), r.name, errTerminating)
+	}
 	if kind.Complete != nil {
 		kind.Complete(obj, registry.Caller{Name: r.user.Name, UID: r.user.UID, Groups: r.user.Groups, Extra: r.user.Extra})
 	}

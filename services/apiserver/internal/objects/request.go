@@ -97,11 +97,6 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	} else if r.res, err = s.find(ctx, schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}); err != nil {
 		return err
 	}
-	if r.verb == "create" && r.subresource == "" && r.res.Kind.Custom != nil && r.res.Kind.Custom.Terminating() {
-		err := apierrors.NewMethodNotSupported(r.res.GroupResource(), r.verb)
-		err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
-		return err
-	}
 	if err := r.scope(); err != nil {
 		return err
 	}

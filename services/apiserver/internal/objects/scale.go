@@ -56,13 +56,16 @@ func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options)
 
 // applyScale returns the object with the replicas that the Scale wants.
 func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale) (registry.Object, error) {
-	if scale.Spec.Replicas < 0 {
+	// What a custom kind may have its own validation says, of its own fields.
+	if scale.Spec.Replicas < 0 && r.res.Kind.Custom == nil {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"),
 		})
 	}
 	obj := old.DeepCopyObject().(registry.Object)
-	obj.SetResourceVersion(scale.ResourceVersion)
+	if scale.ResourceVersion != "" || !r.res.Kind.NeedsRevision { // a Scale need not name a revision, whatever its object must
+		obj.SetResourceVersion(scale.ResourceVersion)
+	}
 	if scale.UID != "" {
 		obj.SetUID(scale.UID)
 	}

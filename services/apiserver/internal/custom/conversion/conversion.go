@@ -110,7 +110,7 @@ func (c *converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 		}
 		converted, err := c.piece(ctx, piece, bodies, to)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, custom.Failed(err)
 		}
 		out, objects = append(out, converted...), objects[len(piece):]
 	}
