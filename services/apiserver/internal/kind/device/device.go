@@ -39,7 +39,7 @@ func claim(now func() time.Time) *registry.Kind {
 		func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimStatus { return &c.Status }, validateClaimStatus)
 	withoutGeneration(k)
 	k.Default = typed.Do(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec); fillStatus(&c.Status) })
-	k.Validate = typed.Check(validateClaim)
+	k.ValidateCreate = typed.Check(validateClaim) // afterwards it cannot change
 	k.ValidateUpdate = typed.CheckChange(validateClaimUpdate)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("State", "A summary of the current state (allocated, pending, reserved, etc.)."), column.Age(),
@@ -98,7 +98,17 @@ func slice(now func() time.Time) *registry.Kind {
 			}
 		}
 	})
-	k.Validate = typed.Check(validateSlice)
+	counted := k.PrepareUpdate
+	k.PrepareCreate = typed.Do(func(s *resourcev1.ResourceSlice) {
+		s.Generation = 1
+		dropAlpha(s)
+	})
+	k.PrepareUpdate = func(obj, old registry.Object) {
+		counted(obj, old)
+		dropAlpha(obj.(*resourcev1.ResourceSlice))
+	}
+	k.Warnings = typed.Warn(sliceWarnings)
+	k.ValidateCreate = typed.Check(validateSlice)
 	k.ValidateUpdate = typed.CheckChange(validateSliceUpdate)
 	k.SelectableFields = typed.Get(func(s *resourcev1.ResourceSlice) fields.Set {
 		return fields.Set{
@@ -117,6 +127,18 @@ func slice(now func() time.Time) *registry.Kind {
 		}
 	})
 	return k
+}
+
+// dropAlpha drops the fields of features that are off by default.
+func dropAlpha(s *resourcev1.ResourceSlice) {
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		d.NodeAllocatableResourceMappings = nil
+		for name, a := range d.Attributes {
+			a.IntValues, a.BoolValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
+			d.Attributes[name] = a
+		}
+	}
 }
 
 func nameAndAge(now func() time.Time) ([]metav1.TableColumnDefinition, func(registry.Object) []any) {

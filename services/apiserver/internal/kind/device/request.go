@@ -3,7 +3,7 @@ package device
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -48,12 +48,21 @@ func requestNames(c *resourcev1.DeviceClaim) requests {
 func atMost[T any](list []T, most int, path *field.Path, each func(*T, *field.Path) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) > most {
-		errs = append(errs, field.TooMany(path, len(list), most))
+		return field.ErrorList{field.TooMany(path, len(list), most)}
 	}
 	for i := range list {
 		errs = append(errs, each(&list[i], path.Index(i))...)
 	}
 	return errs
+}
+
+// set is atMost for a list whose elements have keys of their own.
+func set[T any, K comparable](list []T, most int, path *field.Path, each func(*T, *field.Path) field.ErrorList, key func(*T) K) field.ErrorList {
+	errs := atMost(list, most, path, each)
+	if len(list) > most {
+		return errs
+	}
+	return append(errs, unique(list, path, key)...)
 }
 
 // unique refuses keys that come twice.
@@ -72,8 +81,8 @@ func unique[T any, K comparable](list []T, path *field.Path, key func(*T) K) fie
 
 func validateDevices(c *resourcev1.DeviceClaim, path *field.Path) field.ErrorList {
 	names := requestNames(c)
-	errs := atMost(c.Requests, resourcev1.DeviceRequestsMaxSize, path.Child("requests"), validateRequest)
-	errs = append(errs, unique(c.Requests, path.Child("requests"), func(r *resourcev1.DeviceRequest) string { return r.Name })...)
+	errs := set(c.Requests, resourcev1.DeviceRequestsMaxSize, path.Child("requests"), validateRequest,
+		func(r *resourcev1.DeviceRequest) string { return r.Name })
 	errs = append(errs, atMost(c.Constraints, resourcev1.DeviceConstraintsMaxSize, path.Child("constraints"),
 		func(c *resourcev1.DeviceConstraint, p *field.Path) field.ErrorList {
 			return validateConstraint(c, names, p)
@@ -85,17 +94,20 @@ func validateDevices(c *resourcev1.DeviceClaim, path *field.Path) field.ErrorLis
 }
 
 func references(list []string, names requests, path *field.Path) field.ErrorList {
-	errs := atMost(list, resourcev1.DeviceRequestsMaxSize, path, func(name *string, p *field.Path) field.ErrorList {
-		return reference(*name, names, p)
-	})
-	return append(errs, unique(list, path, func(s *string) string { return *s })...)
+	return set(list, resourcev1.DeviceRequestsMaxSize, path,
+		func(name *string, p *field.Path) field.ErrorList { return reference(*name, names, p) },
+		func(s *string) string { return *s })
 }
 
 func reference(name string, names requests, path *field.Path) field.ErrorList {
 	if names.has(name) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'")}
+	var errs field.ErrorList
+	for part := range strings.SplitSeq(name, "/") {
+		errs = append(errs, check.Label(part, path)...)
+	}
+	return append(errs, field.Invalid(path, name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"))
 }
 
 func validateRequest(r *resourcev1.DeviceRequest, path *field.Path) field.ErrorList {
@@ -107,17 +119,15 @@ func validateRequest(r *resourcev1.DeviceRequest, path *field.Path) field.ErrorL
 		return append(errs, field.Invalid(path, nil, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"))
 	case r.Exactly != nil:
 		e, p := r.Exactly, path.Child("exactly")
-		errs = append(errs, validateAsked(e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, p)...)
-		return append(errs, validateCapacity(e.Capacity, p.Child("capacity"))...)
+		return append(errs, validateAsked(e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, p)...)
 	}
 	list := path.Child("firstAvailable")
-	errs = append(errs, atMost(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, list,
+	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, list,
 		func(s *resourcev1.DeviceSubRequest, p *field.Path) field.ErrorList {
 			errs := check.Label(s.Name, p.Child("name"))
-			errs = append(errs, validateAsked(s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, p)...)
-			return append(errs, validateCapacity(s.Capacity, p.Child("capacity"))...)
-		})...)
-	return append(errs, unique(r.FirstAvailable, list, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
+			return append(errs, validateAsked(s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, p)...)
+		},
+		func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
 func validateAsked(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
@@ -142,16 +152,8 @@ func validateAsked(class string, selectors []resourcev1.DeviceSelector, mode res
 	default:
 		errs = append(errs, check.OneOf(mode, path.Child("allocationMode"), resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)...)
 	}
-	return append(errs, atMost(tolerations, resourcev1.DeviceTolerationsMaxLength, path.Child("tolerations"), validateToleration)...)
-}
-
-func validateCapacity(c *resourcev1.CapacityRequirements, path *field.Path) field.ErrorList {
-	if c == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(keys(c.Requests)) {
-		errs = append(errs, validateQualified(name, path.Child("requests").Key(string(name)))...)
+	for i := range tolerations {
+		errs = append(errs, validateToleration(&tolerations[i], path.Child("tolerations").Index(i))...)
 	}
 	return errs
 }
@@ -161,12 +163,10 @@ func validateSelector(s *resourcev1.DeviceSelector, path *field.Path) field.Erro
 	switch {
 	case s.CEL == nil:
 		return field.ErrorList{field.Required(path.Child("cel"), "")}
-	case s.CEL.Expression == "":
-		return field.ErrorList{field.Required(at, "")}
 	case len(s.CEL.Expression) > resourcev1.CELSelectorExpressionMaxLength:
 		return field.ErrorList{field.TooLong(at, "" /* it is too long to be shown */, resourcev1.CELSelectorExpressionMaxLength)}
 	}
-	return nil
+	return compile(s.CEL.Expression, at)
 }
 
 func validateConstraint(c *resourcev1.DeviceConstraint, names requests, path *field.Path) field.ErrorList {
@@ -177,7 +177,7 @@ func validateConstraint(c *resourcev1.DeviceConstraint, names requests, path *fi
 	case c.DistinctAttribute != nil:
 		return append(errs, validateFullName(*c.DistinctAttribute, path.Child("distinctAttribute"))...)
 	}
-	return append(errs, field.Required(path, "exactly one of {`matchAttribute` or `distinctAttribute`} must be specified"))
+	return append(errs, field.Required(path, `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
 }
 
 func validateConfiguration(c *resourcev1.DeviceConfiguration, path *field.Path) field.ErrorList {
@@ -213,7 +213,7 @@ func validateDriver(name string, path *field.Path) field.ErrorList {
 	if len(name) > resourcev1.DriverNameMaxLength {
 		errs = append(errs, field.TooLong(path, "" /* it is too long to be shown */, resourcev1.DriverNameMaxLength))
 	}
-	return append(errs, check.Subdomain(name, path)...)
+	return append(errs, check.Each(validation.IsDNS1123Subdomain(strings.ToLower(name)), name, path)...)
 }
 
 func validateToleration(t *resourcev1.DeviceToleration, path *field.Path) field.ErrorList {
@@ -227,9 +227,6 @@ func validateToleration(t *resourcev1.DeviceToleration, path *field.Path) field.
 			errs = append(errs, field.Invalid(path.Child("value"), t.Value, "must be empty for operator `Exists`"))
 		}
 	case resourcev1.DeviceTolerationOpEqual:
-		if t.Key == "" {
-			errs = append(errs, field.Required(path.Child("key"), "must not be empty for operator `Equal`"))
-		}
 		errs = append(errs, check.Each(validation.IsValidLabelValue(t.Value), t.Value, path.Child("value"))...)
 	case "":
 		errs = append(errs, field.Required(path.Child("operator"), ""))

@@ -7,11 +7,14 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
 var specPath, statusPath = field.NewPath("spec"), field.NewPath("status")
@@ -24,8 +27,7 @@ func validateClass(c *resourcev1.DeviceClass) field.ErrorList {
 		})...)
 	if name := c.Spec.ExtendedResourceName; name != nil {
 		path := specPath.Child("extendedResourceName")
-		errs = append(errs, check.QualifiedName(*name, path)...)
-		if !strings.Contains(*name, "/") || strings.HasPrefix(*name, "kubernetes.io/") || strings.HasPrefix(*name, "requests.") {
+		if len(validation.IsQualifiedName(*name)) > 0 || !strings.Contains(*name, "/") || strings.HasPrefix(*name, "kubernetes.io/") || strings.HasPrefix(*name, "requests.") {
 			errs = append(errs, field.Invalid(path, *name, "must be a valid extended resource name"))
 		}
 	}
@@ -42,9 +44,38 @@ func validateClaimUpdate(c, old *resourcev1.ResourceClaim) field.ErrorList {
 
 func validateTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	path := specPath.Child("metadata")
-	errs := metavalidation.ValidateLabels(t.Spec.Labels, path.Child("labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(t.Spec.Annotations, path.Child("annotations"))...)
+	errs := apivalidation.ValidateAnnotations(t.Spec.Annotations, path.Child("annotations"))
+	errs = append(errs, metavalidation.ValidateLabels(t.Spec.Labels, path.Child("labels"))...)
+	errs = append(errs, onlyLabels(&t.Spec.ObjectMeta, path)...)
 	return append(errs, validateDevices(&t.Spec.Spec.Devices, specPath.Child("spec", "devices"))...)
+}
+
+// onlyLabels refuses what a template cannot say of the claims that are made of it.
+func onlyLabels(m *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"name", m.Name != ""},
+		{"generateName", m.GenerateName != ""},
+		{"namespace", m.Namespace != ""},
+		{"selfLink", m.SelfLink != ""},
+		{"uID", m.UID != ""},
+		{"resourceVersion", m.ResourceVersion != ""},
+		{"generation", m.Generation != 0},
+		{"creationTimestamp", !m.CreationTimestamp.IsZero()},
+		{"deletionTimestamp", m.DeletionTimestamp != nil},
+		{"deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds != nil},
+		{"ownerReferences", m.OwnerReferences != nil},
+		{"finalizers", m.Finalizers != nil},
+		{"managedFields", m.ManagedFields != nil},
+	} {
+		if f.set {
+			errs = append(errs, field.Forbidden(path.Child(f.name), "cannot be set"))
+		}
+	}
+	return errs
 }
 
 func validateTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
@@ -53,7 +84,7 @@ func validateTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.Erro
 
 func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	s, names := &c.Status, requestNames(&c.Spec.Devices)
-	var errs field.ErrorList
+	errs := validateDeviceStatuses(s, &old.Status, statusPath.Child("devices"))
 	reserved := statusPath.Child("reservedFor")
 	errs = append(errs, atMost(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, reserved, validateConsumer)...)
 	errs = append(errs, unique(s.ReservedFor, reserved, func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) })...)
@@ -65,13 +96,14 @@ func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	}) {
 		errs = append(errs, field.Forbidden(reserved, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"))
 	}
-	if s.Allocation != nil {
+	switch {
+	case s.Allocation == nil:
+	case old.Status.Allocation == nil:
 		errs = append(errs, validateAllocation(s.Allocation, names, statusPath.Child("allocation"))...)
-	}
-	if old.Status.Allocation != nil && s.Allocation != nil && !equality.Semantic.DeepEqual(old.Status.Allocation, s.Allocation) {
+	case !equality.Semantic.DeepEqual(old.Status.Allocation, s.Allocation):
 		errs = append(errs, field.Invalid(statusPath.Child("allocation"), s.Allocation, check.Immutable))
 	}
-	return append(errs, validateDeviceStatuses(s, statusPath.Child("devices"))...)
+	return errs
 }
 
 func validateConsumer(r *resourcev1.ResourceClaimConsumerReference, path *field.Path) field.ErrorList {
@@ -90,7 +122,12 @@ func validateAllocation(a *resourcev1.AllocationResult, names requests, path *fi
 			errs := reference(r.Request, names, p.Child("request"))
 			errs = append(errs, validateDriver(r.Driver, p.Child("driver"))...)
 			errs = append(errs, validatePool(r.Pool, p.Child("pool"))...)
-			return append(errs, check.Label(r.Device, p.Child("device"))...)
+			errs = append(errs, check.Label(r.Device, p.Child("device"))...)
+			errs = append(errs, validateBinding(r.BindingConditions, r.BindingFailureConditions, p)...)
+			if r.ShareID != nil {
+				errs = append(errs, validateShare(string(*r.ShareID), p.Child("shareID"))...)
+			}
+			return errs
 		})
 	errs = append(errs, atMost(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, path.Child("devices", "config"),
 		func(c *resourcev1.DeviceAllocationConfiguration, p *field.Path) field.ErrorList {
@@ -118,22 +155,36 @@ func validatePool(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateDeviceStatuses(s *resourcev1.ResourceClaimStatus, path *field.Path) field.ErrorList {
-	type id struct{ driver, pool, device string }
-	allocated := map[id]bool{}
+// allocated names a device, or the share of one, as Kubernetes shows it.
+type allocated struct{ Driver, Pool, Device, ShareID string }
+
+// validateDeviceStatuses lets those be that were there before.
+func validateDeviceStatuses(s, old *resourcev1.ResourceClaimStatus, path *field.Path) field.ErrorList {
+	known := map[allocated]bool{}
 	if s.Allocation != nil {
 		for _, r := range s.Allocation.Devices.Results {
-			allocated[id{r.Driver, r.Pool, r.Device}] = true
+			known[allocated{r.Driver, r.Pool, r.Device, string(row.Deref(r.ShareID))}] = true
 		}
 	}
 	var errs field.ErrorList
+	seen := map[allocated]bool{}
 	for i, d := range s.Devices {
-		at := path.Index(i)
+		at, me := path.Index(i), allocated{d.Driver, d.Pool, d.Device, row.Deref(d.ShareID)}
+		if seen[me] {
+			errs = append(errs, field.Duplicate(at, me))
+		}
+		seen[me] = true
+		if slices.ContainsFunc(old.Devices, func(o resourcev1.AllocatedDeviceStatus) bool { return equality.Semantic.DeepEqual(o, d) }) {
+			continue
+		}
 		errs = append(errs, validateDriver(d.Driver, at.Child("driver"))...)
 		errs = append(errs, validatePool(d.Pool, at.Child("pool"))...)
 		errs = append(errs, check.Label(d.Device, at.Child("device"))...)
-		if me := (id{d.Driver, d.Pool, d.Device}); !allocated[me] {
-			errs = append(errs, field.Invalid(at, strings.Join([]string{d.Driver, d.Pool, d.Device}, "/"), "must be an allocated device in the claim"))
+		if d.ShareID != nil {
+			errs = append(errs, validateShare(*d.ShareID, at.Child("shareID"))...)
+		}
+		if !known[me] {
+			errs = append(errs, field.Invalid(at, me, "must be an allocated device in the claim"))
 		}
 		if most := resourcev1.AllocatedDeviceStatusMaxConditions; len(d.Conditions) > most {
 			errs = append(errs, field.TooMany(at.Child("conditions"), len(d.Conditions), most))
@@ -142,6 +193,27 @@ func validateDeviceStatuses(s *resourcev1.ResourceClaimStatus, path *field.Path)
 		if d.Data != nil && len(d.Data.Raw) > 0 {
 			errs = append(errs, validateRaw(*d.Data, resourcev1.AllocatedDeviceStatusDataMaxLength, at.Child("data"))...)
 		}
+		if d.NetworkData != nil {
+			errs = append(errs, validateNetwork(d.NetworkData, at.Child("networkData"))...)
+		}
 	}
 	return errs
+}
+
+func validateNetwork(n *resourcev1.NetworkDeviceData, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range []struct {
+		name, value string
+		most        int
+	}{
+		{"interfaceName", n.InterfaceName, resourcev1.NetworkDeviceDataInterfaceNameMaxLength},
+		{"hardwareAddress", n.HardwareAddress, resourcev1.NetworkDeviceDataHardwareAddressMaxLength},
+	} {
+		if len(f.value) > f.most {
+			errs = append(errs, field.TooLong(path.Child(f.name), "" /* it is too long to be shown */, f.most))
+		}
+	}
+	return append(errs, set(n.IPs, resourcev1.NetworkDeviceDataMaxIPs, path.Child("ips"),
+		func(ip *string, p *field.Path) field.ErrorList { return validation.IsValidInterfaceAddress(p, *ip) },
+		func(ip *string) string { return *ip })...)
 }
