@@ -64,6 +64,9 @@ func plain(groups []group, address string) map[string]runtime.Object {
 func resourceList(v groupVersion) *metav1.APIResourceList {
 	out := &metav1.APIResourceList{GroupVersion: v.gv.String(), APIResources: []metav1.APIResource{}}
 	out.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+	if v.gv.Group == "" { // as old as the list of versions
+		out.APIVersion = ""
+	}
 	for _, r := range v.resources {
 		k := r.res.Kind
 		out.APIResources = append(out.APIResources, metav1.APIResource{

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 )
@@ -41,9 +42,10 @@ func (r route) Metadata() map[string]any {
 	if r.action == "" {
 		return nil
 	}
-	return map[string]any{"x-kubernetes-action": r.action, gvkExtension: map[string]any{
-		"group": r.about.Group, "version": r.about.Version, "kind": r.about.Kind,
-	}}
+	return map[string]any{
+		"x-kubernetes-action": r.action,
+		gvkExtension:          metav1.GroupVersionKind{Group: r.about.Group, Version: r.about.Version, Kind: r.about.Kind},
+	}
 }
 
 func (r route) RequestPayloadSample() any {
