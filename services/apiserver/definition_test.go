@@ -112,7 +112,7 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	f.definition("widgets.example.com", is(apiextensionsv1.Terminating, apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress"))
 	f.await("the deletion of the objects", func() bool { _, err := f.get(widget, "default", "b"); return apierrors.IsNotFound(err) })
 	_, err := f.create(widget, "default", widgetBody("late", `{}`))
-	if s := apistatus.Of(err); s.Code != 403 || s.Message != "create not allowed while custom resource definition is terminating" {
+	if s := apistatus.Of(err); s.Code != 403 || s.Message != `widgets.example.com "late" is forbidden: create not allowed while custom resource definition is terminating` {
 		t.Errorf("a creation meanwhile: %+v", s)
 	}
 	f.await("the deletion of what is held", func() bool { return f.object(f.get(widget, "default", "held")).GetDeletionTimestamp() != nil })
