@@ -113,12 +113,13 @@ func TestSharedObjects(t *testing.T) {
 		_, err = f.api.Delete(ctx, &apiv1.DeleteRequest{Group: c.group, Version: version, Resource: c.resource, Namespace: "default", Name: "p"})
 		write(err)
 		patch("", `{"metadata":{"finalizers":null}}`)
+		others := &events{stream: plain}
 		for n := 0; n < want; {
 			mine, err := given.Recv()
 			write(err)
 			shared := values.Last()
 			for i, e := range mine.GetEvents() {
-				theirs := next(t, plain)
+				theirs := others.next(t)
 				decoded, err := c.decode(theirs.GetObject())
 				write(err)
 				if e.GetType() != theirs.GetType() || e.GetRevision() != theirs.GetRevision() {
@@ -145,15 +146,26 @@ func TestSharedObjects(t *testing.T) {
 	}
 }
 
-func next(t *testing.T, stream interface {
-	Recv() (*apiv1.WatchResponse, error)
-}) *apiv1.WatchEvent {
-	t.Helper()
-	response, err := stream.Recv()
-	if err != nil || len(response.GetEvents()) != 1 {
-		t.Fatal(response, err)
+// events are those of a watch, one by one, however they are put together.
+type events struct {
+	stream interface {
+		Recv() (*apiv1.WatchResponse, error)
 	}
-	return response.GetEvents()[0]
+	rest []*apiv1.WatchEvent
+}
+
+func (e *events) next(t *testing.T) *apiv1.WatchEvent {
+	t.Helper()
+	for len(e.rest) == 0 {
+		response, err := e.stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.rest = response.GetEvents()
+	}
+	event := e.rest[0]
+	e.rest = e.rest[1:]
+	return event
 }
 
 func text(t *testing.T, obj any) string {
