@@ -92,7 +92,10 @@ plugins:
 // PodSecurityPolicies are served, and decide, where their plugin runs.
 func TestPodSecurityPolicies(t *testing.T) {
 	t.Parallel()
-	f := startMemory(t, func(c *Config) { c.EnabledAdmission = []string{"PodSecurityPolicy"}; c.DisabledAdmission = []string{"ServiceAccount"} })
+	f := startMemory(t, func(c *Config) {
+		c.EnabledAdmission = []string{"PodSecurityPolicy"}
+		c.DisabledAdmission = []string{"ServiceAccount"}
+	})
 	pod := func(name, context string) string {
 		return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"i","securityContext":` + context + `}]}}`
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/rpc"
@@ -296,30 +298,71 @@ func TestListSemantics(t *testing.T) {
 	})
 }
 
+// TestContinueTokensAge: pages are of one revision for five minutes, although the log could tell them for longer; a client
+// that counts on the end of a token sees it even where nobody writes.
+func TestContinueTokensAge(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Now())
+	f := startMemory(t, func(c *Config) { c.Clock = clock })
+	for i := range 6 {
+		f.must(f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, i)))
+	}
+	list := func(token string) (map[string]any, error) {
+		body, err := f.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Limit: 2, Continue: token})
+		if err != nil {
+			return nil, err
+		}
+		return f.must(body, nil), nil
+	}
+	first, err := list("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Step(4 * time.Minute)
+	token := at(first, "metadata", "continue").(string)
+	second, err := list(token)
+	if err != nil || at(second, "metadata", "resourceVersion") != at(first, "metadata", "resourceVersion") {
+		t.Fatalf("after four minutes: %v %v", second, err)
+	}
+	// The age of a list counts from its first page.
+	clock.Step(2 * time.Minute)
+	for name, token := range map[string]string{"first": token, "second": at(second, "metadata", "continue").(string)} {
+		_, err := list(token)
+		s := status(err)
+		if s.Code != 410 || s.Reason != metav1.StatusReasonExpired || s.ListMeta.Continue == "" {
+			t.Errorf("the %s token after six minutes: %+v", name, s)
+			continue
+		}
+		if _, err := list(s.ListMeta.Continue); err != nil {
+			t.Errorf("going on inconsistently: %v", err)
+		}
+	}
+}
+
 func TestExpiredContinue(t *testing.T) {
 	st := memstore.New()
 	f := start(t, memory{st})
 	for i := range 6 {
 		f.must(f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, i)))
 	}
-	first := f.must(f.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Limit: 2}))
+	first := f.must(f.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Limit: 2}))
 	token := at(first, "metadata", "continue").(string)
 	other := start(t, memory{st}) // another apiserver has not that state in memory
 	for i := range 3 {
 		f.must(f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"d%d"}}`, i)))
 	}
-	page := other.must(other.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Limit: 2, Continue: token}))
+	page := other.must(other.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Limit: 2, Continue: token}))
 	if at(page, "metadata", "resourceVersion") != at(first, "metadata", "resourceVersion") {
 		t.Error("another apiserver goes on at another revision")
 	}
 	third := start(t, memory{st})
 	st.Compact(1 << 30)
-	_, err := third.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Limit: 2, Continue: token})
+	_, err := third.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Limit: 2, Continue: token})
 	s := status(err)
 	if s.Code != 410 || s.Reason != metav1.StatusReasonExpired || !strings.HasPrefix(s.Message, "The provided continue parameter is too old") || s.ListMeta.Continue == "" {
 		t.Fatalf("%+v", s)
 	}
-	rest := third.must(third.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Continue: s.ListMeta.Continue}))
+	rest := third.must(third.list(&apiv1.ListRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Continue: s.ListMeta.Continue}))
 	if items := rest["items"].([]any); len(items) != 7 {
 		t.Errorf("the inconsistent rest has %d items", len(items))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,6 +95,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	query, selects := converted(res.Kind, query)
 	resource := s.Cache.For(res.Kind)
 	var result cache.Page
+	began := s.Clock.Now().Unix()
 	switch {
 	case o.token != "":
 		var t token
@@ -102,6 +104,9 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		}
 		if o.resourceVersion != "" && o.resourceVersion != "0" {
 			return page, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		if t.Began != 0 && t.Revision > 0 {
+			began = t.Began
 		}
 		result, err = s.proceed(ctx, res, query, t)
 	case o.match == string(metav1.ResourceVersionMatchExact) || o.match == "" && o.limit > 0 && o.resourceVersion != "" && o.resourceVersion != "0":
@@ -125,7 +130,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	}
 	page.meta.ResourceVersion = revisionText(result.Revision)
 	if some && result.Next != "" {
-		page.meta.Continue = encodeToken(result.Revision, strings.TrimPrefix(result.Next, res.Kind.Prefix("")))
+		page.meta.Continue = encodeToken(result.Revision, strings.TrimPrefix(result.Next, res.Kind.Prefix("")), began)
 		if result.Remaining > 0 && len(page.items) == len(result.Items) {
 			page.meta.RemainingItemCount = &result.Remaining
 		}
@@ -138,13 +143,20 @@ type token struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
 	Start    string `json:"start"`
+	// Began is when the first page was answered, in Unix seconds.
+	Began int64 `json:"began,omitempty"`
 }
 
-// tokenVersion is that of the tokens.
-const tokenVersion = "meta.k8s.io/v1"
+const (
+	// tokenVersion is that of the tokens.
+	tokenVersion = "meta.k8s.io/v1"
+	// tokenAge is how long pages are of one revision, although the log of the store could tell them for longer: clients count on
+	// tokens that expire as Kubernetes' do, between 5 and 10 minutes after the first page.
+	tokenAge = 5 * time.Minute
+)
 
-func encodeToken(revision int64, start string) string {
-	b, err := json.Marshal(token{tokenVersion, revision, start})
+func encodeToken(revision int64, start string, began int64) string {
+	b, err := json.Marshal(token{tokenVersion, revision, start, began})
 	if err != nil { // strings and numbers always encode
 		return ""
 	}
@@ -185,17 +197,25 @@ func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cach
 		}
 		return s.Cache.For(res.Kind).List(query), nil
 	}
+	if t.Began != 0 && s.Clock.Now().Sub(time.Unix(t.Began, 0)) > tokenAge {
+		return cache.Page{}, expired(t)
+	}
 	if err := s.Cache.WaitFor(ctx, t.Revision); err != nil {
 		return cache.Page{}, err
 	}
 	page, err := s.Cache.For(res.Kind).At(ctx, query, t.Revision)
 	if errors.Is(err, store.ErrTooOld) {
-		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the " +
-			"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were " +
-			"created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
-		expired.ErrStatus.ListMeta.Continue = encodeToken(-1, t.Start)
-		return page, expired
+		return page, expired(t)
 	}
 	return page, err
+}
+
+// expired is the refusal of a token, with one to go on in the newest state.
+func expired(t token) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+		"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were " +
+		"created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	err.ErrStatus.ListMeta.Continue = encodeToken(-1, t.Start, 0)
+	return err
 }
