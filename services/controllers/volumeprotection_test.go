@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,4 +47,33 @@ func TestClaimInUseStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, client, claimKind, "no claim", func(list []*corev1.PersistentVolumeClaim) bool { return len(list) == 0 })
+}
+
+var classKind = object.Kind[*storagev1.VolumeAttributesClass]{
+	GVK: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"), Resource: "volumeattributesclasses",
+	New: func() *storagev1.VolumeAttributesClass { return &storagev1.VolumeAttributesClass{} },
+}
+
+// TestClassInUseStays deletes a class that a claim wants: it goes with the claim.
+func TestClassInUseStays(t *testing.T) {
+	t.Parallel()
+	client := setupReal(t, "volumeprotection")
+	c := create(t, client, classKind, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "d.example.com", Parameters: map[string]string{"a": "b"}})
+	if len(c.Finalizers) != 1 || c.Finalizers[0] != "kubernetes.io/vac-protection" {
+		t.Fatalf("finalizers %v", c.Finalizers)
+	}
+	create(t, client, claimKind, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeAttributesClassName: &c.Name,
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}})
+	if err := object.For(client, classKind).Delete(t.Context(), "", "gold", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, client, classKind, "the class held", func(list []*storagev1.VolumeAttributesClass) bool {
+		return len(list) == 1 && list[0].DeletionTimestamp != nil && len(list[0].Finalizers) == 1
+	})
+	if err := object.For(client, claimKind).Delete(t.Context(), "default", "c", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, client, classKind, "no class", func(list []*storagev1.VolumeAttributesClass) bool { return len(list) == 0 })
 }

@@ -1,4 +1,4 @@
-// Package volumeprotection lets claims and volumes go whose deletion has begun, as soon as nobody uses them: it takes off the
+// Package volumeprotection lets claims, volumes and attributes' classes go whose deletion has begun, as soon as nobody uses them: it takes off the
 // finalizers that the admission plugin StorageObjectInUseProtection puts on.
 package volumeprotection
 
@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // The finalizers.
 const (
 	ClaimFinalizer  = "kubernetes.io/pvc-protection"
 	VolumeFinalizer = "kubernetes.io/pv-protection"
+	ClassFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // ClaimFree reports whether a claim's finalizer may go: its deletion has begun, and no pod that may still run uses it.
@@ -25,6 +27,37 @@ func ClaimFree(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) bool {
 // VolumeFree reports whether a volume's finalizer may go: its deletion has begun, and no claim is bound to it.
 func VolumeFree(volume *corev1.PersistentVolume) bool {
 	return volume.DeletionTimestamp != nil && slices.Contains(volume.Finalizers, VolumeFinalizer) && volume.Status.Phase != corev1.VolumeBound
+}
+
+// ClassFree reports whether a class's finalizer may go: its deletion has begun, and no claim or volume has it, had it or is to get it.
+func ClassFree(class *storagev1.VolumeAttributesClass, claims []*corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) bool {
+	if class.DeletionTimestamp == nil || !slices.Contains(class.Finalizers, ClassFinalizer) {
+		return false
+	}
+	return !slices.ContainsFunc(claims, func(c *corev1.PersistentVolumeClaim) bool { return slices.Contains(classesOfClaim(c), class.Name) }) &&
+		!slices.ContainsFunc(volumes, func(v *corev1.PersistentVolume) bool { return slices.Contains(classesOfVolume(v), class.Name) })
+}
+
+func classesOfClaim(claim *corev1.PersistentVolumeClaim) []string {
+	names := given(claim.Spec.VolumeAttributesClassName, claim.Status.CurrentVolumeAttributesClassName)
+	if s := claim.Status.ModifyVolumeStatus; s != nil && s.TargetVolumeAttributesClassName != "" {
+		names = append(names, s.TargetVolumeAttributesClassName)
+	}
+	return names
+}
+
+func classesOfVolume(volume *corev1.PersistentVolume) []string {
+	return given(volume.Spec.VolumeAttributesClassName)
+}
+
+func given(names ...*string) []string {
+	var list []string
+	for _, n := range names {
+		if n != nil && *n != "" {
+			list = append(list, *n)
+		}
+	}
+	return list
 }
 
 // uses reports whether a pod that has a node, or an ephemeral volume of it, holds the claim.

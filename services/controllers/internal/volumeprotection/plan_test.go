@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -51,6 +52,37 @@ func TestVolumeFree(t *testing.T) {
 		volume.Status.Phase = phase
 		if got := VolumeFree(volume); got != want {
 			t.Errorf("%s: %v", phase, got)
+		}
+	}
+}
+
+func TestClassFree(t *testing.T) {
+	t.Parallel()
+	going := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{
+		Name: "gold", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"a/b", ClassFinalizer},
+	}}
+	stays, bare := going.DeepCopy(), going.DeepCopy()
+	stays.DeletionTimestamp, bare.Finalizers = nil, nil
+	name := func(s string) *string { return &s }
+	claim := func(wants, has *string, target string) []*corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{}
+		c.Spec.VolumeAttributesClassName, c.Status.CurrentVolumeAttributesClassName = wants, has
+		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: target}
+		return []*corev1.PersistentVolumeClaim{{}, c}
+	}
+	volume := []*corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: name("gold")}}}
+	for text, test := range map[string]struct {
+		class   *storagev1.VolumeAttributesClass
+		claims  []*corev1.PersistentVolumeClaim
+		volumes []*corev1.PersistentVolume
+		want    bool
+	}{
+		"unused": {going, claim(name("silver"), nil, ""), nil, true}, "not deleted": {stays, nil, nil, false}, "not held": {bare, nil, nil, false},
+		"wanted": {going, claim(name("gold"), nil, ""), nil, false}, "had": {going, claim(nil, name("gold"), ""), nil, false},
+		"on its way": {going, claim(nil, nil, "gold"), nil, false}, "of a volume": {going, nil, volume, false},
+	} {
+		if got := ClassFree(test.class, test.claims, test.volumes); got != test.want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }

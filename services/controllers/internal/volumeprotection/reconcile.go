@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,30 +24,49 @@ var (
 		GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), Resource: "persistentvolumes",
 		New: func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} },
 	}
+	classKind = object.Kind[*storagev1.VolumeAttributesClass]{
+		GVK: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"), Resource: "volumeattributesclasses",
+		New: func() *storagev1.VolumeAttributesClass { return &storagev1.VolumeAttributesClass{} },
+	}
 )
 
-// protection reconciles claims and volumes.
+// protection reconciles claims, volumes and the classes of their attributes.
 type protection struct {
 	client  *object.Client
 	claims  *object.Informer[*corev1.PersistentVolumeClaim]
 	volumes *object.Informer[*corev1.PersistentVolume]
+	classes *object.Informer[*storagev1.VolumeAttributesClass]
 	ofClaim *reconcile.Controller
 	ofVol   *reconcile.Controller
+	ofClass *reconcile.Controller
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &protection{
 		client: env.Client, claims: object.InformerFor(env.Informers, claimKind), volumes: object.InformerFor(env.Informers, volumeKind),
+		classes: object.InformerFor(env.Informers, classKind),
 	}
 	c.ofClaim = reconcile.New(reconcile.Config{Name: "pvcprotection", Kind: "PersistentVolumeClaim", Reconcile: c.claim, Metrics: env.Metrics})
 	c.ofVol = reconcile.New(reconcile.Config{Name: "pvprotection", Kind: "PersistentVolume", Reconcile: c.volume, Metrics: env.Metrics})
-	controller.Handle(env, c.claims, func(_, new *corev1.PersistentVolumeClaim) {
+	c.ofClass = reconcile.New(reconcile.Config{Name: "vacprotection", Kind: "VolumeAttributesClass", Reconcile: c.class, Metrics: env.Metrics})
+	controller.Handle(env, c.classes, func(_, new *storagev1.VolumeAttributesClass) {
+		if new != nil && new.DeletionTimestamp != nil {
+			c.ofClass.Enqueue(object.KeyOf(new), c.classes.Trace(new))
+		}
+	})
+	controller.Handle(env, c.claims, func(old, new *corev1.PersistentVolumeClaim) {
+		if old != nil {
+			c.released(classesOfClaim(old), c.claims.Trace(old))
+		}
 		if new != nil && new.DeletionTimestamp != nil {
 			c.ofClaim.Enqueue(object.KeyOf(new), c.claims.Trace(new))
 		}
 	})
-	controller.Handle(env, c.volumes, func(_, new *corev1.PersistentVolume) {
+	controller.Handle(env, c.volumes, func(old, new *corev1.PersistentVolume) {
+		if old != nil {
+			c.released(classesOfVolume(old), c.volumes.Trace(old))
+		}
 		if new != nil && new.DeletionTimestamp != nil {
 			c.ofVol.Enqueue(object.KeyOf(new), c.volumes.Trace(new))
 		}
@@ -61,7 +82,7 @@ func New(env *controller.Env) controller.Unit {
 			}
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol}}
+	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol, c.ofClass}}
 }
 
 // claim lets a claim go. The pods are read as of now: one that was bound to a node a moment ago would lose its volume.
@@ -88,6 +109,35 @@ func (c *protection) volume(ctx context.Context, key string) (time.Duration, err
 	volume = volume.DeepCopy()
 	volume.Finalizers = without(volume.Finalizers, VolumeFinalizer)
 	_, err := object.For(c.client, volumeKind).Update(ctx, volume)
+	return 0, settled(err)
+}
+
+// released looks again at classes that something had a moment ago.
+func (c *protection) released(names []string, cause trace.SpanContext) {
+	for _, name := range names {
+		if class, ok := c.classes.Get("", name); ok && class.DeletionTimestamp != nil {
+			c.ofClass.Enqueue(object.KeyOf(class), cause)
+		}
+	}
+}
+
+// class lets a class go. Claims and volumes are read as of now: one that was made a moment ago would lose its class.
+func (c *protection) class(ctx context.Context, key string) (time.Duration, error) {
+	class, ok := c.classes.GetKey(key)
+	if !ok || !ClassFree(class, nil, nil) {
+		return 0, nil
+	}
+	claims, _, err := object.For(c.client, claimKind).List(ctx, "", metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	volumes, _, err := object.For(c.client, volumeKind).List(ctx, "", metav1.ListOptions{})
+	if err != nil || !ClassFree(class, claims, volumes) {
+		return 0, err
+	}
+	class = class.DeepCopy()
+	class.Finalizers = without(class.Finalizers, ClassFinalizer)
+	_, err = object.For(c.client, classKind).Update(ctx, class)
 	return 0, settled(err)
 }
 

@@ -44,6 +44,7 @@ var sorts = []sort{
 	{"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, func() registry.Object { return &corev1.PersistentVolumeClaim{} }},
 	{"", "v1", "PersistentVolume", "persistentvolumes", false, func() registry.Object { return &corev1.PersistentVolume{} }},
 	{"storage.k8s.io", "v1", "StorageClass", "storageclasses", false, func() registry.Object { return &storagev1.StorageClass{} }},
+	{"storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", false, func() registry.Object { return &storagev1.VolumeAttributesClass{} }},
 	{"storage.k8s.io", "v1", "CSINode", "csinodes", false, func() registry.Object { return &storagev1.CSINode{} }},
 	{"networking.k8s.io", "v1", "Ingress", "ingresses", true, func() registry.Object { return &networkingv1.Ingress{} }},
 	{"networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, func() registry.Object { return &networkingv1.IngressClass{} }},

@@ -68,6 +68,7 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 	t.Parallel()
 	verdicts(t, StorageObjectInUseProtection{}, map[string]verdict{
 		"claim":  {write: write{resource: "persistentvolumeclaims", object: "{metadata: {name: v}}"}, becomes: []string{"kubernetes.io/pvc-protection"}},
+		"class":  {write: write{resource: "volumeattributesclasses", object: "{metadata: {name: v}}"}, becomes: []string{"kubernetes.io/vac-protection"}},
 		"volume": {write: write{resource: "persistentvolumes", object: "{metadata: {name: v, finalizers: [a/b]}}"}, becomes: []string{"a/b", "kubernetes.io/pv-protection"}},
 		"pod":    {write: write{object: plainPod}, not: []string{"finalizers"}},
 	})

@@ -7,7 +7,7 @@ import (
 	"howdah.dev/services/apiserver/internal/admission"
 )
 
-// StorageObjectInUseProtection has claims and volumes wait with going until nobody uses them: it adds the finalizers that the
+// StorageObjectInUseProtection has claims, volumes and the classes of their attributes wait with going until nobody uses them: it adds the finalizers that the
 // protection controllers take off.
 type StorageObjectInUseProtection struct{}
 
@@ -35,6 +35,8 @@ func protection(a *admission.Attributes) string {
 		return "kubernetes.io/pvc-protection"
 	case a.Is("", "persistentvolumes"):
 		return "kubernetes.io/pv-protection"
+	case a.Is("storage.k8s.io", "volumeattributesclasses"):
+		return "kubernetes.io/vac-protection"
 	}
 	return ""
 }
