@@ -53,7 +53,12 @@ func (rt *router) serveConfig(w http.ResponseWriter) {
 // serveFlags answers /flagz.
 func (rt *router) serveFlags(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintf(w, "\ngateway flagz\n%s\n\n%s\n", notParseable, strings.Join(slices.Sorted(slices.Values(rt.config.Settings)), "\n"))
+	var lines []string
+	for _, setting := range rt.config.Settings {
+		lines = append(lines, strings.Replace(setting, "=", ":", 1))
+	}
+	slices.Sort(lines)
+	fmt.Fprintf(w, "\ngateway flagz\n%s\n%s\n", notParseable, strings.Join(lines, "\n"))
 }
 
 // serveStatus answers /statusz.
@@ -72,7 +77,7 @@ func (rt *router) serveStatus(w http.ResponseWriter, r *http.Request, md metadat
 		paths = append([]string{"/debug/pprof"}, paths...)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintf(w, "\ngateway statusz\n%s\n\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nEmulation version: %s.%s\nPaths: %s\n",
+	fmt.Fprintf(w, "\ngateway statusz\n%s\n\nStarted= %s\nUp= %d hr %02d min %02d sec\nGo version= %s\nBinary version= %s\nEmulation version= %s.%s\nPaths= %s\n",
 		notParseable, rt.began.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60, runtime.Version(),
 		v.GitVersion, v.Major, v.Minor, strings.Join(paths, " "))
 }

@@ -266,14 +266,9 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Address: cfg.address(), Virtual: reviews, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
-		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
+		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
 		Remote: s.aggregator.Versions,
-		Checks: append(encryption.checks, []discovery.Check{
-			{Name: "ping", Live: true, Run: func(context.Context) error { return nil }},
-			{Name: "store", Run: func(ctx context.Context) error { _, err := st.Revision(ctx); return err }},
-			{Name: "cache", Run: func(context.Context) error { return s.notReady() }},
-			{Name: "shutdown", Run: s.stopping},
-		}...), Metrics: cfg.gatherer(),
+		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(),
 	})
 	return s, nil
 }

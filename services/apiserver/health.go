@@ -3,9 +3,57 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/services/apiserver/internal/discovery"
 )
+
+// steps are what has to be done before the server is ready, under the names that Kubernetes has for the like.
+var steps = []string{
+	"poststarthook/start-apiserver-admission-initializer", "poststarthook/generic-apiserver-start-informers",
+	"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
+	"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
+	"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
+	"poststarthook/storage-readiness", "poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
+	"poststarthook/priority-and-fairness-config-producer", "poststarthook/bootstrap-controller",
+	"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/start-kube-aggregator-informers",
+	"poststarthook/apiservice-status-local-available-controller", "poststarthook/apiservice-status-remote-available-controller",
+	"poststarthook/apiservice-registration-controller", "poststarthook/apiservice-discovery-controller",
+	"poststarthook/kube-apiserver-autoregistration", "autoregister-completion",
+	"poststarthook/apiservice-openapi-controller", "poststarthook/apiservice-openapiv3-controller",
+}
+
+// checks are the parts of the server's health. What Kubernetes' probes ask for by name is there by that name, too: etcd is the
+// database, informer-sync the cache.
+func (s *Server) checks(more []discovery.Check, database func(context.Context) error) []discovery.Check {
+	good := func(context.Context) error { return nil }
+	ready := func(context.Context) error { return s.notReady() }
+	all := []discovery.Check{
+		{Name: "ping", Live: true, Run: good}, {Name: "log", Live: true, Run: good},
+		{Name: "etcd", Live: true, Run: database}, {Name: "etcd-readiness", Run: database}, {Name: "informer-sync", Run: ready},
+		{Name: "store", Run: database}, {Name: "cache", Run: ready},
+	}
+	for _, step := range steps {
+		if s.does(step) { // a start that takes its time is no reason for another one
+			all = append(all, discovery.Check{Name: step, Live: true, Run: ready, Alive: good})
+		}
+	}
+	return slices.Concat(more, all, []discovery.Check{{Name: "shutdown", Run: s.stopping}})
+}
+
+// does reports whether the step is one of this server's.
+func (s *Server) does(step string) bool {
+	switch {
+	case strings.Contains(step, "/rbac/"):
+		return slices.Contains(s.cfg.AuthorizationModes, "RBAC")
+	case strings.Contains(step, "priority-and-fairness"):
+		return !s.cfg.NoPriorityAndFairness
+	}
+	return true
+}
 
 // stopping fails once the server is being stopped, so that nobody new is sent here.
 func (s *Server) stopping(context.Context) error {

@@ -33,7 +33,7 @@ func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client}
 // Is reports whether a path is a document's; the root is one.
 func Is(path string) bool {
 	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return root == "" || slices.Contains(roots, root)
+	return root == "" || slices.Contains(roots, root) || strings.HasPrefix(path, "/debug/api_priority_and_fairness/")
 }
 
 // Health reports whether a path is a health check.

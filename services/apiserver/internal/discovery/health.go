@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/apistatus"
 )
 
 // checkTimeout bounds all checks of one probe.
@@ -27,7 +29,15 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	probe, only, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	checks := slices.DeleteFunc(slices.Clone(s.cfg.Checks), func(c Check) bool { return probe == "livez" && !c.Live })
+	checks := slices.Clone(s.cfg.Checks)
+	if probe == "livez" {
+		checks = slices.DeleteFunc(checks, func(c Check) bool { return !c.Live })
+		for i := range checks {
+			if checks[i].Alive != nil {
+				checks[i].Run = checks[i].Alive
+			}
+		}
+	}
 	if single {
 		for _, c := range checks {
 			if c.Name != only {
@@ -38,7 +48,7 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 			}
 			return plainText("ok"), nil
 		}
-		return nil, notFound()
+		return nil, pageNotFound()
 	}
 	options, _ := url.ParseQuery(query) // what does not parse is left out
 	return report(ctx, probe, checks, options)
@@ -89,5 +99,12 @@ func plainText(text string) *document {
 func unhealthy(text string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError, Message: text,
+	}}
+}
+
+// pageNotFound is the 404 in text that Kubernetes answers for a check which is not there.
+func pageNotFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound, Message: apistatus.PageNotFound,
 	}}
 }

@@ -22,8 +22,8 @@ func TestHealth(t *testing.T) {
 		{"/readyz", "exclude=store", "ok", ""},
 		{"/readyz", "exclude=store&exclude=b&exclude=a&verbose", "[+]ping ok\n[+]store excluded: ok\n[+]poststarthook/x ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nreadyz check passed\n", ""},
 		{"/readyz/store", "", "", "internal server error: the disk is gone"},
-		{"/livez/store", "", "", "the server could not find the requested resource"},
-		{"/readyz/none", "", "", "the server could not find the requested resource"},
+		{"/livez/store", "", "", "404 page not found"},
+		{"/readyz/none", "", "", "404 page not found"},
 	} {
 		d, err := s.health(t.Context(), tt.path, tt.query)
 		switch {

@@ -48,7 +48,9 @@ type Check struct {
 	Name string
 	// Live says that its failure wants a restart; otherwise it only makes the server not ready.
 	Live bool
-	Run  func(ctx context.Context) error
+	// Alive takes Run's place where it is asked whether a restart would help; nil is Run.
+	Alive func(ctx context.Context) error
+	Run   func(ctx context.Context) error
 }
 
 // Config is what the service needs.

@@ -94,7 +94,8 @@ func (d *Dispatcher) Enter(ctx context.Context, r *Request) (*Ticket, error) {
 	}
 	begin := d.cfg.Clock.Now()
 	s.counts.arrived(width)
-	seat, waited, reason := s.level.enter(ctx, flowHash(s.object, r), width, d.patience(ctx))
+	who := &presence{request: *r, schema: s.object.Name, width: width}
+	seat, waited, reason := s.level.enter(ctx, who, flowHash(s.object, r), d.patience(ctx))
 	s.counts.decided(d.cfg.Clock.Since(begin), waited, reason, width)
 	if reason != "" {
 		t.left.Store(true)
@@ -141,7 +142,7 @@ func (d *Dispatcher) Configure(schemas []*flowcontrolv1.FlowSchema, levels []*fl
 	for _, l := range levels {
 		state := d.levels[l.Name]
 		if state == nil {
-			state = &level{name: l.Name, clock: d.cfg.Clock}
+			state = &level{name: l.Name, clock: d.cfg.Clock, present: map[*presence]struct{}{}}
 		}
 		exempt, shape, c := compile(&l.Spec, float64(d.cfg.Seats), shares)
 		state.configure(exempt, shape, c)

@@ -32,41 +32,63 @@ type level struct {
 	// peak is the most seats that were wanted at once since the last adjustment, smoothed the demand over adjustments.
 	peak, smoothed float64
 	claim          claim
+	// present are the requests that wait or run, total what became of all.
+	present map[*presence]struct{}
+	total   totals
+}
+
+// totals count requests.
+type totals struct{ dispatched, rejected, timedOut, cancelled int }
+
+// presence is a request that waits or runs.
+type presence struct {
+	request          Request
+	schema           string
+	arrived, started time.Time
+	width            int
+	fair             *fair.Request
 }
 
 // seat is what an admitted request holds.
 type seat struct {
 	level   *level
 	request *fair.Request
+	who     *presence
 	width   int
 	once    sync.Once
 }
 
 // enter waits for seats: until they are free, the deadline comes or ctx ends. reason is empty where the request may go on.
-func (l *level) enter(ctx context.Context, hash uint64, width int, wait time.Duration) (s *seat, waited bool, reason string) {
+func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time.Duration) (s *seat, waited bool, reason string) {
 	l.mu.Lock()
+	who.arrived = l.clock.Now()
+	l.present[who] = struct{}{}
+	s = &seat{level: l, who: who, width: who.width}
 	if l.exempt {
-		l.running += width
+		l.running += who.width
 		l.notice()
+		l.begun(who)
 		l.mu.Unlock()
-		return &seat{level: l, width: width}, false, ""
+		return s, false, ""
 	}
-	r, outcome := l.queues.Arrive(l.clock.Now(), hash, width, func() chan struct{} { return make(chan struct{}) })
+	r, outcome := l.queues.Arrive(who.arrived, hash, who.width, func() chan struct{} { return make(chan struct{}) })
 	l.notice()
-	l.mu.Unlock()
+	who.fair, s.request = r, r
 	switch outcome {
 	case fair.Started:
-		return &seat{level: l, request: r, width: width}, false, ""
+		l.begun(who)
+		l.mu.Unlock()
+		return s, false, ""
 	case fair.QueueFull:
-		return nil, false, reasonQueueFull
+		return nil, false, l.refused(who, reasonQueueFull)
 	case fair.NoQueue:
-		return nil, false, reasonNoQueue
+		return nil, false, l.refused(who, reasonNoQueue)
 	}
+	l.mu.Unlock()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-r.Ready:
-		return &seat{level: l, request: r, width: width}, true, ""
 	case <-timer.C:
 		reason = reasonTimeout
 	case <-ctx.Done():
@@ -76,12 +98,33 @@ func (l *level) enter(ctx context.Context, hash uint64, width int, wait time.Dur
 		}
 	}
 	l.mu.Lock()
-	waiting := l.queues.Cancel(r)
-	l.mu.Unlock()
-	if !waiting { // just in time
-		return &seat{level: l, request: r, width: width}, true, ""
+	if reason != "" && l.queues.Cancel(r) {
+		return nil, true, l.refused(who, reason)
 	}
-	return nil, true, reason
+	l.begun(who) // perhaps just in time
+	l.mu.Unlock()
+	return s, true, ""
+}
+
+// begun notes that a request runs. The level is locked.
+func (l *level) begun(who *presence) {
+	who.started = l.clock.Now()
+	l.total.dispatched++
+}
+
+// refused notes that a request does not run, and unlocks the level.
+func (l *level) refused(who *presence, reason string) string {
+	delete(l.present, who)
+	switch reason {
+	case reasonTimeout:
+		l.total.timedOut++
+	case reasonCancelled:
+		l.total.cancelled++
+	default:
+		l.total.rejected++
+	}
+	l.mu.Unlock()
+	return reason
 }
 
 // leave gives the seats back, once.
@@ -90,6 +133,7 @@ func (s *seat) leave() {
 		l := s.level
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		delete(l.present, s.who)
 		if s.request == nil {
 			l.running -= s.width
 			return

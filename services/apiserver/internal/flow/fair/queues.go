@@ -57,6 +57,7 @@ type queue struct {
 	first, last *Request
 	length      int // requests that wait, without the gone
 	seats       int // that its running requests hold
+	running     int // requests that run
 }
 
 // Queues is the state.
@@ -193,6 +194,7 @@ func (q *Queues) start(now time.Time, r *Request) {
 	r.charged = float64(r.seats) * q.estimate
 	c.virtual += r.charged
 	c.seats += r.seats
+	c.running++
 	q.seats += r.seats
 }
 
@@ -201,6 +203,7 @@ func (q *Queues) Finish(now time.Time, r *Request) {
 	took := max(now.Sub(r.started).Seconds(), 0)
 	r.queue.virtual += float64(r.seats)*took - r.charged
 	r.queue.seats -= r.seats
+	r.queue.running--
 	q.seats -= r.seats
 	q.estimate += (took - q.estimate) / 16
 	r.seats = 0
