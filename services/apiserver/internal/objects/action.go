@@ -91,8 +91,8 @@ func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts opt
 	if _, err := body.Into(posted, evictionGVK); err != nil {
 		return nil, err
 	}
-	if name := posted.GetName(); name != "" && name != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in Eviction object: %s != %s", r.name, name))
+	if posted.GetName() != r.name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
 	options := posted.DeleteOptions
 	if options == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
-	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta)...)
+	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
 		return invalid(errs)
 	}
@@ -26,7 +26,7 @@ func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessRe
 
 func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	path := field.NewPath("spec")
-	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta)...)
+	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta, "must be empty except for namespace")...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
 	}
@@ -41,7 +41,7 @@ func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAcces
 }
 
 func (s *Server) self(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectAccessReview) error {
-	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r.ObjectMeta)...)
+	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
 		return invalid(errs)
 	}
@@ -122,13 +122,13 @@ func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.N
 }
 
 // checkMeta refuses metadata: nothing of it would be kept.
-func checkMeta(given metav1.ObjectMeta) field.ErrorList {
+func checkMeta(given metav1.ObjectMeta, text string) field.ErrorList {
 	bare := given
 	bare.ManagedFields, bare.Namespace = nil, "" // the namespace is that of the URL
 	if equality.Semantic.DeepEqual(bare, metav1.ObjectMeta{}) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata"), given, "must be empty")}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata"), given, text)}
 }
 
 // shown are the attributes as Kubernetes' error shows them.
