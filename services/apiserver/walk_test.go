@@ -96,7 +96,10 @@ const newerEvent = `{"eventTime":"2026-01-01T00:00:00.000000Z","reportingControl
 
 // olderBodies are those of v1beta1 whose fields differ.
 var olderBodies = map[string]string{
-	"ingresses": `{"spec":{"backend":{"serviceName":"s","servicePort":80}}}`,
+	"ingresses":              `{"spec":{"backend":{"serviceName":"s","servicePort":80}}}`,
+	"resourceclaims":         `{"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"c"}]}}}`,
+	"resourceclaimtemplates": `{"spec":{"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"c"}]}}}}`,
+	"resourceslices":         `{"spec":{"driver":"example.com","nodeName":"n","pool":{"name":"n","resourceSliceCount":1},"devices":[{"name":"d","basic":{"attributes":{"model":{"string":"m"}}}}]}}`,
 }
 
 // walker takes one resource through the API.

@@ -87,6 +87,12 @@ func local(gv schema.GroupVersion, custom bool) *apiregistrationv1.APIService {
 	if gv.Version == "v1" && (gv.Group == "resource.k8s.io" || gv.Group == "flowcontrol.apiserver.k8s.io") {
 		s.Spec.VersionPriority = 21 // they had many versions before
 	}
+	switch gv {
+	case schema.GroupVersion{Group: "resource.k8s.io", Version: "v1beta2"}:
+		s.Spec.VersionPriority = 15
+	case schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1beta1"}:
+		s.Spec.VersionPriority = 12
+	}
 	if gv == (schema.GroupVersion{Version: "v1"}) {
 		s.Spec.VersionPriority = 1
 	}

@@ -211,6 +211,15 @@ func TestServed(t *testing.T) {
 		"resource.k8s.io/v1/ResourceClaim":         {"resourceclaims", "", true},
 		"resource.k8s.io/v1/ResourceClaimTemplate": {"resourceclaimtemplates", "", true},
 		"resource.k8s.io/v1/ResourceSlice":         {"resourceslices", "", false},
+
+		"resource.k8s.io/v1beta1/DeviceClass":           {"deviceclasses", "", false},
+		"resource.k8s.io/v1beta1/ResourceClaim":         {"resourceclaims", "", true},
+		"resource.k8s.io/v1beta1/ResourceClaimTemplate": {"resourceclaimtemplates", "", true},
+		"resource.k8s.io/v1beta1/ResourceSlice":         {"resourceslices", "", false},
+		"resource.k8s.io/v1beta2/DeviceClass":           {"deviceclasses", "", false},
+		"resource.k8s.io/v1beta2/ResourceClaim":         {"resourceclaims", "", true},
+		"resource.k8s.io/v1beta2/ResourceClaimTemplate": {"resourceclaimtemplates", "", true},
+		"resource.k8s.io/v1beta2/ResourceSlice":         {"resourceslices", "", false},
 	}
 	got := table(t).Resources()
 	if len(got) != len(want) {

@@ -21,8 +21,6 @@ var notServed = map[schema.GroupVersion]string{
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta1"}: "removed in 1.26",
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta2"}: "removed in 1.29",
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3"}: "removed in 1.32",
-	{Group: "resource.k8s.io", Version: "v1beta1"}:              "off by default in Kubernetes",
-	{Group: "resource.k8s.io", Version: "v1beta2"}:              "off by default in Kubernetes",
 	{Group: "admissionregistration.k8s.io", Version: "v1beta1"}: "removed in 1.22, or off by default; MutatingAdmissionPolicy is there",
 	{Group: "storagemigration.k8s.io", Version: "v1beta1"}:      "off by default in Kubernetes",
 }

@@ -7,6 +7,7 @@ import (
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,16 @@ func filler(seed int64) *randfill.Filler {
 			c.FillNoCustom(s)
 			name := "s" + c.String(8)
 			s.SignerName = &name
+		},
+		// v1beta1 cannot tell what is empty or false from what is not set.
+		func(s *resourcev1.ResourceSliceSpec, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if s.NodeName != nil && *s.NodeName == "" {
+				s.NodeName = nil
+			}
+			if s.AllNodes != nil && !*s.AllNodes {
+				s.AllNodes = nil
+			}
 		},
 		// The interesting part of a template is that it is carried whole.
 		func(s *corev1.PodSpec, c randfill.Continue) {

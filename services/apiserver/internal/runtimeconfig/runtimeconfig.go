@@ -33,17 +33,21 @@ type Served struct {
 	stages    map[registry.Stage]bool
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
+	// current are the versions that Kubernetes still has, maybe of fewer resources.
+	current map[schema.GroupVersion]bool
 }
 
-// Has reports whether a resource is served: what is said of it decides, or else of its version, or else of its stage.
+// Has reports whether a resource is served: what is said of it decides, or else of its version, or else of its stage. To switch a
+// version on that Kubernetes still has brings none of the resources that have been removed from it.
 func (s *Served) Has(r *registry.Resource) bool {
 	if on, said := s.resources[r.GVR]; said {
 		return on
 	}
-	if on, said := s.versions[r.GVR.GroupVersion()]; said {
+	stage, gv := r.Stage(), r.GVR.GroupVersion()
+	if on, said := s.versions[gv]; said && !(on && stage == registry.Removed && s.current[gv]) {
 		return on
 	}
-	return s.stages[r.Stage()]
+	return s.stages[stage]
 }
 
 // Parse reads settings of the form key or key=true|false, as they stand behind --runtime-config, for the resources that there are.
@@ -53,9 +57,13 @@ func Parse(settings []string, resources []*registry.Resource) (*Served, error) {
 		stages:    map[registry.Stage]bool{registry.Stable: true},
 		versions:  map[schema.GroupVersion]bool{},
 		resources: map[schema.GroupVersionResource]bool{},
+		current:   map[schema.GroupVersion]bool{},
 	}, known: map[schema.GroupVersionResource]bool{}, groups: map[string]bool{}, gvs: map[schema.GroupVersion]bool{}}
 	for _, r := range resources {
 		p.known[r.GVR], p.gvs[r.GVR.GroupVersion()], p.groups[r.GVR.Group] = true, true, true
+		if r.Stage() != registry.Removed {
+			p.current[r.GVR.GroupVersion()] = true
+		}
 	}
 	return p.Served, p.read(settings)
 }

@@ -57,7 +57,29 @@ func same[T, L, S any, P interface {
 	registry.Object
 }](gv, stored schema.GroupVersion) registry.Version {
 	deprecated, removed := life(P(new(T)))
-	return legacy.Version[T, L, S, P, PL, PS](gv, stored, deprecated, removed, nil)
+	v := legacy.Version[T, L, S, P, PL, PS](gv, stored, deprecated, removed, nil)
+	v.Deprecated = told(P(new(T)), gv)
+	return v
+}
+
+// lastMinor is the release of Kubernetes 1 that this API is of.
+const lastMinor = 36
+
+// told is the text for a version whose type says since when it is deprecated, and by what it is replaced.
+func told(obj registry.Object, gv schema.GroupVersion) string {
+	l := obj.(lifecycle)
+	if major, minor := l.APILifecycleDeprecated(); major > 1 || minor > lastMinor {
+		return ""
+	}
+	deprecated, removed := life(l)
+	text := fmt.Sprintf("%s %s is deprecated in %s+, unavailable in %s+", gv, reflect.TypeOf(obj).Elem().Name(), deprecated, removed)
+	if r, ok := obj.(interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}); ok {
+		by := r.APILifecycleReplacement()
+		text += fmt.Sprintf("; use %s %s", by.GroupVersion(), by.Kind)
+	}
+	return text
 }
 
 // life returns since when a version is deprecated, and since when removed.
@@ -106,6 +128,12 @@ func versions() map[schema.GroupKind][]registry.Version {
 			same[nodev1beta1.RuntimeClass, nodev1beta1.RuntimeClassList, nodev1.RuntimeClass](nodev1beta1.SchemeGroupVersion, nodev1.SchemeGroupVersion),
 		},
 		{Group: "policy", Kind: "PodDisruptionBudget"}: {budget()},
+
+		{Group: "resource.k8s.io", Kind: "DeviceClass"}:           deviceClasses(),
+		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:         resourceClaims(),
+		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}: resourceClaimTemplates(),
+		{Group: "resource.k8s.io", Kind: "ResourceSlice"}:         resourceSlices(),
+
 		{Group: "rbac.authorization.k8s.io", Kind: "Role"}: {
 			same[rbacv1beta1.Role, rbacv1beta1.RoleList, rbacv1.Role](oldRBAC, rbac),
 		},
