@@ -29,11 +29,14 @@ type world struct {
 	pods  *Resource
 }
 
-func setup(t *testing.T) *world {
+func setup(t *testing.T) *world { return setupThrough(t, func(s Source) Source { return s }) }
+
+// setupThrough is setup with something between the cache and its store.
+func setupThrough(t *testing.T, between func(Source) Source) *world {
 	kind := podKind()
 	table := tableOf(t, kind)
 	w := &world{t: t, kind: kind, store: memstore.New()}
-	w.cache = New(w.store, table, clock.RealClock{}, nil)
+	w.cache = New(between(w.store), table, clock.RealClock{}, nil)
 	w.pods = w.cache.For(kind)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -19,6 +19,8 @@ const (
 	pastWait = 30 * time.Second
 	// refilled is how many revisions a new cache reads back, so that watches resume from memory.
 	refilled = 4096
+	// refillWait is how long that may keep it from being ready.
+	refillWait = 5 * time.Second
 )
 
 // ErrBusy answers what would have to be read from the store's past where that is not possible in time. Retriable.
@@ -110,7 +112,7 @@ func (r *Resource) past(c *store.Change, group int64) *Event {
 // refill remembers the newest events from before the cache was loaded at a revision. It is a help only: what it fails to
 // remember is read from the log when somebody asks for it.
 func (c *Cache) refill(ctx context.Context, revision int64) {
-	ctx, cancel := context.WithTimeout(ctx, pastWait)
+	ctx, cancel := context.WithTimeout(ctx, refillWait)
 	defer cancel()
 	since := max(revision-refilled, 0)
 	query := store.ReplayQuery{After: since, To: revision, Previous: true}

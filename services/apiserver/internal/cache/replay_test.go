@@ -136,16 +136,18 @@ func (s *slices) Replay(ctx context.Context, q store.ReplayQuery) (store.Replay,
 }
 
 func TestCompactionDuringAReplay(t *testing.T) {
-	w := setup(t)
+	var w *world
+	w = setupThrough(t, func(s Source) Source {
+		return &slices{s, func(q store.ReplayQuery) {
+			if q.After == 4 {
+				w.store.Compact(6)
+			}
+		}}
+	})
 	for i := range 9 {
 		w.put("a", "", fmt.Sprint(i))
 	}
 	w.forget()
-	w.cache.source = &slices{w.store, func(q store.ReplayQuery) {
-		if q.After == 4 {
-			w.store.Compact(6)
-		}
-	}}
 	var s story
 	_, err := w.pods.Resume(t.Context(), Scope{}, 1, false, func(events []*Event) error { s.add(events); return nil })
 	if !IsTooOld(err) || s.text != "MODIFIED a@2 MODIFIED a@3 MODIFIED a@4 " {
@@ -155,8 +157,7 @@ func TestCompactionDuringAReplay(t *testing.T) {
 
 // TestResumeWhileWriting resumes from anywhere while the log grows and the ring forgets: nothing may be missing or repeated.
 func TestResumeWhileWriting(t *testing.T) {
-	w := setup(t)
-	w.cache.source = &slices{Source: w.store}
+	w := setupThrough(t, func(s Source) Source { return &slices{Source: s} })
 	const writes = 400
 	var wg sync.WaitGroup
 	for range 4 {
