@@ -60,14 +60,15 @@ func validateBinding(done, failed []string, path *field.Path) field.ErrorList {
 	met, unmet := path.Child("bindingConditions"), path.Child("bindingFailureConditions")
 	errs := atMost(done, resourcev1.BindingConditionsMaxSize, met, conditionName)
 	errs = append(errs, atMost(failed, resourcev1.BindingFailureConditionsMaxSize, unmet, conditionName)...)
+	same := func(s *string) string { return *s }
+	errs = append(append(errs, unique(done, met, same)...), unique(failed, unmet, same)...)
 	switch {
 	case len(done) == 0 && len(failed) > 0:
 		errs = append(errs, field.Invalid(met, done, "bindingConditions are required to use bindingFailureConditions"))
 	case len(done) > 0 && len(failed) == 0:
 		errs = append(errs, field.Invalid(unmet, failed, "bindingFailureConditions are required to use bindingConditions"))
 	}
-	same := func(s *string) string { return *s }
-	return append(append(errs, unique(done, met, same)...), unique(failed, unmet, same)...)
+	return errs
 }
 
 func conditionName(name *string, path *field.Path) field.ErrorList {

@@ -189,18 +189,21 @@ func validateConfiguration(c *resourcev1.DeviceConfiguration, path *field.Path) 
 }
 
 func validateRaw(raw runtime.RawExtension, most int, path *field.Path) field.ErrorList {
-	var object map[string]any
+	var value any
 	switch {
 	case len(raw.Raw) == 0:
 		return field.ErrorList{field.Required(path, "")}
 	case len(raw.Raw) > most:
 		return field.ErrorList{field.TooLong(path, "" /* it is too long to be shown */, most)}
 	}
-	if err := json.Unmarshal(raw.Raw, &object); err != nil {
+	if err := json.Unmarshal(raw.Raw, &value); err != nil {
 		return field.ErrorList{field.Invalid(path, "<value omitted>", fmt.Sprintf("error parsing data as JSON: %v", err.Error()))}
 	}
-	if object == nil {
+	if value == nil {
 		return field.ErrorList{field.Required(path, "")}
+	}
+	if _, isObject := value.(map[string]any); !isObject {
+		return field.ErrorList{field.Invalid(path, "<value omitted>", "must be a valid JSON object")}
 	}
 	return nil
 }
