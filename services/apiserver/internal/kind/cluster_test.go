@@ -28,15 +28,15 @@ func TestClusterValidate(t *testing.T) {
 	t.Parallel()
 	validates(t, map[string]validation{
 		"quota":           {quotas + "spec: {hard: {pods: 4, limits.cpu: 1500m, count/jobs.batch: 2, example.com/gpu: 1}, scopes: [BestEffort]}}", nil},
-		"quota, names":    {quotas + "spec: {hard: {pods: -1, disks: 1, secrets: 100m}}}", []string{`spec.hard[disks]: Invalid value: "disks": must be a standard resource for quotas`, `spec.hard[pods]: Invalid value: "-1": must be greater than or equal to 0`, `spec.hard[secrets]: Invalid value: "100m": must be an integer`}},
+		"quota, names":    {quotas + "spec: {hard: {pods: -1, disks: 1, secrets: 100m}}}", []string{`spec.hard[disks]: Invalid value: "disks": must be a standard resource type or fully qualified`, `spec.hard[disks]: Invalid value: "disks": must be a standard resource for quota`, `spec.hard[pods]: Invalid value: "-1": must be greater than or equal to 0`, `spec.hard[secrets]: Invalid value: "100m": must be an integer`}},
 		"quota, scopes":   {quotas + "spec: {scopes: [BestEffort, NotBestEffort]}}", []string{`spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes`}},
 		"limits":          {limits + "[{type: Container, max: {cpu: 2}, min: {cpu: 1}}]}}", nil},
 		"limits, crossed": {limits + "[{type: Pod, max: {cpu: 1}, min: {cpu: 2}}, {type: Pod}]}}", []string{`spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1`, `spec.limits[1].type: Duplicate value: "Pod"`}},
 		"volume":          {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /a}}}", nil},
 		"volume, local":   {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: /a}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}", nil},
-		"volume, nothing": {pv + "}}", []string{"spec.accessModes: Required value", "spec.capacity: Required value", "spec: Required value: must specify a volume type"}},
+		"volume, nothing": {pv + "}}", []string{`spec.accessModes: Required value`, `spec.capacity: Required value`, `spec.capacity: Unsupported value: null: supported values: "storage"`, `spec: Required value: must specify a volume type`}},
 		"volume, two":     {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /a}, csi: {driver: a, volumeHandle: b}}}", []string{"spec.csi: Forbidden: may not specify more than 1 volume type"}},
-		"volume, nowhere": {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: /a}}}", []string{"metadata.annotations: Required value: Local volume requires node affinity"}},
+		"volume, nowhere": {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: /a}}}", []string{`spec.nodeAffinity: Required value: Local volume requires node affinity`}},
 		"volume, nfs":     {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], nfs: {server: a, path: b}}}", []string{`spec.nfs.path: Invalid value: "b": must be an absolute path`}},
 		"class":           {class + "provisioner: Example.com/p}", nil},
 		"class, nothing":  {class + "volumeBindingMode: Later}", []string{"provisioner: Required value", `volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"`}},

@@ -10,7 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -100,7 +103,11 @@ func validateEndpointAddress(a *corev1.EndpointAddress, path *field.Path) field.
 	if a.NodeName != nil {
 		errs = append(errs, check.Subdomain(*a.NodeName, path.Child("nodeName"))...)
 	}
-	return append(errs, check.PublicIP(a.IP, path.Child("ip"))...)
+	errs = append(errs, utilvalidation.IsValidIPForLegacyField(path.Child("ip"), a.IP, true, nil)...)
+	if ip := netutils.ParseIPSloppy(a.IP); ip != nil {
+		return append(errs, check.PublicIP(ip.String(), path.Child("ip"))...)
+	}
+	return append(errs, field.Invalid(path.Child("ip"), a.IP, "must be a valid IP address"))
 }
 
 func validateEndpointPort(p *corev1.EndpointPort, named bool, path *field.Path) field.ErrorList {

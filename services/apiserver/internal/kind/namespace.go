@@ -80,7 +80,7 @@ func validateFinalizers(ns *corev1.Namespace) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "finalizers")
 	for _, f := range ns.Spec.Finalizers {
-		errs = append(errs, validation.ValidateFinalizerName(string(f), path)...)
+		errs = append(errs, check.Finalizer(string(f), path)...)
 	}
 	return errs
 }

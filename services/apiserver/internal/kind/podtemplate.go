@@ -20,6 +20,10 @@ func podTemplate() *registry.Kind {
 	k.Validate = typed.Check(func(t *corev1.PodTemplate) field.ErrorList {
 		return podspec.ValidateTemplate(&t.Template, field.NewPath("template"))
 	})
+	k.Warnings = typed.Warn(func(t, _ *corev1.PodTemplate) []string {
+		path := field.NewPath("template")
+		return podspec.Warnings(&t.Template.Spec, &t.Template.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))
+	})
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),
 		column.String("Containers", "Names of each container in the template."),

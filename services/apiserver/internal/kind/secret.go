@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"time"
 
@@ -31,6 +32,14 @@ func secret(now func() time.Time) *registry.Kind {
 			if s.Type == "" {
 				s.Type = old.Type
 			}
+		}),
+		Warnings: typed.Warn(func(s, _ *corev1.Secret) []string {
+			if s.Type == corev1.SecretTypeTLS {
+				if _, err := tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]); err != nil {
+					return []string{err.Error()}
+				}
+			}
+			return nil
 		}),
 		Validate:       typed.Check(validateSecret),
 		ValidateUpdate: typed.CheckChange(validateSecretUpdate),

@@ -25,6 +25,12 @@ func serviceAccount(now func() time.Time) *registry.Kind {
 		PrepareCreate: typed.Do(trimSecrets),
 		PrepareUpdate: typed.Change(func(sa, _ *corev1.ServiceAccount) { trimSecrets(sa) }),
 		NameIsValid:   validation.ValidateServiceAccountName,
+		Warnings: typed.Warn(func(sa, _ *corev1.ServiceAccount) []string {
+			if _, ok := sa.Annotations[enforceMountable]; !ok {
+				return nil
+			}
+			return []string{"metadata.annotations[" + enforceMountable + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+		}),
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Age(),
@@ -34,6 +40,8 @@ func serviceAccount(now func() time.Time) *registry.Kind {
 		}),
 	}
 }
+
+const enforceMountable = "kubernetes.io/enforce-mountable-secrets"
 
 func trimSecrets(sa *corev1.ServiceAccount) {
 	for i, s := range sa.Secrets {

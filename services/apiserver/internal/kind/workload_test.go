@@ -32,8 +32,7 @@ func TestWorkloadValidate(t *testing.T) {
 		"set, selector": {statefulSet + "selector: {matchLabels: {a: c}}, " + template + "}}", []string{mismatch}},
 		"set, none":     {statefulSet + template + "}}", []string{"spec.selector: Required value", mismatch}},
 		"set, deleted":  {statefulSet + "updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}, " + selector + template + "}}", []string{`spec.updateStrategy.rollingUpdate: Invalid value: {"partition":1}: only allowed for updateStrategy 'RollingUpdate'`}},
-		"set, at once":  {statefulSet + "updateStrategy: {rollingUpdate: {maxUnavailable: 0}}, " + selector + template + "}}", []string{"spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: cannot be 0"}},
-		"set, claims":   {statefulSet + "persistentVolumeClaimRetentionPolicy: {whenScaled: Keep}, " + selector + template + "}}", []string{`spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "Keep": supported values: "Delete", "Retain"`}},
+		"set, claims":   {statefulSet + "persistentVolumeClaimRetentionPolicy: {whenScaled: Keep}, " + selector + template + "}}", []string{`spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "Keep": supported values: "Retain", "Delete"`}},
 		"set, ordinals": {statefulSet + "ordinals: {start: -1}, " + selector + template + "}}", []string{"spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0"}},
 
 		"daemons":          {daemonSet + selector + template + "}}", nil},
@@ -59,7 +58,7 @@ func TestWorkloadValidate(t *testing.T) {
 		"cron, job":       {cronJob + "schedule: '@daily', jobTemplate: {spec: {selector: {}, " + jobTemplate + "}}}}", []string{"spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated"}},
 		"claim":           {pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}", nil},
 		"claim, nothing":  {pvc + "spec: {}}", []string{"spec.accessModes: Required value: at least 1 access mode is required", "spec.resources[storage]: Required value"}},
-		"claim, modes":    {pvc + "spec: {accessModes: [ReadWriteOncePod, Once], resources: {requests: {storage: 1Gi}}}}", []string{`spec.accessModes: Unsupported value: "Once": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"`, "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"}},
+		"claim, modes":    {pvc + "spec: {accessModes: [Once], resources: {requests: {storage: 1Gi}}}}", []string{`spec.accessModes: Unsupported value: "Once": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"`}},
 		"claim, source":   {pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, dataSource: {kind: Disk, name: x}}}", []string{`spec.dataSource: Invalid value: "Disk": must be 'PersistentVolumeClaim' when referencing the default apiGroup`}},
 		"budget":          {pdb + "{minAvailable: 50%, selector: {}}}", nil},
 		"budget, both":    {pdb + "{minAvailable: 1, maxUnavailable: 1}}", []string{`spec: Invalid value: {"minAvailable":1,"maxUnavailable":1}: minAvailable and maxUnavailable cannot be both set`}},

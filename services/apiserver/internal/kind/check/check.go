@@ -156,3 +156,12 @@ func PublicIP(address string, path *field.Path) field.ErrorList {
 	}
 	return errs
 }
+
+// Finalizer refuses what is neither one of Kubernetes' own finalizers nor named with a domain.
+func Finalizer(name string, path *field.Path) field.ErrorList {
+	errs := QualifiedName(name, path)
+	if !strings.Contains(name, "/") && !slices.Contains([]string{"kubernetes", "orphan", "foregroundDeletion"}, name) {
+		errs = append(errs, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+	}
+	return errs
+}

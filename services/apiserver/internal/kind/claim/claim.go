@@ -27,6 +27,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(Default)
 	k.PrepareCreate = typed.Do(func(c *corev1.PersistentVolumeClaim) {
 		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+		dropSources(&c.Spec)
 		sameSource(&c.Spec)
 	})
 	k.PrepareUpdate = typed.Change(func(c, old *corev1.PersistentVolumeClaim) {
@@ -37,6 +38,13 @@ func Kind(now func() time.Time) *registry.Kind {
 		return podspec.ClaimSpec(&c.Spec, field.NewPath("spec"))
 	})
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
+	k.Warnings = typed.Warn(func(c, _ *corev1.PersistentVolumeClaim) []string {
+		var out []string
+		if _, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+			out = append(out, "metadata.annotations["+corev1.BetaStorageClassAnnotation+`]: deprecated since v1.8; use "storageClassName" attribute instead`)
+		}
+		return append(out, podspec.ClaimWarnings(&c.Spec, field.NewPath("spec"))...)
+	})
 	row.Status(k, func(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaimSpec { return &c.Spec }, validateStatus)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),
@@ -69,6 +77,21 @@ func DefaultTemplate(c *corev1.PersistentVolumeClaim) {
 	}
 	if c.Kind == "" {
 		c.Kind = "PersistentVolumeClaim"
+	}
+}
+
+// dropSources forgets what Kubernetes has never supported as the older field, and sources in other namespaces, a
+// feature (CrossNamespaceVolumeDataSource) that is off by default.
+func dropSources(s *corev1.PersistentVolumeClaimSpec) {
+	if s.DataSourceRef != nil && row.Deref(s.DataSourceRef.Namespace) != "" {
+		s.DataSourceRef = nil
+	}
+	if d := s.DataSource; d != nil && s.DataSourceRef == nil {
+		group := row.Deref(d.APIGroup)
+		claim := d.Kind == "PersistentVolumeClaim" && group == ""
+		if !claim && (d.Kind != "VolumeSnapshot" || group != "snapshot.storage.k8s.io") {
+			s.DataSource = nil
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"good":        {func(*appsv1.Deployment) {}, nil},
 		"replicas":    {func(d *appsv1.Deployment) { d.Spec.Replicas = number(-1) }, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
-		"no selector": {func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{"spec.selector: Required value"}},
+		"no selector": {func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{`spec.selector: Required value`, "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
 		"empty selector": {func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, []string{
 			"spec.selector: Invalid value: {}: empty selector is invalid for deployment",
 		}},
@@ -65,7 +65,7 @@ func TestValidate(t *testing.T) {
 			"spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
 		}},
 		"strategy": {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Magic" }, []string{
-			`spec.strategy.type: Unsupported value: "Magic": supported values: "Recreate", "RollingUpdate"`,
+			`spec.strategy: Unsupported value: {"type":"Magic","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}: supported values: "Recreate", "RollingUpdate"`,
 		}},
 		"recreate rolling": {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, []string{
 			"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
@@ -77,7 +77,7 @@ func TestValidate(t *testing.T) {
 			`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "110%": must not be greater than 100%`,
 		}},
 		"no portion": {func(d *appsv1.Deployment) { d.Spec.Strategy.RollingUpdate.MaxSurge = portion("many") }, []string{
-			`spec.strategy.rollingUpdate.maxSurge: Invalid value: "many": must be an integer or percentage (e.g '5%%')`,
+			`spec.strategy.rollingUpdate.maxSurge: Invalid value: "many": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`,
 		}},
 		"deadline": {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 600 }, []string{
 			"spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds",

@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +18,6 @@ import (
 func validate(d *appsv1.Deployment) field.ErrorList {
 	spec, path := &d.Spec, field.NewPath("spec")
 	errs := check.NonNegative(deref(spec.Replicas), path.Child("replicas"))
-	var selector labels.Selector
 	switch {
 	case spec.Selector == nil:
 		errs = append(errs, field.Required(path.Child("selector"), ""))
@@ -29,10 +27,11 @@ func validate(d *appsv1.Deployment) field.ErrorList {
 		if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
 			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "empty selector is invalid for deployment"))
 		}
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(spec.Selector); err != nil {
-			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
-		}
+	}
+	// A selector that is not there matches nothing.
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
 	}
 	errs = append(errs, podspec.ValidateReplicated(&spec.Template, selector, path.Child("template"))...)
 	errs = append(errs, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
@@ -63,8 +62,8 @@ func validateStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.Erro
 		}
 		return validateRollingUpdate(s.RollingUpdate, path.Child("rollingUpdate"))
 	}
-	return check.OneOf(s.Type, path.Child("type"),
-		appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType)
+	return field.ErrorList{field.NotSupported(path, *s,
+		[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
 }
 
 func validateRollingUpdate(r *appsv1.RollingUpdateDeployment, path *field.Path) field.ErrorList {

@@ -20,17 +20,19 @@ const (
 )
 
 func validate(e *corev1.Event) field.ErrorList {
-	errs := validateNamespace(e)
-	if e.EventTime.IsZero() {
-		return errs
-	}
 	// An event time is what tells events of the newer API.
-	controller, instance := field.NewPath("reportingController"), field.NewPath("reportingInstance")
+	if e.EventTime.IsZero() {
+		return validateNamespace(e)
+	}
+	var errs field.ErrorList
+	if e.InvolvedObject.Namespace == "" {
+		errs = validateNamespace(e)
+	}
+	controller, instance := field.NewPath("reportingComponent"), field.NewPath("reportingInstance")
 	if e.ReportingController == "" {
 		errs = append(errs, field.Required(controller, ""))
-	} else {
-		errs = append(errs, check.QualifiedName(e.ReportingController, controller)...)
 	}
+	errs = append(errs, check.QualifiedName(e.ReportingController, controller)...)
 	errs = append(errs, sized(e.ReportingInstance, maxInstance, instance)...)
 	errs = append(errs, sized(e.Action, maxAction, field.NewPath("action"))...)
 	errs = append(errs, sized(e.Reason, maxReason, field.NewPath("reason"))...)

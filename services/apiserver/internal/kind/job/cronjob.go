@@ -122,7 +122,7 @@ func validateSchedule(spec *batchv1.CronJobSpec, path *field.Path) field.ErrorLi
 		errs = append(errs, field.Invalid(at, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
 	default:
 		if _, err := time.LoadLocation(zone); err != nil {
-			errs = append(errs, field.Invalid(at, zone, err.Error()))
+			errs = append(errs, field.Invalid(at, zone, "unknown time zone "+zone))
 		}
 	}
 	return errs

@@ -83,6 +83,9 @@ func fillTemplate(s *batchv1.JobSpec) {
 	if s.PodFailurePolicy == nil {
 		return
 	}
+	if len(s.PodFailurePolicy.Rules) == 0 {
+		s.PodFailurePolicy.Rules = nil
+	}
 	for i := range s.PodFailurePolicy.Rules {
 		for j := range s.PodFailurePolicy.Rules[i].OnPodConditions {
 			if p := &s.PodFailurePolicy.Rules[i].OnPodConditions[j]; p.Status == "" {

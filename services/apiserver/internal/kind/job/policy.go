@@ -48,12 +48,6 @@ func validateFailureRule(s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, na
 		errs = append(errs, check.OneOf(r.Action, at, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionFailIndex,
 			batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount)...)
 	}
-	switch {
-	case r.OnExitCodes != nil && len(r.OnPodConditions) > 0:
-		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
-	case r.OnExitCodes == nil && len(r.OnPodConditions) == 0:
-		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
-	}
 	if r.OnExitCodes != nil {
 		errs = append(errs, validateExitCodes(r.OnExitCodes, names, path.Child("onExitCodes"))...)
 	}
@@ -63,11 +57,23 @@ func validateFailureRule(s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, na
 		errs = append(errs, check.QualifiedName(string(c.Type), conditions.Index(i).Child("type"))...)
 		errs = append(errs, check.Choice(c.Status, conditions.Index(i).Child("status"), corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown)...)
 	}
+	switch {
+	case r.OnExitCodes != nil && len(r.OnPodConditions) > 0:
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
+	case r.OnExitCodes == nil && len(r.OnPodConditions) == 0:
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
+	}
 	return errs
 }
 
 func validateExitCodes(c *batchv1.PodFailurePolicyOnExitCodesRequirement, names map[string]bool, path *field.Path) field.ErrorList {
-	errs := check.Choice(c.Operator, path.Child("operator"), batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	operators := []batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn}
+	var errs field.ErrorList
+	if c.Operator == "" {
+		errs = append(errs, field.Required(path.Child("operator"), fmt.Sprintf("valid values: %q", operators)))
+	} else {
+		errs = check.OneOf(c.Operator, path.Child("operator"), operators...)
+	}
 	if c.ContainerName != nil && !names[*c.ContainerName] {
 		errs = append(errs, field.Invalid(path.Child("containerName"), *c.ContainerName, "must be one of the container or initContainer names in the pod template"))
 	}
@@ -128,7 +134,8 @@ func validateSuccessPolicy(s *batchv1.JobSpec, path *field.Path) field.ErrorList
 			errs = append(errs, check.NonNegative(*r.SucceededCount, c)...)
 			if n := *r.SucceededCount; n > row.Deref(s.Completions) {
 				errs = append(errs, field.Invalid(c, n, fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", row.Deref(s.Completions))))
-			} else if r.SucceededIndexes != nil && n > count {
+			}
+			if n := *r.SucceededCount; r.SucceededIndexes != nil && n > count {
 				errs = append(errs, field.Invalid(c, n, fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", count)))
 			}
 		}

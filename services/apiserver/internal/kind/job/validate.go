@@ -21,8 +21,9 @@ func validate(j *batchv1.Job) field.ErrorList {
 	spec, path := &j.Spec, field.NewPath("spec")
 	errs := validateSpec(spec, path)
 	if spec.Selector == nil {
-		return append(errs, field.Required(path.Child("selector"), ""))
+		errs = append(errs, field.Required(path.Child("selector"), ""))
 	}
+	// A selector that is not there matches nothing.
 	errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels, workload.Mismatch))
@@ -53,9 +54,8 @@ func validateGenerated(j *batchv1.Job) field.ErrorList {
 
 // Indexes are kept in the status: their number is bounded.
 const (
-	mostIndexed     = 100_000
-	mostParallel    = 100_000
-	mostCompletions = 1_000_000_000
+	mostIndexed  = 100_000
+	mostParallel = 100_000
 )
 
 // validateSpec checks all but the selector.
@@ -105,17 +105,15 @@ func validateSpec(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
 }
 
 func validateMode(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
-	if s.CompletionMode == nil {
-		return nil
-	}
 	var errs field.ErrorList
-	switch *s.CompletionMode {
+	mode := batchv1.NonIndexedCompletion
+	if s.CompletionMode != nil {
+		mode = *s.CompletionMode
+	}
+	switch mode {
 	case batchv1.IndexedCompletion:
 		if s.Completions == nil {
 			return field.ErrorList{field.Required(path.Child("completions"), "when completion mode is Indexed")}
-		}
-		if *s.Completions > mostCompletions {
-			errs = append(errs, field.Invalid(path.Child("completions"), *s.Completions, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostCompletions)))
 		}
 		if n := row.Deref(s.Parallelism); n > mostParallel {
 			errs = append(errs, field.Invalid(path.Child("parallelism"), n, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostParallel)))
@@ -137,7 +135,7 @@ func validateMode(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *s.MaxFailedIndexes, "requires indexed completion mode"))
 		}
 	default:
-		return check.OneOf(*s.CompletionMode, path.Child("completionMode"), batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+		return check.Listed(mode, path.Child("completionMode"), batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
 	}
 	return errs
 }

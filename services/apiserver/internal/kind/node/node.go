@@ -32,6 +32,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Status = old.Status }),
 		Validate:       typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
+		Warnings:       typed.Warn(func(n, _ *corev1.Node) []string { return warnings(n) }),
 
 		Status: &registry.Status{
 			Alone:         true,
@@ -52,13 +53,14 @@ func Kind(now func() time.Time) *registry.Kind {
 // fill keeps the two spellings of pod CIDRs the same and lets an agent leave
 // out the allocatable resources when they are the whole capacity.
 func fill(n *corev1.Node) {
-	if n.Spec.PodCIDR != "" && len(n.Spec.PodCIDRs) == 0 {
+	n.Spec.ConfigSource, n.Status.Config = nil, nil // of the feature DynamicKubeletConfig, which is no more
+	switch {
+	case n.Spec.PodCIDR != "" && (len(n.Spec.PodCIDRs) == 0 || n.Spec.PodCIDRs[0] != n.Spec.PodCIDR):
 		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
-	}
-	if len(n.Spec.PodCIDRs) > 0 {
+	case len(n.Spec.PodCIDRs) > 0:
 		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
 	}
-	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
+	if len(n.Status.Allocatable) == 0 && len(n.Status.Capacity) > 0 {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
 }
@@ -137,4 +139,12 @@ func address(n *corev1.Node, kind corev1.NodeAddressType) string {
 		}
 	}
 	return column.None
+}
+
+func warnings(n *corev1.Node) []string {
+	var out []string
+	if n.Spec.DoNotUseExternalID != "" {
+		out = append(out, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	return out
 }

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/podspec"
@@ -16,18 +19,49 @@ import (
 
 func validate(n *corev1.Node) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := validateTaints(n.Spec.Taints, spec.Child("taints"))
+	// Kubernetes says metadata.
+	errs := validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints"))
 	errs = append(errs, validatePodCIDRs(n.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
 	status := field.NewPath("status")
 	errs = append(errs, podspec.NodeResources(n.Status.Capacity, status.Child("capacity"))...)
-	return append(errs, podspec.NodeResources(n.Status.Allocatable, status.Child("allocatable"))...)
+	errs = append(errs, podspec.NodeResources(n.Status.Allocatable, status.Child("allocatable"))...)
+	return append(errs, validateFeatures(n.Status.DeclaredFeatures, status.Child("declaredFeatures"))...)
+}
+
+const longestFeature = 253
+
+// featureName is a name in upper camel case, and perhaps more below it.
+var featureName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*$`)
+
+// validateFeatures checks the names of what a node's agent can do.
+func validateFeatures(names []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range names {
+		at := path.Index(i)
+		if slices.Contains(names[:i], name) {
+			errs = append(errs, field.Duplicate(at, name))
+		}
+		switch {
+		case len(name) > longestFeature:
+			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("invalid feature name %q: must be no more than %d characters", name, longestFeature)))
+		case !featureName.MatchString(name):
+			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent "+
+				"segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", name)))
+		}
+	}
+	return errs
 }
 
 func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	families := map[bool]bool{}
+	if _, err := netutils.IsDualStackCIDRStrings(cidrs); len(cidrs) > 1 && err != nil {
+		errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
+		errs = append(errs, field.Invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
+		return append(errs, validation.IsValidCIDRForLegacyField(path.Index(len(cidrs)-1), cidrs[len(cidrs)-1], true, nil)...)
+	}
 	for i, c := range cidrs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, false, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, nil)...)
 		if ip, _, err := net.ParseCIDR(c); err == nil {
 			families[ip.To4() != nil] = true
 		}
@@ -47,7 +81,7 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 		if bad := validation.IsValidLabelValue(t.Value); len(bad) > 0 {
 			errs = append(errs, field.Invalid(path.Child("value"), t.Value, strings.Join(bad, ";")))
 		}
-		errs = append(errs, check.Choice(t.Effect, path.Child("effect"),
+		errs = append(errs, check.ListedChoice(t.Effect, path.Child("effect"),
 			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
 		id := t.Key + ":" + string(t.Effect)
 		if seen[id] {

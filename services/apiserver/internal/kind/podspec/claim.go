@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
 // ClaimSpec checks the spec of a claim of a volume.
@@ -46,6 +47,9 @@ func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.E
 		if d.Namespace != nil && *d.Namespace != "" && spec.DataSource != nil {
 			errs = append(errs, field.Invalid(path, path.Child("dataSource").String(), "may not be specified when dataSourceRef.namespace is specified"))
 		}
+		if old := spec.DataSource; old != nil && (row.Deref(old.APIGroup) != row.Deref(d.APIGroup) || old.Kind != d.Kind || old.Name != d.Name) {
+			errs = append(errs, field.Invalid(path, struct{}{}, "must match dataSourceRef"))
+		}
 	}
 	return errs
 }
@@ -56,7 +60,10 @@ func AccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path) fi
 	for _, m := range modes {
 		errs = append(errs, check.OneOf(m, path, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)...)
 	}
-	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) {
+	others := slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m == corev1.ReadWriteOnce || m == corev1.ReadOnlyMany || m == corev1.ReadWriteMany
+	})
+	if others && slices.Contains(modes, corev1.ReadWriteOncePod) {
 		errs = append(errs, field.Forbidden(path, "may not use ReadWriteOncePod with other access modes"))
 	}
 	return errs
@@ -64,6 +71,9 @@ func AccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path) fi
 
 func dataSource(group *string, kind, name string, path *field.Path) field.ErrorList {
 	errs := need(path, "name", name, "kind", kind)
+	if group != nil && *group != "" {
+		errs = append(errs, check.Subdomain(*group, path.Child("apiGroup"))...)
+	}
 	if (group == nil || *group == "") && kind != "PersistentVolumeClaim" {
 		errs = append(errs, field.Invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 	}

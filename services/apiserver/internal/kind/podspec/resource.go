@@ -55,13 +55,18 @@ func validateRequirements(r *corev1.ResourceRequirements, claims []string, path 
 	return append(errs, validateUsedClaims(r.Claims, claims, path.Child("claims"))...)
 }
 
+// ResourceName refuses what is not the name of a resource anywhere.
+func ResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	if errs := check.QualifiedName(string(name), path); len(errs) > 0 {
+		return errs
+	}
+	return known(name, path)
+}
+
 // containerResource checks a resource's name: one of Kubernetes' own for
 // containers, or an extended one with a domain.
 func containerResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
-	errs := check.QualifiedName(string(name), path)
-	if len(errs) == 0 {
-		errs = known(name, path)
-	}
+	errs := ResourceName(name, path)
 	switch {
 	case !strings.Contains(string(name), "/"):
 		if !native(name) {
@@ -109,9 +114,7 @@ func quantity(name corev1.ResourceName, q resource.Quantity, path *field.Path) f
 func NodeResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sorted(list) {
-		at := path.Key(string(name))
-		errs = append(errs, check.QualifiedName(string(name), at)...)
-		errs = append(errs, quantity(name, list[name], at)...)
+		errs = append(errs, quantity(name, list[name], path.Child(string(name)))...)
 	}
 	return errs
 }

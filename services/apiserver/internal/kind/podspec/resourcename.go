@@ -23,7 +23,8 @@ var elsewhere = []corev1.ResourceName{
 
 // known refuses a name without a domain that Kubernetes knows nowhere.
 func known(name corev1.ResourceName, path *field.Path) field.ErrorList {
-	if strings.Contains(string(name), "/") || native(name) || slices.Contains(elsewhere, name) {
+	if strings.Contains(string(name), "/") || native(name) || slices.Contains(elsewhere, name) ||
+		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, name, "must be a standard resource type or fully qualified")}

@@ -46,10 +46,7 @@ func ValidateReplicated(t *corev1.PodTemplateSpec, selector labels.Selector, pat
 // IntOrPercent refuses what is neither a number from 0 on nor a percentage.
 func IntOrPercent(v intstr.IntOrString, path *field.Path) field.ErrorList {
 	if v.Type == intstr.String {
-		if len(validation.IsValidPercent(v.StrVal)) > 0 {
-			return field.ErrorList{field.Invalid(path, v, "must be an integer or percentage (e.g '5%%')")}
-		}
-		return nil
+		return check.Each(validation.IsValidPercent(v.StrVal), v, path)
 	}
 	return check.NonNegative(v.IntVal, path)
 }

@@ -80,11 +80,9 @@ func (w *warner) nodeAffinity(a *corev1.Affinity, path *field.Path) {
 		return
 	}
 	term := func(t *corev1.NodeSelectorTerm, values bool, at *field.Path) {
+		w.expressions(t.MatchExpressions, at)
 		for i, e := range t.MatchExpressions {
 			at := at.Child("matchExpressions").Index(i)
-			if text, renamed := advice(e.Key); renamed {
-				w.say(at.Child("key"), "%s is %s", e.Key, text)
-			}
 			for j, v := range e.Values {
 				for _, m := range validation.IsValidLabelValue(v) {
 					if values {
@@ -101,6 +99,15 @@ func (w *warner) nodeAffinity(a *corev1.Affinity, path *field.Path) {
 	}
 	for i := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		term(&a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference, true, path.Child(preferred).Index(i).Child("preference"))
+	}
+}
+
+// expressions tells of labels that have newer names.
+func (w *warner) expressions(list []corev1.NodeSelectorRequirement, path *field.Path) {
+	for i, e := range list {
+		if text, renamed := advice(e.Key); renamed {
+			w.say(path.Child("matchExpressions").Index(i).Child("key"), "%s is %s", e.Key, text)
+		}
 	}
 }
 

@@ -5,17 +5,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func (w *warner) volumes(list []corev1.Volume, path *field.Path) {
 	for i := range list {
 		v, at := &list[i], path.Index(i)
-		for _, old := range []struct {
-			name string
-			set  bool
-			text string
-		}{
+		for _, old := range []deprecated{
 			{"photonPersistentDisk", v.PhotonPersistentDisk != nil, "deprecated in v1.11, non-functional in v1.16+"},
 			{"gitRepo", v.GitRepo != nil, "deprecated in v1.11, and disabled by default in v1.33+"},
 			{"scaleIO", v.ScaleIO != nil, "deprecated in v1.16, non-functional in v1.22+"},
@@ -26,9 +23,7 @@ func (w *warner) volumes(list []corev1.Volume, path *field.Path) {
 			{"cephfs", v.CephFS != nil, "deprecated in v1.28, non-functional in v1.31+"},
 			{"rbd", v.RBD != nil, "deprecated in v1.28, non-functional in v1.31+"},
 		} {
-			if old.set {
-				w.say(at.Child(old.name), "%s", old.text)
-			}
+			w.old(old, at)
 		}
 		if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
 			w.out = append(w.out, ClaimWarnings(&v.Ephemeral.VolumeClaimTemplate.Spec, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
@@ -112,4 +107,49 @@ func downward(items []corev1.DownwardAPIVolumeFile, from string) []source {
 		out = append(out, source{item.Path, from})
 	}
 	return out
+}
+
+// deprecated is a source that is not used any more.
+type deprecated struct {
+	name string
+	set  bool
+	text string
+}
+
+func (w *warner) old(d deprecated, path *field.Path) {
+	if d.set {
+		w.say(path.Child(d.name), "%s", d.text)
+	}
+}
+
+// PersistentVolumeWarnings is what to tell the client about a volume that is valid.
+func PersistentVolumeWarnings(meta *metav1.ObjectMeta, v *corev1.PersistentVolumeSpec) []string {
+	w, path := &warner{}, field.NewPath("spec")
+	if _, ok := meta.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		w.say(field.NewPath("metadata", "annotations").Key(corev1.BetaStorageClassAnnotation), `deprecated since v1.8; use "storageClassName" attribute instead`)
+	}
+	if _, ok := meta.Annotations[corev1.MountOptionAnnotation]; ok {
+		w.say(field.NewPath("metadata", "annotations").Key(corev1.MountOptionAnnotation), `deprecated since v1.31; use "mountOptions" attribute instead`)
+	}
+	if v.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		w.say(path.Child("persistentVolumeReclaimPolicy"), "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.")
+	}
+	if v.NodeAffinity != nil && v.NodeAffinity.Required != nil {
+		for i, t := range v.NodeAffinity.Required.NodeSelectorTerms {
+			w.expressions(t.MatchExpressions, path.Child("nodeAffinity", "required", "nodeSelectorTerms").Index(i))
+		}
+	}
+	for _, d := range []deprecated{
+		{"cephfs", v.CephFS != nil, "deprecated in v1.28, non-functional in v1.31+"},
+		{"photonPersistentDisk", v.PhotonPersistentDisk != nil, "deprecated in v1.11, non-functional in v1.16+"},
+		{"rbd", v.RBD != nil, "deprecated in v1.28, non-functional in v1.31+"},
+		{"scaleIO", v.ScaleIO != nil, "deprecated in v1.16, non-functional in v1.22+"},
+		{"storageOS", v.StorageOS != nil, "deprecated in v1.22, non-functional in v1.25+"},
+		{"glusterfs", v.Glusterfs != nil, "deprecated in v1.25, non-functional in v1.26+"},
+		{"flocker", v.Flocker != nil, "deprecated in v1.22, non-functional in v1.25+"},
+		{"quobyte", v.Quobyte != nil, "deprecated in v1.22, non-functional in v1.25+"},
+	} {
+		w.old(d, path)
+	}
+	return w.out
 }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -29,7 +31,11 @@ func LimitRange() *registry.Kind {
 		seen := map[corev1.LimitType]bool{}
 		for i := range l.Spec.Limits {
 			item, at := &l.Spec.Limits[i], field.NewPath("spec", "limits").Index(i)
-			errs = append(errs, check.QualifiedName(string(item.Type), at.Child("type"))...)
+			if bad := check.QualifiedName(string(item.Type), at.Child("type")); len(bad) > 0 {
+				errs = append(errs, bad...)
+			} else if !strings.Contains(string(item.Type), "/") && !slices.Contains(standardTypes, item.Type) {
+				errs = append(errs, field.Invalid(at.Child("type"), item.Type, "must be a standard limit type or fully qualified"))
+			}
 			if seen[item.Type] {
 				errs = append(errs, field.Duplicate(at.Child("type"), item.Type))
 			}
@@ -40,6 +46,8 @@ func LimitRange() *registry.Kind {
 	})
 	return k
 }
+
+var standardTypes = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}
 
 // fill gives containers the most as default limit, and the default limit, or
 // else the least, as default request.
@@ -70,6 +78,7 @@ func validateItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList
 			names[name] = true
 		}
 	}
+	errs = append(errs, resourceNames(item, path)...)
 	if item.Type == corev1.LimitTypePod {
 		if len(item.Default) > 0 {
 			errs = append(errs, field.Forbidden(path.Child("default"), "may not be specified when `type` is 'Pod'"))
@@ -86,7 +95,6 @@ func validateItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		errs = append(errs, check.QualifiedName(string(name), path.Key(string(name)))...)
 		for _, c := range []struct {
 			field, less, more string
 			a, b              corev1.ResourceList
@@ -102,16 +110,59 @@ func validateItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList
 			b, hasB := c.b[name]
 			if hasA && hasB && a.Cmp(b) > 0 {
 				value := a
-				if c.less == "min" && c.field != "min" {
+				switch {
+				case c.field == "default" && c.less == "default":
+					value = b // the most that there may be
+				case c.field == "defaultRequest" && c.less == "min":
 					value = b
 				}
 				errs = append(errs, field.Invalid(path.Child(c.field).Key(string(name)), value.String(),
 					fmt.Sprintf("%s value %s is greater than %s value %s", c.less, a.String(), c.more, b.String())))
 			}
 		}
+		errs = append(errs, reachable(item, name, path.Child("maxLimitRequestRatio"))...)
 		if ratio, ok := item.MaxLimitRequestRatio[name]; ok && ratio.Cmp(*resource.NewQuantity(1, resource.DecimalSI)) < 0 {
 			errs = append(errs, field.Invalid(path.Child("maxLimitRequestRatio").Key(string(name)), ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String())))
 		}
 	}
 	return errs
+}
+
+// resourceNames checks what is limited; pods and containers have resources of containers.
+func resourceNames(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
+	validate := podspec.ResourceName
+	if item.Type == corev1.LimitTypePod || item.Type == corev1.LimitTypeContainer {
+		validate = podspec.ContainerResourceName
+	}
+	var errs field.ErrorList
+	for _, part := range []struct {
+		name string
+		list corev1.ResourceList
+	}{
+		{"max", item.Max}, {"min", item.Min}, {"default", item.Default}, {"defaultRequest", item.DefaultRequest},
+		{"maxLimitRequestRatio", item.MaxLimitRequestRatio},
+	} {
+		if item.Type == corev1.LimitTypePod && strings.HasPrefix(part.name, "default") {
+			continue // refused as a whole
+		}
+		for _, name := range slices.Sorted(maps.Keys(part.list)) {
+			errs = append(errs, validate(name, path.Child(part.name).Key(string(name)))...)
+		}
+	}
+	return errs
+}
+
+// reachable refuses a ratio that no limit and request within the bounds have.
+func reachable(item *corev1.LimitRangeItem, name corev1.ResourceName, path *field.Path) field.ErrorList {
+	ratio, limited := item.MaxLimitRequestRatio[name]
+	least, hasLeast := item.Min[name]
+	most, hasMost := item.Max[name]
+	if !limited || !hasLeast || !hasMost || least.IsZero() {
+		return nil
+	}
+	possible := most.AsApproximateFloat64() / least.AsApproximateFloat64()
+	if ratio.AsApproximateFloat64() <= possible {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Key(string(name)), ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), possible))}
 }

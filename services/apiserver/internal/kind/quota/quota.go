@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -89,9 +90,9 @@ func validateList(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		q, at := list[name], path.Key(string(name))
-		errs = append(errs, check.QualifiedName(string(name), at)...)
+		errs = append(errs, podspec.ResourceName(name, at)...)
 		if !strings.Contains(string(name), "/") && !standard(name) {
-			errs = append(errs, field.Invalid(at, name, "must be a standard resource for quotas"))
+			errs = append(errs, field.Invalid(at, name, "must be a standard resource for quota"))
 		}
 		if q.Sign() < 0 {
 			errs = append(errs, field.Invalid(at, q.String(), check.Negative))
@@ -138,8 +139,8 @@ func validateScopes(s *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorLi
 		return errs
 	}
 	at = path.Child("scopeSelector", "matchExpressions")
-	for i, r := range s.ScopeSelector.MatchExpressions {
-		at := at.Index(i)
+	for i := range s.ScopeSelector.MatchExpressions {
+		r := &s.ScopeSelector.MatchExpressions[i]
 		if !known(r.ScopeName) {
 			errs = append(errs, field.Invalid(at.Child("scopeName"), r.ScopeName, "unsupported scope"))
 		}

@@ -4,7 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
@@ -15,7 +14,6 @@ func validate(rs *appsv1.ReplicaSet) field.ErrorList {
 	spec, path := &rs.Spec, field.NewPath("spec")
 	errs := check.NonNegative(deref(spec.Replicas), path.Child("replicas"))
 	errs = append(errs, check.NonNegative(spec.MinReadySeconds, path.Child("minReadySeconds"))...)
-	var selector labels.Selector
 	if spec.Selector == nil {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
 	} else {
@@ -24,10 +22,11 @@ func validate(rs *appsv1.ReplicaSet) field.ErrorList {
 		if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
 			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "empty selector is invalid for deployment"))
 		}
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(spec.Selector); err != nil {
-			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
-		}
+	}
+	// A selector that is not there matches nothing.
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
 	}
 	return append(errs, podspec.ValidateReplicated(&spec.Template, selector, path.Child("template"))...)
 }

@@ -48,9 +48,6 @@ func fill(s *corev1.Service) {
 	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
 		spec.ClusterIPs = []string{spec.ClusterIP}
 	}
-	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
-		spec.ClusterIP = spec.ClusterIPs[0]
-	}
 }
 
 // reachable reports a Service that traffic from outside can be meant for.

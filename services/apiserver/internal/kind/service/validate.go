@@ -23,7 +23,7 @@ func validate(s *corev1.Service) field.ErrorList {
 	errs = append(errs, validateIPs(s, path)...)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(at, ip, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(at, ip, true, nil); len(bad) > 0 {
 			errs = append(errs, bad...)
 		} else {
 			errs = append(errs, check.PublicIP(ip, at)...)
@@ -32,9 +32,6 @@ func validate(s *corev1.Service) field.ErrorList {
 	errs = append(errs, validateBalancer(s, path)...)
 	return append(errs, validatePolicies(s, path)...)
 }
-
-// The port of a node's agent, which no load balancer should expose.
-const agentPort = 10250
 
 func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &s.Spec
@@ -83,10 +80,6 @@ func validatePorts(s *corev1.Service, path *field.Path) field.ErrorList {
 	for i := range spec.Ports {
 		p, at := &spec.Ports[i], path.Index(i)
 		errs = append(errs, validatePort(p, len(spec.Ports) > 1, names, at)...)
-		if spec.Type == corev1.ServiceTypeLoadBalancer && p.Port == agentPort {
-			errs = append(errs, field.Invalid(at.Child("port"), p.Port,
-				fmt.Sprintf("may not expose port %v externally since it is used by kubelet", agentPort)))
-		}
 		if ports[use{p.Protocol, p.Port}] {
 			errs = append(errs, field.Duplicate(at, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
 		}
@@ -162,18 +155,19 @@ func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	balanced := spec.Type == corev1.ServiceTypeLoadBalancer
 	const text = "may only be used when `type` is 'LoadBalancer'"
-	ranges := path.Child("loadBalancerSourceRanges")
+	ranges := path.Child("LoadBalancerSourceRanges") // so spelled
 	if len(spec.LoadBalancerSourceRanges) > 0 && !balanced {
 		errs = append(errs, field.Forbidden(ranges, text))
 	}
 	for i, r := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(r), false, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(r), true, nil)...)
 	}
 	if c := spec.LoadBalancerClass; c != nil {
 		if !balanced {
 			errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), text))
+		} else {
+			errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...)
 		}
-		errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...)
 	}
 	switch at := path.Child("allocateLoadBalancerNodePorts"); {
 	case balanced && spec.AllocateLoadBalancerNodePorts == nil:
@@ -206,7 +200,7 @@ func validatePolicies(s *corev1.Service, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(inside, ""))
 	}
 	if d := spec.TrafficDistribution; d != nil {
-		errs = append(errs, check.OneOf(*d, path.Child("trafficDistribution"), corev1.ServiceTrafficDistributionPreferClose,
+		errs = append(errs, check.Listed(*d, path.Child("trafficDistribution"), corev1.ServiceTrafficDistributionPreferClose,
 			corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)...)
 	}
 	return errs

@@ -32,7 +32,9 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(families.Index(i), f))
 		}
 	}
-	if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
+	if len(spec.ClusterIPs) > 0 && spec.ClusterIP == "" {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
+	} else if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "first value must match `clusterIP`"))
 	}
 	if len(spec.ClusterIPs) > 2 {
@@ -41,14 +43,12 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	for i, ip := range spec.ClusterIPs {
 		at := ips.Index(i)
 		switch {
-		case ip == "":
-			errs = append(errs, field.Invalid(at, ip, "must be empty when `clusterIPs` is not specified"))
 		case ip == corev1.ClusterIPNone:
 			if len(spec.ClusterIPs) > 1 {
 				errs = append(errs, field.Invalid(at, ip, "must be the first and only value"))
 			}
 		default:
-			bad := validation.IsValidIPForLegacyField(at, ip, false, nil)
+			bad := validation.IsValidIPForLegacyField(at, ip, true, nil)
 			errs = append(errs, bad...)
 			if len(bad) == 0 && i < len(spec.IPFamilies) && familyOf(ip) != spec.IPFamilies[i] {
 				errs = append(errs, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
@@ -58,14 +58,10 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(errs) == 0 && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 	}
-	if p := spec.IPFamilyPolicy; p != nil && *p == corev1.IPFamilyPolicySingleStack {
-		const text = "must be RequireDualStack or PreferDualStack when multiple `%s` are specified"
-		if len(spec.IPFamilies) > 1 {
-			errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p, fmt.Sprintf(text, "ipFamilies")))
-		}
-		if len(spec.ClusterIPs) > 1 {
-			errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p, fmt.Sprintf(text, "clusterIPs")))
-		}
+	if p := spec.IPFamilyPolicy; len(errs) == 0 && p != nil && *p == corev1.IPFamilyPolicySingleStack &&
+		(len(spec.IPFamilies) > 1 || len(spec.ClusterIPs) > 1) {
+		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p,
+			"must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"))
 	}
 	return errs
 }
@@ -126,8 +122,27 @@ func warnings(s, _ *corev1.Service) []string {
 			out = append(out, "spec.SessionAffinity is ignored for headless services")
 		}
 	}
-	if s.Spec.Type == corev1.ServiceTypeExternalName && len(s.Spec.ExternalIPs) > 0 {
+	path := field.NewPath("spec")
+	switch external := s.Spec.Type == corev1.ServiceTypeExternalName; {
+	case external && len(s.Spec.ExternalIPs) > 0:
 		out = append(out, `spec.externalIPs is ignored when spec.type is "ExternalName"`)
+	case !headless(s) && len(s.Spec.ExternalIPs) > 0:
+		out = append(out, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+	}
+	if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ExternalName != "" {
+		out = append(out, `spec.externalName is ignored when spec.type is not "ExternalName"`)
+	}
+	if s.Spec.LoadBalancerIP != "" {
+		out = append(out, validation.GetWarningsForIP(path.Child("loadBalancerIP"), s.Spec.LoadBalancerIP)...)
+	}
+	for i, ip := range s.Spec.ExternalIPs {
+		out = append(out, validation.GetWarningsForIP(path.Child("externalIPs").Index(i), ip)...)
+	}
+	for i, r := range s.Spec.LoadBalancerSourceRanges {
+		out = append(out, validation.GetWarningsForCIDR(path.Child("loadBalancerSourceRanges").Index(i), r)...)
+	}
+	if d := s.Spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
+		out = append(out, `spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"`)
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -33,7 +33,8 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(func(s *appsv1.StatefulSet) { fill(s, appsv1.RollingUpdateStatefulSetStrategyType) })
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return podspec.TemplateWarnings(&s.Spec.Template) })
+	k.ValidateCreate = typed.Check(validateCreate)
+	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return warnings(s) })
 	k.Scale = &registry.Scale{
 		Get: func(obj registry.Object) (int32, int32, string) {
 			s := obj.(*appsv1.StatefulSet)
@@ -64,11 +65,16 @@ func fill(s *appsv1.StatefulSet, strategy appsv1.StatefulSetUpdateStrategyType) 
 	}
 	if spec.UpdateStrategy.Type == "" {
 		spec.UpdateStrategy.Type = strategy
+		if strategy == appsv1.RollingUpdateStatefulSetStrategyType {
+			row.Set(&spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+		}
 	}
-	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
-		row.Set(&spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && spec.UpdateStrategy.RollingUpdate != nil {
 		row.Set(&spec.UpdateStrategy.RollingUpdate.Partition, 0)
-		row.Set(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+	}
+	// Kubernetes has the feature MaxUnavailableStatefulSet off by default.
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
+		r.MaxUnavailable = nil
 	}
 	row.Set(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	p := spec.PersistentVolumeClaimRetentionPolicy
@@ -97,4 +103,16 @@ func fillFromTemplate(s *appsv1.StatefulSet) {
 			s.Labels = maps.Clone(labels)
 		}
 	}
+}
+
+func warnings(s *appsv1.StatefulSet) []string {
+	out := podspec.TemplateWarnings(&s.Spec.Template)
+	path := field.NewPath("spec")
+	for i := range s.Spec.VolumeClaimTemplates {
+		out = append(out, podspec.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i))...)
+	}
+	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
+		out = append(out, path.Child("revisionHistoryLimit").String()+": a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package statefulset
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
@@ -26,17 +28,50 @@ func validate(s *appsv1.StatefulSet) field.ErrorList {
 	}
 	errs = append(errs, validateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	errs = append(errs, validateRetention(spec.PersistentVolumeClaimRetentionPolicy, path.Child("persistentVolumeClaimRetentionPolicy"))...)
+	for i := range spec.VolumeClaimTemplates {
+		errs = append(errs, podspec.ClaimSpec(&spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+	}
 	errs = append(errs, check.NonNegative(row.Deref(spec.Replicas), path.Child("replicas"))...)
 	errs = append(errs, check.NonNegative(spec.MinReadySeconds, path.Child("minReadySeconds"))...)
 	if spec.Ordinals != nil {
 		errs = append(errs, check.NonNegative(spec.Ordinals.Start, path.Child("ordinals", "start"))...)
 	}
-	errs = append(errs, check.NonNegative(row.Deref(spec.RevisionHistoryLimit), path.Child("revisionHistoryLimit"))...)
 	return append(errs, validateTemplate(spec, path)...)
 }
 
-// validateTemplate leaves the spec of the template to the creation of pods, as
-// Kubernetes does: a container mounts claims that are no volumes of the template.
+// validateCreate checks what is not held against sets that are there already.
+func validateCreate(s *appsv1.StatefulSet) field.ErrorList {
+	if s.Spec.ServiceName == "" {
+		return nil
+	}
+	at := field.NewPath("spec", "serviceName")
+	return check.Each(apivalidation.NameIsDNSLabel(s.Spec.ServiceName, false), s.Spec.ServiceName, at)
+}
+
+// withClaims is the template with the volumes that its pods get for the claims, before its own.
+func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	t := spec.Template.DeepCopy()
+	var volumes []corev1.Volume
+	named := map[string]bool{}
+	for _, c := range spec.VolumeClaimTemplates {
+		if named[c.Name] {
+			continue
+		}
+		named[c.Name] = true
+		volumes = append(volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
+		}})
+	}
+	for _, v := range t.Spec.Volumes {
+		if !named[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	t.Spec.Volumes = volumes
+	t.Spec.Hostname = "" // which pods get from their name
+	return t
+}
+
 func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("selector")
@@ -58,6 +93,7 @@ func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.Erro
 	}
 	errs = append(errs, metavalidation.ValidateLabels(spec.Template.Labels, template.Child("labels"))...)
 	errs = append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, template.Child("annotations"))...)
+	errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
 	return append(errs, workload.Runs(&spec.Template, "StatefulSet", template)...)
 }
 
@@ -94,8 +130,8 @@ func validateRetention(p *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy
 		return nil
 	}
 	const retain, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	return append(check.OneOf(p.WhenDeleted, path.Child("whenDeleted"), retain, remove),
-		check.OneOf(p.WhenScaled, path.Child("whenScaled"), retain, remove)...)
+	return append(check.Listed(p.WhenDeleted, path.Child("whenDeleted"), retain, remove),
+		check.Listed(p.WhenScaled, path.Child("whenScaled"), retain, remove)...)
 }
 
 func validateUpdate(s, old *appsv1.StatefulSet) field.ErrorList {

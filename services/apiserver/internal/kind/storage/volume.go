@@ -13,7 +13,6 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/podspec"
-	"howdah.dev/services/apiserver/internal/kind/recast"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -56,6 +55,7 @@ func volume(now func() time.Time) *registry.Kind {
 	}
 	k.Validate = typed.Check(validateVolume)
 	k.ValidateUpdate = typed.CheckChange(validateVolumeUpdate)
+	k.Warnings = typed.Warn(func(v, _ *pv) []string { return podspec.PersistentVolumeWarnings(&v.ObjectMeta, &v.Spec) })
 	doc := corev1.PersistentVolumeSpec{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),
@@ -101,9 +101,12 @@ func volumeSpec(s *corev1.PersistentVolumeSpec, inline bool, path *field.Path) f
 		size, ok := s.Capacity[corev1.ResourceStorage]
 		switch at := path.Child("capacity"); {
 		case len(s.Capacity) == 0:
-			errs = append(errs, field.Required(at, ""))
+			errs = append(errs, field.Required(at, ""), field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 		case !ok || len(s.Capacity) > 1:
 			errs = append(errs, field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
+		case size.Sign() < 0:
+			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.Value(), "must be a valid resource quantity"))
+			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
 		case size.Sign() <= 0:
 			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
 		}
@@ -121,58 +124,29 @@ func volumeSpec(s *corev1.PersistentVolumeSpec, inline bool, path *field.Path) f
 	if s.HostPath != nil && s.HostPath.Path == "/" && s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		errs = append(errs, field.Forbidden(path.Child("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'"))
 	}
-	for _, c := range []struct{ name, value string }{
-		{"storageClassName", s.StorageClassName}, {"volumeAttributesClassName", row.Deref(s.VolumeAttributesClassName)},
-	} {
-		if c.value != "" {
-			errs = append(errs, check.Subdomain(c.value, path.Child(c.name))...)
-		}
+	if s.StorageClassName != "" {
+		errs = append(errs, check.Subdomain(s.StorageClassName, path.Child("storageClassName"))...)
 	}
 	if m := s.VolumeMode; m != nil {
 		errs = append(errs, check.OneOf(*m, path.Child("volumeMode"), corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
 	}
-	return errs
+	return append(errs, attributesClassName(s, path)...)
 }
 
-// volumeSource checks the sources that a pod can name itself as those of a pod.
-func volumeSource(s *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
-	bare := s.PersistentVolumeSource
-	bare.Local, bare.CSI = nil, nil
-	own, others := 0, bare != (corev1.PersistentVolumeSource{})
+// attributesClassName checks the class that only volumes of drivers have.
+func attributesClassName(s *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
+	name, at := s.VolumeAttributesClassName, path.Child("volumeAttributesClassName")
+	if name == nil {
+		return nil
+	}
 	var errs field.ErrorList
-	if others {
-		var source corev1.VolumeSource
-		recast.Into(&bare, &source)
-		errs = append(errs, podspec.Source(&source, path)...)
+	if *name == "" {
+		errs = append(errs, field.Required(at, "an empty string is disallowed"))
+	} else {
+		errs = append(errs, check.Subdomain(*name, at)...)
 	}
-	const second = "may not specify more than 1 volume type"
-	if l := s.Local; l != nil {
-		at := path.Child("local")
-		if own++; others {
-			errs = append(errs, field.Forbidden(at, second))
-		} else if l.Path == "" {
-			errs = append(errs, field.Required(at.Child("path"), ""))
-		} else {
-			errs = append(errs, check.NoBacksteps(l.Path, at.Child("path"))...)
-		}
-		if s.NodeAffinity == nil {
-			errs = append(errs, field.Required(field.NewPath("metadata", "annotations"), "Local volume requires node affinity"))
-		}
-	}
-	if c := s.CSI; c != nil {
-		at := path.Child("csi")
-		if others || own > 0 {
-			errs = append(errs, field.Forbidden(at, second))
-		} else {
-			errs = append(errs, driverName(c.Driver, at.Child("driver"))...)
-			if c.VolumeHandle == "" {
-				errs = append(errs, field.Required(at.Child("volumeHandle"), ""))
-			}
-		}
-		own++
-	}
-	if own == 0 && !others {
-		errs = append(errs, field.Required(path, "must specify a volume type"))
+	if s.CSI == nil {
+		errs = append(errs, field.Required(path.Child("csi"), "has to be specified when using volumeAttributesClassName"))
 	}
 	return errs
 }
