@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -51,7 +52,7 @@ var subdivided = map[[2]string]func(n Authorizer, ctx context.Context, node stri
 
 // Authorize implements authz.Authorizer.
 func (n Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
-	if !a.User.In(authn.NodesGroup) {
+	if !a.User.In(authn.NodesGroup) || !strings.HasPrefix(a.User.Name, authn.NodeUserPrefix) {
 		return authz.NoOpinion, "", nil
 	}
 	node := a.User.Node()
@@ -133,7 +134,7 @@ func (n Authorizer) account(ctx context.Context, node string, a *authz.Attribute
 	case a.Subresource == "token" || a.Subresource == "" && a.Verb == "get":
 		return n.related(ctx, node, a)
 	}
-	return false, "can only create tokens or get individual service accounts"
+	return false, "can only create tokens for individual service accounts"
 }
 
 func (n Authorizer) lease(_ context.Context, node string, a *authz.Attributes) (bool, string) {
@@ -170,7 +171,7 @@ func (n Authorizer) slice(_ context.Context, node string, a *authz.Attributes) (
 		if selects(a, "spec.nodeName", node) {
 			return true, ""
 		}
-		return false, "can only list/watch/deletecollection resourceslices with spec.nodeName field selector"
+		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }

@@ -6,6 +6,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/authn"
@@ -85,8 +86,8 @@ func (g *Guard) binding(ctx context.Context, a *admission.Attributes, ref rbacv1
 		return nil
 	}
 	rules, err := g.Source.Index().Rules(ref, namespace)
-	if err != nil {
-		return err
+	if err != nil { // Kubernetes tells of the binding's kind, and of the role's name
+		return apierrors.NewNotFound(a.Resource.GroupResource(), ref.Name)
 	}
 	if err := g.confirm(a.User, rules, namespace); err != nil {
 		return a.Forbidden(err)
