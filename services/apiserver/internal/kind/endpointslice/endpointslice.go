@@ -74,8 +74,8 @@ func dropTopology(s, old *discoveryv1.EndpointSlice) {
 	}
 }
 
-func warnings(s, _ *discoveryv1.EndpointSlice) []string {
-	if s.AddressType != discoveryv1.AddressTypeFQDN {
+func warnings(s, old *discoveryv1.EndpointSlice) []string {
+	if old != nil || s.AddressType != discoveryv1.AddressTypeFQDN {
 		return nil
 	}
 	list := []string{"spec.addressType: FQDN endpoints are deprecated"}

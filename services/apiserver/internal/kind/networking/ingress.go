@@ -33,8 +33,8 @@ func ingress(now func() time.Time) *registry.Kind {
 		}
 		return nil
 	})
-	k.Warnings = typed.Warn(func(i, _ *networkingv1.Ingress) []string {
-		if _, old := i.Annotations[classAnnotation]; old && i.Spec.IngressClassName == nil {
+	k.Warnings = typed.Warn(func(i, before *networkingv1.Ingress) []string {
+		if _, old := i.Annotations[classAnnotation]; old && before == nil && i.Spec.IngressClassName == nil {
 			return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
 		}
 		return nil

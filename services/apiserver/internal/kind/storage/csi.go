@@ -35,6 +35,7 @@ func driverName(name string, path *field.Path) field.ErrorList {
 func attachment(now func() time.Time) *registry.Kind {
 	type va = storagev1.VolumeAttachment
 	k := row.Of[va, storagev1.VolumeAttachmentList](storagev1.SchemeGroupVersion, "volumeattachments")
+	k.NeedsRevision = true
 	k.PrepareCreate = typed.Do(func(a *va) { a.Status = storagev1.VolumeAttachmentStatus{} })
 	k.PrepareUpdate = typed.Change(func(a, old *va) { a.Status = old.Status })
 	row.Status(k, func(a *va) *storagev1.VolumeAttachmentSpec { return &a.Spec }, func(a, _ *va) field.ErrorList {
@@ -88,6 +89,7 @@ func volumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
 
 func driver(now func() time.Time) *registry.Kind {
 	k := row.Of[storagev1.CSIDriver, storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers")
+	k.NeedsRevision = true
 	row.Spec(k, func(d *storagev1.CSIDriver) *storagev1.CSIDriverSpec { return &d.Spec })
 	counted := k.PrepareUpdate
 	k.PrepareCreate = typed.Do(func(d *storagev1.CSIDriver) { dropScheduling(d, nil) })
@@ -95,8 +97,8 @@ func driver(now func() time.Time) *registry.Kind {
 		dropScheduling(obj.(*storagev1.CSIDriver), old.(*storagev1.CSIDriver))
 		counted(obj, old)
 	}
-	k.Warnings = typed.Warn(func(d, _ *storagev1.CSIDriver) []string {
-		if len(d.Spec.TokenRequests) > 0 && d.Spec.ServiceAccountTokenInSecrets == nil {
+	k.Warnings = typed.Warn(func(d, old *storagev1.CSIDriver) []string {
+		if old == nil && len(d.Spec.TokenRequests) > 0 && d.Spec.ServiceAccountTokenInSecrets == nil {
 			return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
 		}
 		return nil
@@ -201,6 +203,7 @@ const longestNodeID = 256
 
 func node(now func() time.Time) *registry.Kind {
 	k := row.Of[storagev1.CSINode, storagev1.CSINodeList](storagev1.SchemeGroupVersion, "csinodes")
+	k.NeedsRevision = true
 	k.Validate = typed.Check(func(n *storagev1.CSINode) field.ErrorList {
 		var errs field.ErrorList
 		seen := map[string]bool{}
@@ -258,7 +261,7 @@ func node(now func() time.Time) *registry.Kind {
 func capacity() *registry.Kind {
 	type sc = storagev1.CSIStorageCapacity
 	k := row.Of[sc, storagev1.CSIStorageCapacityList](storagev1.SchemeGroupVersion, "csistoragecapacities")
-	k.Namespaced = true
+	k.Namespaced, k.NeedsRevision = true, true
 	k.Validate = typed.Check(func(c *sc) field.ErrorList {
 		errs := metavalidation.ValidateLabelSelector(c.NodeTopology, metavalidation.LabelSelectorValidationOptions{}, field.NewPath("nodeTopology"))
 		errs = append(errs, check.Subdomain(c.StorageClassName, field.NewPath("storageClassName"))...)
