@@ -75,10 +75,13 @@ func dropTopology(s, old *discoveryv1.EndpointSlice) {
 }
 
 func warnings(s, old *discoveryv1.EndpointSlice) []string {
-	if old != nil || s.AddressType != discoveryv1.AddressTypeFQDN {
-		return nil
+	if s.AddressType != discoveryv1.AddressTypeFQDN {
+		return nil // other addresses are as they should be
 	}
-	list := []string{"spec.addressType: FQDN endpoints are deprecated"}
+	var list []string
+	if old == nil {
+		list = append(list, "spec.addressType: FQDN endpoints are deprecated")
+	}
 	for i, e := range s.Endpoints {
 		for j, a := range e.Addresses {
 			if netutils.ParseIPSloppy(a) != nil {
