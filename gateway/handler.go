@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -63,7 +64,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, re
 		remote:     elsewhere,
 		config:     config,
 		slots:      make(chan struct{}, config.MaxInFlight),
-		identifier: identity.Identifier{Proxy: config.frontProxy(clients)},
+		identifier: identity.Identifier{Proxy: config.frontProxy(clients), Expiration: expiration(config.Registerer)},
 		identity:   identity.NewResolver(discovery),
 		objects:    objects,
 		documents:  document.New(discovery),
@@ -98,6 +99,19 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, re
 		recorder.Header().Set("Cache-Control", "no-cache, private")
 		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(report.With(r.Context(), fate), info)))
 	}), nil
+}
+
+// expiration observes how long clients' certificates are still good, as alerts for Kubernetes read it.
+func expiration(registerer prometheus.Registerer) prometheus.Observer {
+	const minute, hour, day = 60, 3600, 86400
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "apiserver_client_certificate_expiration_seconds", Help: "Seconds that the certificates of requests are still good.",
+		Buckets: []float64{0, 30 * minute, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 365 * day},
+	})
+	if registerer != nil {
+		registerer.MustRegister(h)
+	}
+	return h
 }
 
 // panicked logs a panic and answers 500, or breaks off what has begun.

@@ -247,6 +247,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		return nil, err
 	}
 	metrics := objects.NewMetrics(cfg.Registerer)
+	cfg.tellBuild()
 	remembering := front.Remembering{Authenticator: authenticator}
 	maxReads, maxWrites := s.share(authenticator, metrics)
 	s.aggregator = aggregate.New(aggregate.Config{

@@ -70,3 +70,17 @@ func (cfg *Config) gatherer() prometheus.Gatherer {
 	g, _ := cfg.Registerer.(prometheus.Gatherer)
 	return g
 }
+
+// tellBuild tells which version this is, under Kubernetes' name.
+func (cfg *Config) tellBuild() {
+	if cfg.Registerer == nil {
+		return
+	}
+	v := discovery.Version
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubernetes_build_info", Help: "The version, always 1.", ConstLabels: prometheus.Labels{
+		"major": v.Major, "minor": v.Minor, "git_version": v.GitVersion, "git_commit": v.GitCommit, "git_tree_state": v.GitTreeState,
+		"build_date": v.BuildDate, "go_version": v.GoVersion, "compiler": v.Compiler, "platform": v.Platform,
+	}})
+	build.Set(1)
+	cfg.Registerer.MustRegister(build)
+}

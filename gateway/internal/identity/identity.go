@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -57,6 +59,8 @@ type Extra struct{ Key, Value string }
 type Identifier struct {
 	// Proxy knows front proxies, which speak for others; nil knows none.
 	Proxy *FrontProxy
+	// Expiration observes how many seconds the certificates of callers are still good; nil observes nothing.
+	Expiration prometheus.Observer
 }
 
 // Of returns the caller of a request: whom a front proxy names, else the subject of its verified certificate, else the
@@ -84,6 +88,9 @@ func (i Identifier) caller(r *http.Request) (Caller, error) {
 			}
 		}
 		if cert.Subject.CommonName != "" {
+			if i.Expiration != nil {
+				i.Expiration.Observe(time.Until(cert.NotAfter).Seconds())
+			}
 			sum := sha256.Sum256(cert.Raw)
 			return Caller{
 				User: cert.Subject.CommonName, Groups: cert.Subject.Organization,

@@ -36,7 +36,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		executing:      gauge("current_executing_requests", "Requests that run.", both...),
 		executingSeats: gauge("current_executing_seats", "Seats that running requests hold.", both...),
 		wait:           histogram("request_wait_duration_seconds", "Time that requests waited for a seat.", seconds, "priority_level", "flow_schema", "execute"),
-		execution:      histogram("request_execution_seconds", "Time that requests held their seats.", seconds, both...),
+		execution:      histogram("request_execution_seconds", "Time that requests held their seats.", seconds, "priority_level", "flow_schema", "type"),
 		width:          histogram("work_estimated_seats", "Seats that requests were estimated to need.", []float64{1, 2, 4, 10}, both...),
 		nominal:        gauge("nominal_limit_seats", "Nominal number of seats of the level.", "priority_level"),
 		least:          gauge("lower_limit_seats", "Seats that the level never lends.", "priority_level"),
@@ -71,7 +71,7 @@ func (m *Metrics) counts(level, schema string) *counts {
 		queued:     m.queued.WithLabelValues(level, schema), queuedSeats: m.queuedSeats.WithLabelValues(level, schema),
 		executing: m.executing.WithLabelValues(level, schema), executingSeats: m.executingSeats.WithLabelValues(level, schema),
 		wait: m.wait.WithLabelValues(level, schema, "true"), refusedWait: m.wait.WithLabelValues(level, schema, "false"),
-		execution: m.execution.WithLabelValues(level, schema), width: m.width.WithLabelValues(level, schema),
+		execution: m.execution.WithLabelValues(level, schema, "regular"), width: m.width.WithLabelValues(level, schema),
 	}
 }
 

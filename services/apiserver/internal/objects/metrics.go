@@ -12,6 +12,7 @@ import (
 type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
+	sli       *prometheus.HistogramVec
 	current   *prometheus.GaugeVec
 	long      *prometheus.GaugeVec
 	// watchEvents counts what watches were told.
@@ -30,7 +31,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, append(requestLabels(), "code")),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_request_duration_seconds", Help: "Time to answer requests, watches and streams excepted.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.025}, sliBuckets...),
+		}, requestLabels()),
+		sli: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_request_sli_duration_seconds", Help: "The same, by which Kubernetes' objectives for the answers of an API server are measured.", Buckets: sliBuckets,
 		}, requestLabels()),
 		current: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_current_inflight_requests", Help: "Requests that are being answered.",
@@ -52,7 +56,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.durations, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
+		registerer.MustRegister(m.requests, m.durations, m.sli, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
 	}
 	return m
 }
@@ -80,9 +84,14 @@ func (m *Metrics) observe(r *request, code int32) {
 	labels := [...]string{metricVerb(r), "", group, version, resource, subresource, scopeOf(r), component}
 	m.requests.WithLabelValues(append(labels[:], strconv.Itoa(int(code)))...).Inc()
 	if !r.long {
-		m.durations.WithLabelValues(labels[:]...).Observe(time.Since(r.start).Seconds())
+		took := time.Since(r.start).Seconds()
+		m.durations.WithLabelValues(labels[:]...).Observe(took)
+		m.sli.WithLabelValues(labels[:]...).Observe(took)
 	}
 }
+
+// sliBuckets are those whose bounds rules for Kubernetes name, in seconds.
+var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
 
 // component is who answers, as Kubernetes labels it.
 const component = "apiserver"

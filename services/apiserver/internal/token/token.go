@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,6 +66,8 @@ type Config struct {
 	Extend  bool
 	Objects Objects
 	Clock   clock.PassiveClock
+	// Registerer takes the metrics; may be nil.
+	Registerer prometheus.Registerer
 }
 
 // Authority issues and verifies tokens.
@@ -74,6 +77,8 @@ type Authority struct {
 	order []string
 	// verified are the claims of tokens whose signature was good, by the token's hash: a signature costs more than the rest of a read.
 	verified *lru.Cache
+	// good and stale count tokens that were taken; the stale ones should have been replaced.
+	good, stale prometheus.Counter
 }
 
 // remembered is how many tokens' claims are kept.
@@ -81,7 +86,14 @@ const remembered = 8192
 
 // New returns an authority.
 func New(cfg Config) (*Authority, error) {
-	a := &Authority{Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered)}
+	a := &Authority{
+		Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered),
+		good:  prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_valid_tokens_total", Help: "Tokens of service accounts that were taken."}),
+		stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_stale_tokens_total", Help: "Tokens that were taken and should have been replaced by newer ones."}),
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(a.good, a.stale)
+	}
 	all := cfg.More
 	if cfg.Key != nil {
 		all = append([]crypto.PublicKey{cfg.Key.Public()}, cfg.More...)
@@ -220,6 +232,13 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", []string(c.Audience), audiences)
 	}
 	user, err := a.user(ctx, c)
+	switch {
+	case err != nil:
+	case c.Bound.WarnAfter > 0 && now.Unix() > c.Bound.WarnAfter:
+		a.stale.Inc()
+	default:
+		a.good.Inc()
+	}
 	return user, meant, err
 }
 
