@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -91,9 +92,9 @@ func (t *transports) client(target *Target) (*http.Client, error) {
 func (t *transports) make(target *Target) (*http.Client, error) {
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(target.CABundle) > 0 {
-		settings.RootCAs = x509.NewCertPool()
-		if !settings.RootCAs.AppendCertsFromPEM(target.CABundle) {
-			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		var err error
+		if settings.RootCAs, err = roots(target.CABundle); err != nil {
+			return nil, fmt.Errorf("unable to load root certificates: %w", err)
 		}
 	}
 	if c := target.Client; c != nil {
@@ -135,6 +136,20 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 		// A redirect would send what an apiserver knows to where nobody configured it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// roots are the certificates of a bundle, of which one at least must be sound.
+func roots(bundle []byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if pool.AppendCertsFromPEM(bundle) {
+		return pool, nil
+	}
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return nil, fmt.Errorf("failed to parse certificate: %w", err)
+		}
+	}
+	return nil, errors.New("unable to parse bytes as PEM block")
 }
 
 func (t *transports) close() {

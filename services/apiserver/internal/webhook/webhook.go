@@ -140,7 +140,7 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	span.SetAttributes(attribute.String("url.full", to.String()))
 	client, err := c.transports.client(&call.Target)
 	if err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(call.Body))
 	if err != nil {
@@ -183,6 +183,15 @@ func (c *Client) authenticate(request *http.Request) {
 		request.SetBasicAuth(c.Username, c.Password)
 	}
 }
+
+// ConfigError is why a webhook cannot even be tried, as a CA bundle that is none.
+type ConfigError struct{ cause error }
+
+// Error is the cause's.
+func (e *ConfigError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.cause }
 
 // refused is the error of an answer that is no success, in the words of Kubernetes' clients.
 func refused(code int, body []byte) error {

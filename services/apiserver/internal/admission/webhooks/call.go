@@ -140,6 +140,10 @@ func (c *caller) send(ctx context.Context, q *question) (*answer, error) {
 	target.Client = c.identities.For(&target)
 	body, err := c.post.Post(ctx, webhook.Call{Purpose: "admission", Target: target, Body: q.body, Timeout: q.hook.timeout})
 	a := &answer{took: time.Since(start)}
+	var unusable *webhook.ConfigError
+	if errors.As(err, &unusable) {
+		return a, &failure{q.hook.name, fmt.Errorf("could not get REST client: %w", err)}
+	}
 	if err != nil {
 		return a, &failure{q.hook.name, fmt.Errorf("failed to call webhook: %w", err)}
 	}
