@@ -35,7 +35,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, requestLabels()),
 		sli: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_request_sli_duration_seconds", Help: "The same, by which Kubernetes' objectives for the answers of an API server are measured.", Buckets: sliBuckets,
-		}, requestLabels()),
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
 		current: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_current_inflight_requests", Help: "Requests that are being answered.",
 		}, []string{"request_kind"}),
@@ -86,7 +86,7 @@ func (m *Metrics) observe(r *request, code int32) {
 	if !r.long {
 		took := time.Since(r.start).Seconds()
 		m.durations.WithLabelValues(labels[:]...).Observe(took)
-		m.sli.WithLabelValues(labels[:]...).Observe(took)
+		m.sli.WithLabelValues(labels[0], group, version, resource, subresource, labels[6], component).Observe(took)
 	}
 }
 

@@ -38,11 +38,17 @@ func Parse(data []byte, clock clock.WithTicker, metrics *Metrics) (*Set, error) 
 		return nil, errs.ToAggregate()
 	}
 	set := &Set{metrics: metrics}
+	var earlier rules
 	for i, rc := range cfg.Resources {
 		r := &rule{}
 		for _, name := range rc.Resources {
 			r.resources = append(r.resources, resourceOf(name))
+			if err := earlier.masks(name); err != nil {
+				set.Close()
+				return nil, err
+			}
 		}
+		earlier = append(earlier, rc.Resources...)
 		for j, pc := range rc.Providers {
 			made, err := set.build(pc, clock)
 			if err != nil {
@@ -79,6 +85,21 @@ func withoutValues(err error) string {
 
 // resourceOf reads "secrets", "pandas.bears.example", "*.", "*.apps" and "*.*".
 func resourceOf(name string) schema.GroupResource { return schema.ParseGroupResource(name) }
+
+// rules are the names of resources in earlier entries.
+type rules []string
+
+// masks fails where an earlier entry holds for the resource already, so that this one never would.
+func (all rules) masks(name string) error {
+	resource := resourceOf(name)
+	for _, rule := range all {
+		by := resourceOf(rule)
+		if by.Group == "*" || by.Group == resource.Group && (by.Resource == "*" || by.Resource == resource.Resource) {
+			return fmt.Errorf("resource %q is masked by earlier rule %q", name, rule)
+		}
+	}
+	return nil
+}
 
 // build makes the providers of one entry: one a key.
 func (s *Set) build(pc apiserver.ProviderConfiguration, clock clock.WithTicker) ([]provider, error) {
