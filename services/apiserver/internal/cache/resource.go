@@ -316,13 +316,13 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 	if last == nil || last.Key < from {
 		return page
 	}
-	ended := false
+	ended, marks := false, codec.MarksOf(q.Label)
 	state.AscendGreaterOrEqual(&codec.Item{Key: from}, func(i *codec.Item) bool {
 		if ended {
 			return false
 		}
 		ended = i == last // rather than look at every key: they lie far apart in memory
-		if q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
+		if !i.MayHave(marks) || q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
 			return true
 		}
 		if q.Limit > 0 && int64(len(page.Items)) == q.Limit {

@@ -25,7 +25,8 @@ type Item struct {
 	value           []byte
 
 	decoded atomic.Pointer[decoded]
-	used    atomic.Bool // what was computed, since the last Cool
+	used    atomic.Bool   // what was computed, since the last Cool
+	labels  atomic.Uint64 // marks of its labels, once they are known; see LabelMarks
 
 	mu    sync.Mutex
 	memos []memo

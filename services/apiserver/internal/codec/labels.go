@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // Field numbers in a stored object, and in its metadata and a map's entry.
@@ -114,4 +115,78 @@ func (i *Item) labelled(selector labels.Selector) bool {
 	}
 	d := i.decode()
 	return d.err == nil && selector.Matches(labels.Set(d.object.GetLabels()))
+}
+
+// LabelMarks are what an object must have marks of to be selected: an item keeps a few bits that follow from its labels, so that
+// most objects that a selector does not select need not be looked at, nor fetched from memory. Zero is none.
+type LabelMarks uint64
+
+const (
+	// marked says that an item's marks are known.
+	marked = 1 << 63
+	// unknown are all marks: those of an item whose labels have to be looked at each time.
+	unknown = ^uint64(0)
+)
+
+// MarksOf returns the marks that the selector's equalities ask for.
+func MarksOf(selector labels.Selector) (marks LabelMarks) {
+	if selector == nil {
+		return 0
+	}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		values := r.ValuesUnsorted()
+		if op := r.Operator(); len(values) == 1 && (op == selection.Equals || op == selection.DoubleEquals || op == selection.In) {
+			marks |= LabelMarks(markOf([]byte(r.Key()), []byte(values[0])))
+		}
+	}
+	return marks
+}
+
+// markOf sets two of 63 bits, by FNV-1a.
+func markOf(key, value []byte) uint64 {
+	hash := uint64(14695981039346656037)
+	for _, part := range [...][]byte{key, value} {
+		for _, b := range part {
+			hash = (hash ^ uint64(b)) * 1099511628211
+		}
+		hash = (hash ^ '=') * 1099511628211
+	}
+	return 1<<(hash%63) | 1<<(hash>>32%63)
+}
+
+// MayHave reports whether the object may have labels with the marks. It never says no of one that has them.
+func (i *Item) MayHave(marks LabelMarks) bool {
+	if marks == 0 {
+		return true
+	}
+	known := i.labels.Load()
+	if known == 0 {
+		known = i.marks()
+		i.labels.Store(known)
+	}
+	return known&uint64(marks) == uint64(marks)
+}
+
+func (i *Item) marks() uint64 {
+	if i.Kind.Custom != nil { // a conversion may change labels
+		return unknown
+	}
+	stored, err := storedLabelsOf(i.value)
+	if err != nil {
+		return unknown
+	}
+	marks := uint64(marked)
+	for rest := stored.metadata; len(rest) > 0; {
+		tag, entry, behind, err := nextField(rest)
+		if err != nil {
+			return unknown
+		}
+		if rest = behind; tag == tagLabels {
+			marks |= markOf(entryOf(entry))
+		} else if tag > tagLabels|7 {
+			break
+		}
+	}
+	return marks
 }

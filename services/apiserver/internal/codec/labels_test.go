@@ -2,6 +2,7 @@ package codec
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +32,41 @@ func TestStoredLabels(t *testing.T) {
 			if item.decoded.Load() != nil {
 				t.Fatalf("%q has decoded the object", text)
 			}
+			if selector.Matches(labels.Set(set)) && !item.MayHave(MarksOf(selector)) {
+				t.Errorf("%q on %v: the object has the labels and not their marks", text, set)
+			}
 		}
 	}
 	broken := NewItem(res.Kind, res.Kind.Key("n", "p"), []byte("nothing"), 1, 1)
 	if broken.Matches(labels.Everything(), nil) {
 		t.Error("what cannot be read is selected")
+	}
+}
+
+// TestMarksSpareMostLooks: marks are worth their while only if few objects have them by chance.
+func TestMarksSpareMostLooks(t *testing.T) {
+	t.Parallel()
+	res, _ := items(t, 1)
+	marks := MarksOf(labels.SelectorFromSet(labels.Set{"share": "7", "app": "web"}))
+	if marks == 0 || MarksOf(nil) != 0 || MarksOf(labels.Everything()) != 0 {
+		t.Fatal("there are marks of nothing, or none of something")
+	}
+	have := 0
+	for n := range 1000 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"share": fmt.Sprint(n % 100), "app": "web", "tier": "x", "track": fmt.Sprint(n)}}}
+		value, err := Encode(context.Background(), res.Kind, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if NewItem(res.Kind, res.Kind.Key("n", "p"), value, 1, 1).MayHave(marks) {
+			have++
+		}
+	}
+	if have < 10 || have > 200 {
+		t.Errorf("%d of 1,000 objects have the marks, 10 of them rightly", have)
+	}
+	if broken := NewItem(res.Kind, res.Kind.Key("n", "p"), []byte("nothing"), 1, 1); !broken.MayHave(marks) {
+		t.Error("what cannot be read has no marks")
 	}
 }
 
