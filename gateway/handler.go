@@ -198,8 +198,14 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 	case elsewhere:
 		rt.streams.Remote(w, r, info, gv[0], gv[1], md)
 	case info.IsResource() && info.Verb == "":
-		answer.Status(w, r, answer.NotAllowed())
+		if rt.permitted(w, r, info, caller) {
+			answer.Status(w, r, answer.NotAllowed())
+		}
 	case info.Verb == request.Connect:
+		// One who may not have the stream is told so, and not how to ask for it.
+		if stream.NeedsUpgrade(r, info) && !rt.permitted(w, r, info, caller) {
+			return
+		}
 		rt.streams.Serve(w, r, info, md)
 	case info.IsResource() && info.ReadOnly():
 		rt.objects.Serve(w, r, info, md)
@@ -212,4 +218,31 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 	default:
 		rt.serveOwn(w, r, caller, md)
 	}
+}
+
+// verbs are those by which methods are authorized, whatever they mean where they are used.
+var verbs = map[string]string{
+	http.MethodGet: request.Get, http.MethodHead: request.Get, http.MethodPost: request.Create, http.MethodPut: request.Update,
+	http.MethodPatch: request.Patch, http.MethodDelete: request.Delete,
+}
+
+// permitted reports whether the caller may do what will be refused for another reason; if not, it has answered that.
+func (rt *router) permitted(w http.ResponseWriter, r *http.Request, info request.Info, caller identity.Caller) bool {
+	verb := verbs[r.Method]
+	switch {
+	case info.Name != "":
+	case verb == request.Get:
+		verb = request.List
+	case verb == request.Delete:
+		verb = request.DeleteCollection
+	}
+	access := &apiv1.Access{
+		Verb: verb, Group: info.Group, Version: info.Version, Resource: info.Resource, Subresource: info.Subresource,
+		Namespace: info.Namespace, Name: info.Name,
+	}
+	if _, err := rt.identity.Resolve(r.Context(), caller, access); err != nil {
+		answer.Error(w, r, err)
+		return false
+	}
+	return true
 }

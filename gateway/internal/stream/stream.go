@@ -5,6 +5,7 @@ package stream
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -95,6 +96,11 @@ func (h *Handler) Remote(w http.ResponseWriter, r *http.Request, info request.In
 	if err := s.remote(group, version); err != nil {
 		answer.Error(w, r, err)
 	}
+}
+
+// NeedsUpgrade reports whether a request is for a stream that takes another protocol, and does not ask for one that there is.
+func NeedsUpgrade(r *http.Request, info request.Info) bool {
+	return slices.Contains([]string{"exec", "attach", "portforward"}, info.Subresource) && !upgrades(r, "websocket") && !upgrades(r, "spdy/3.1")
 }
 
 // Upgrades reports whether a request asks for any other protocol on its connection.

@@ -165,7 +165,7 @@ func (s *Server) Report(context.Context, *apiv1.ReportRequest) (*apiv1.ReportRes
 func accessOf(a *apiv1.Access) authn.Access {
 	return authn.Access{
 		Verb: a.GetVerb(), Path: a.GetPath(), Group: a.GetGroup(), Version: a.GetVersion(), Resource: a.GetResource(),
-		Subresource: a.GetSubresource(), Namespace: a.GetNamespace(), Name: a.GetName(),
+		Subresource: a.GetSubresource(), Namespace: authz.NamespaceOf(a.GetGroup(), a.GetResource(), a.GetNamespace(), a.GetName()), Name: a.GetName(),
 	}
 }
 
