@@ -3,6 +3,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -57,6 +58,7 @@ type Config struct {
 type Aggregator struct {
 	cfg      Config
 	services *cache.Resource
+	backing  backing
 	metrics  *metrics
 	wake     chan struct{} // a proxied request has failed: look at once
 
@@ -83,7 +85,8 @@ type knowledge struct {
 	openapi   []byte // OpenAPI v3 of the group version, JSON
 	etag      string
 
-	checkedVersion string // resourceVersion of the spec that was checked
+	checkedVersion string // of the spec that was checked
+	checkedBacking string // of the Service and the endpoints behind which it was
 	failures       int
 	due            time.Time
 }
@@ -92,7 +95,7 @@ type knowledge struct {
 func New(cfg Config) *Aggregator {
 	a := &Aggregator{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), wake: make(chan struct{}, 1),
-		transports: map[string]*transport{}, known: map[string]*knowledge{},
+		transports: map[string]*transport{}, known: map[string]*knowledge{}, backing: newBacking(cfg.Table, cfg.Cache),
 	}
 	a.registered.Store(-1)
 	for _, k := range cfg.Table.Kinds() {
@@ -182,8 +185,8 @@ func (a *Aggregator) Versions() ([]Version, int64) {
 // Run registers what is served here and checks what is not, until ctx ends. The cache must stand.
 func (a *Aggregator) Run(ctx context.Context) {
 	ctx = asAPIServer(ctx)
-	watcher, _ := a.services.WatchList(cache.Scope{}, cache.Query{Limit: 1})
-	defer func() { watcher.Stop() }()
+	own, services, endpoints := watch(a.services), watch(cmp.Or(a.backing.services, a.services)), watch(cmp.Or(a.backing.slices, a.services))
+	defer func() { own.stop(); services.stop(); endpoints.stop() }()
 	for {
 		if a.cfg.Table.Generation() != a.registered.Load() {
 			a.Register(ctx)
@@ -199,11 +202,12 @@ func (a *Aggregator) Run(ctx context.Context) {
 			return
 		case <-timer.C():
 		case <-a.wake:
-		case <-watcher.Signal():
-			if _, err := watcher.Take(); err != nil { // it fell behind: from the present on, then
-				watcher.Stop()
-				watcher, _ = a.services.WatchList(cache.Scope{}, cache.Query{Limit: 1})
-			}
+		case <-own.watcher.Signal():
+			own.drain()
+		case <-services.watcher.Signal():
+			services.drain()
+		case <-endpoints.watcher.Signal():
+			endpoints.drain()
 		}
 		timer.Stop()
 	}

@@ -52,12 +52,12 @@ func (a *Aggregator) checkAll(ctx context.Context) time.Duration {
 	return a.tidy(present)
 }
 
-// due reports whether a check is due; one that has changed is so at once.
+// due reports whether a check is due; one that has changed, or what is behind it, is so at once.
 func (a *Aggregator) due(s *apiregistrationv1.APIService, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k := a.known[s.Name]
-	return k == nil || k.checkedVersion != specOf(s) || !now.Before(k.due)
+	return k == nil || k.checkedVersion != specOf(s) || k.checkedBacking != a.backing.of(s) || !now.Before(k.due)
 }
 
 // specOf identifies what is checked: the object and its spec, not its status.
@@ -84,6 +84,7 @@ func (a *Aggregator) tidy(present map[string]bool) time.Duration {
 }
 
 func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService) {
+	behind := a.backing.of(s) // what changes from now on makes another check due
 	resources, reason, err := a.ask(ctx, s)
 	var document []byte
 	if err == nil {
@@ -92,7 +93,7 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	if ctx.Err() != nil {
 		return
 	}
-	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, checkedVersion: specOf(s), openapi: document}
+	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, checkedVersion: specOf(s), checkedBacking: behind, openapi: document}
 	if err != nil {
 		k.reason, k.message = reason, err.Error()
 	}

@@ -1,0 +1,72 @@
+package aggregate
+
+import (
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// backing are the Services and EndpointSlices behind which extension API servers are.
+type backing struct{ services, slices *cache.Resource }
+
+func newBacking(table *registry.Table, from *cache.Cache) backing {
+	var b backing
+	for _, k := range table.Kinds() {
+		switch {
+		case k.GVK.Group == "" && k.Resource == "services":
+			b.services = from.For(k)
+		case k.GVK.Group == discoveryv1.GroupName && k.Resource == "endpointslices":
+			b.slices = from.For(k)
+		}
+	}
+	return b
+}
+
+// of identifies the state of what is behind an APIService: it changes with its Service and with that one's endpoints.
+func (b backing) of(s *apiregistrationv1.APIService) string {
+	ref := s.Spec.Service
+	if ref == nil || b.services == nil || b.slices == nil {
+		return ""
+	}
+	var parts []string
+	for _, item := range b.services.List(cache.Query{Namespace: ref.Namespace}).Items {
+		if item.Name == ref.Name {
+			parts = append(parts, fmt.Sprintf("service %d", item.Revision))
+		}
+	}
+	for _, item := range b.slices.List(cache.Query{Namespace: ref.Namespace}).Items {
+		obj, err := item.Object()
+		if err == nil && obj.GetLabels()[discoveryv1.LabelServiceName] == ref.Name {
+			parts = append(parts, fmt.Sprintf("%s %d", item.Name, item.Revision))
+		}
+	}
+	slices.Sort(parts)
+	return fmt.Sprint(parts)
+}
+
+// watching hears of changes of some resources.
+type watching struct {
+	resource *cache.Resource
+	watcher  *cache.Watcher
+}
+
+func watch(r *cache.Resource) *watching {
+	w := &watching{resource: r}
+	w.watcher, _ = r.WatchList(cache.Scope{}, cache.Query{Limit: 1})
+	return w
+}
+
+// drain takes what there is to hear. One that fell behind hears from the present on.
+func (w *watching) drain() {
+	if _, err := w.watcher.Take(); err != nil {
+		w.watcher.Stop()
+		w.watcher, _ = w.resource.WatchList(cache.Scope{}, cache.Query{Limit: 1})
+	}
+}
+
+func (w *watching) stop() { w.watcher.Stop() }
