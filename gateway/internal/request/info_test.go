@@ -108,10 +108,8 @@ func TestOptions(t *testing.T) {
 		{name: "delete", verb: Delete, query: "gracePeriodSeconds=0&propagationPolicy=Orphan&orphanDependents=true&dryRun=All",
 			want: url.Values{"gracePeriodSeconds": {"0"}, "propagationPolicy": {"Orphan"}, "orphanDependents": {"true"}, "dryRun": {"All"}}},
 		{name: "bad limit", verb: List, query: "limit=ten", err: `strconv.ParseInt: parsing "ten": invalid syntax`},
-		{name: "the manager is the agent", verb: Update, header: http.Header{"User-Agent": {"kubectl/v1.36.0 (linux/amd64)"}, "Content-Type": {"application/json"}},
-			want: url.Values{"fieldManager": {"kubectl"}, "contentType": {"application/json"}}},
-		{name: "but not of an apply", verb: Patch, header: http.Header{"User-Agent": {"kubectl/v1"}, "Content-Type": {"application/apply-patch+yaml"}},
-			want: url.Values{"contentType": {"application/apply-patch+yaml"}}},
+		{name: "the apiserver finds the manager in the agent", verb: Update, header: http.Header{"User-Agent": {"kubectl/v1.36.0 (linux/amd64)"}, "Content-Type": {"application/json"}},
+			want: url.Values{"contentType": {"application/json"}}},
 		{name: "people read it pretty", verb: Get, header: http.Header{"User-Agent": {"curl/8"}}, want: url.Values{"pretty": {"true"}}},
 		{name: "unless they say otherwise", verb: Get, query: "pretty=false", header: http.Header{"User-Agent": {"curl/8"}}, want: url.Values{"pretty": {"false"}}},
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -58,9 +57,6 @@ func merge(parts ...map[string]kind) map[string]kind {
 	return all
 }
 
-// applyPatch is the one write whose field manager must be named by the caller.
-const applyPatch = "application/apply-patch"
-
 // Options returns the fields of the request message that come from the
 // query and the headers. Options that the verb does not know are left out, as
 // Kubernetes ignores them. The error says which number does not parse.
@@ -102,11 +98,6 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 	if contentType != "" {
 		form["contentType"] = []string{contentType}
 	}
-	if _, takes := options[i.Verb]["fieldManager"]; takes && form.Get("fieldManager") == "" && !strings.HasPrefix(contentType, applyPatch) {
-		if manager := managerOf(agent); manager != "" {
-			form["fieldManager"] = []string{manager}
-		}
-	}
 	return form, nil
 }
 
@@ -138,20 +129,4 @@ func Human(agent string) bool {
 	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(prefix string) bool {
 		return strings.HasPrefix(agent, prefix)
 	})
-}
-
-// managerOf names the field manager of a client that did not: the first part
-// of its User-Agent, its printable characters, at most 128 bytes.
-func managerOf(agent string) string {
-	name, _, _ := strings.Cut(agent, "/")
-	var b strings.Builder
-	for _, r := range name {
-		if b.Len()+len(string(r)) > 128 {
-			break
-		}
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -167,53 +166,6 @@ func TestTrimForgetsNothing(t *testing.T) {
 	if err != nil || string(before) != string(after) {
 		t.Errorf("%s became %s, %v", before, after, err)
 	}
-}
-
-func FuzzEnvelope(f *testing.F) {
-	value, err := seal(corev1.SchemeGroupVersion.WithKind("Pod"), pod("p"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(value)
-	f.Add(value[:len(value)/2])
-	f.Add([]byte("k8s\x00\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = Body{Data: b, ContentType: Protobuf.String()}.Into(&corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"))
-	})
-}
-
-func FuzzBody(f *testing.F) {
-	for _, seed := range []string{`{"kind":"Pod"}`, `{"metadata":{"name":1}}`, "a: &a [*a]", "{", `{"spec":{"containers":[null]}}`, "- - - -", "\xff"} {
-		f.Add([]byte(seed), false)
-		f.Add([]byte(seed), true)
-	}
-	f.Fuzz(func(t *testing.T, b []byte, isYAML bool) {
-		contentType := "application/json"
-		if isYAML {
-			contentType = "application/yaml"
-		}
-		for _, level := range []Validation{Ignore, Warn, Strict} {
-			_, _ = Body{Data: b, ContentType: contentType, Validation: level}.Into(&corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"))
-		}
-	})
-}
-
-func FuzzPatch(f *testing.F) {
-	for _, seed := range []string{
-		`[{"op":"add","path":"/metadata/labels/x","value":"y"}]`, `{"metadata":{"labels":null}}`, `{"spec":{"containers":[{"name":"c","$patch":"delete"}]}}`,
-		`{"$patch":"replace"}`, `[{"op":"move","from":"/spec","path":"/spec/x"}]`, `{"spec":{"containers":{}}}`, `null`, `1`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, patch []byte) {
-		in := pod("p")
-		for _, kind := range []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType} {
-			_, _ = Patch(kind, patch, in, &corev1.Pod{}, corev1.SchemeGroupVersion.WithKind("Pod"), true)
-		}
-		if !equality.Semantic.DeepEqual(in, pod("p")) {
-			t.Error("a patch changed what it was applied to")
-		}
-	})
 }
 
 func BenchmarkList10000(b *testing.B) {

@@ -59,7 +59,7 @@ func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *u
 
 // otherKind is the 400 of a body of another kind, or of another version of the kind.
 func otherKind(got, want schema.GroupVersionKind) error {
-	if got.Kind == want.Kind && internalPackage(got.Group) == internalPackage(want.Group) && scheme.Scheme.Recognizes(got) {
+	if got.Kind == want.Kind && (got.Kind == "Scale" || internalPackage(got.Group) == internalPackage(want.Group)) && scheme.Scheme.Recognizes(got) {
 		return otherVersion(got, want)
 	}
 	return badBody(got, want, unknownConversion(got, want))

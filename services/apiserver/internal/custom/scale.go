@@ -18,6 +18,7 @@ func (v *version) scaling() *registry.Scale {
 		return int32(n)
 	}
 	return &registry.Scale{
+		Path: steps(v.scale.SpecReplicasPath),
 		Get: func(obj registry.Object) (spec, status int32, selector string) {
 			if v.scale.LabelSelectorPath != nil {
 				selector, _, _ = unstructured.NestedString(content(obj), steps(*v.scale.LabelSelectorPath)...)

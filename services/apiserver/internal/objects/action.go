@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,9 @@ type TokenRequest = authenticationv1.TokenRequest
 
 var (
 	evictionGVK = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
-	tokenGVK    = schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+	// olderEvictionGVK is taken as well, as it was before it had the same fields in v1.
+	olderEvictionGVK = schema.GroupVersionKind{Group: "policy", Version: "v1beta1", Kind: "Eviction"}
+	tokenGVK         = schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
 )
 
 // action reads a POST to a subresource.
@@ -58,12 +61,17 @@ func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form cod
 	for _, w := range warnings {
 		r.warn(w)
 	}
-	if name := posted.GetName(); name != "" && name != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, r.name))
-	}
-	posted.SetName(r.name)
 	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
+	}
+	if name := posted.GetName(); name != "" && name != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind))
+	}
+	posted.SetName(r.name)
+	if binding, ok := posted.(*corev1.Binding); ok {
+		if err := checkTarget(binding.Target); err != nil {
+			return nil, err
+		}
 	}
 	u := &update{s: s, r: r, form: form, opts: opts, action: true, body: posted}
 	u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
@@ -85,10 +93,32 @@ func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form cod
 	return u, nil
 }
 
+// checkTarget refuses a binding to anything but a node, before the pod is looked at.
+func checkTarget(target corev1.ObjectReference) error {
+	path := field.NewPath("target")
+	var errs field.ErrorList
+	if target.Kind != "" && target.Kind != "Node" {
+		errs = append(errs, field.NotSupported(path.Child("kind"), target.Kind, []string{"Node", "<empty>"}))
+	}
+	if target.Name == "" {
+		errs = append(errs, field.Required(path.Child("name"), ""))
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return plain(err)
+	}
+	return nil
+}
+
 // eviction deletes the pod, if its disruption budget lets it.
 func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &policyv1.Eviction{}
 	if _, err := body.Into(posted, evictionGVK); err != nil {
+		// The older version has the same fields.
+		if posted = (&policyv1.Eviction{}); tried(body.Into(posted, olderEvictionGVK)) != nil {
+			return nil, err
+		}
+	}
+	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
 	}
 	if posted.GetName() != r.name {
@@ -106,6 +136,8 @@ func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts opt
 	}
 	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted}}, nil
 }
+
+func tried(_ []string, err error) error { return err }
 
 // evict is a deletion that answers as an eviction.
 type evict struct{ deletion }

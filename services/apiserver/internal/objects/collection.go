@@ -43,7 +43,7 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 		one := *r
 		one.namespace, one.name, one.warnings = item.Namespace, item.Name, nil
 		options := *o
-		d := &deletion{s: s, r: &one, form: codec.Form{Media: codec.Protobuf}, options: &options, dryRun: len(o.DryRun) > 0}
+		d := &deletion{s: s, r: &one, form: codec.Form{Media: codec.Protobuf}, options: &options, dryRun: len(o.DryRun) > 0, collective: true}
 		if _, e := s.execute(ctx, d, d.dryRun); e != nil && !errors.IsNotFound(e) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -110,6 +110,8 @@ type deletion struct {
 	form    codec.Form
 	options *metav1.DeleteOptions
 	dryRun  bool
+	// collective says that the object goes with a collection, whose request names none.
+	collective bool
 	// unchecked spares it admission.
 	unchecked bool
 	// eviction is what was posted to make the deletion; nil: a DELETE.
@@ -135,6 +137,9 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	attributes := &admission.Attributes{
 		Operation: admission.Delete, Resource: r.res, Namespace: r.namespace, Name: r.name, Old: old,
 		Options: d.options, User: r.user, DryRun: d.dryRun, Notes: r,
+	}
+	if d.collective {
+		attributes.Name = ""
 	}
 	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
 		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction

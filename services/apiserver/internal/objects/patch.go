@@ -77,10 +77,10 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
 		u.scale = true
-		u.change = p.scale
 		if applies(patchType) {
-			return nil, false, apierrors.NewMethodNotSupported(r.res.GroupResource(), "apply to scale")
+			return p.applyScale()
 		}
+		u.change = p.scale
 		return u, opts.dryRun, nil
 	}
 	if _, err := r.strategy(); err != nil {
@@ -111,12 +111,12 @@ func applies(kind types.PatchType) bool {
 }
 
 // configuration decodes what a server-side apply brings; problems are its duplicate fields.
-func (p *patch) configuration() (applied *unstructured.Unstructured, problems []error, err error) {
+func (p *patch) configuration(gvk schema.GroupVersionKind) (applied *unstructured.Unstructured, problems []error, err error) {
 	if p.kind == types.ApplyCBORPatchType {
-		applied, err = codec.ConfigurationCBOR(p.body, p.r.res.GVK)
+		applied, err = codec.ConfigurationCBOR(p.body, gvk)
 		return applied, nil, err
 	}
-	return codec.Configuration(p.body, p.r.res.GVK, p.opts.validation)
+	return codec.Configuration(p.body, gvk, p.opts.validation)
 }
 
 func patchOptions(req *apiv1.PatchRequest, patchType types.PatchType) (options, error) {
@@ -208,7 +208,56 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	if err := p.apply(before, after, scaleGVK, nil); err != nil {
 		return nil, err
 	}
+	if err := checkName(p.r, after); err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(p.r, after); err != nil {
+		return nil, err
+	}
 	return applyScale(p.r, old, after)
+}
+
+// applyScale is server-side apply to the Scale of an object, which must be there.
+func (p *patch) applyScale() (operation, bool, error) {
+	applied, err := p.read(scaleGVK)
+	if err != nil {
+		return nil, false, err
+	}
+	p.u.managed = true
+	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
+		before := scaleOf(p.r.res.Kind, old)
+		before.SetGroupVersionKind(scaleGVK)
+		after, err := p.s.Fields.ApplyScale(p.r.res, before, old.GetManagedFields(), applied.DeepCopy(), p.opts.manager, p.force)
+		if err != nil {
+			return nil, plain(err)
+		}
+		if err := checkName(p.r, after); err != nil {
+			return nil, err
+		}
+		if err := checkNamespace(p.r, after); err != nil {
+			return nil, err
+		}
+		obj, err := applyScale(p.r, old, after)
+		if err != nil {
+			return nil, err
+		}
+		obj.SetManagedFields(after.ManagedFields)
+		fieldmanager.KeepTimes(old.GetManagedFields(), obj)
+		return obj, nil
+	}
+	return p.u, p.opts.dryRun, nil
+}
+
+// read decodes the configuration of a server-side apply, and warns of its duplicate fields.
+func (p *patch) read(gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	applied, problems, err := p.configuration(gvk)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range codec.Warnings(problems) {
+		p.r.warn(w)
+	}
+	return applied, nil
 }
 
 // apply makes out of in, which it leaves as it is. kind is that of an object that may be custom.
@@ -239,12 +288,9 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 
 // applyOperation is server-side apply, which creates the object where there is none.
 func (p *patch) applyOperation() (operation, bool, error) {
-	applied, problems, err := p.configuration()
+	applied, err := p.read(p.r.res.GVK)
 	if err != nil {
 		return nil, false, err
-	}
-	for _, w := range codec.Warnings(problems) {
-		p.r.warn(w)
 	}
 	manager, err := p.s.Fields.For(p.r.res, p.r.subresource)
 	if err != nil {

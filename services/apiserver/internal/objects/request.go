@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
@@ -124,6 +125,9 @@ func (r *request) scope() error {
 			return notAllowed() // the path is there, for lists
 		}
 		return noSuchResource()
+	}
+	if r.verb == "deletecollection" && kind.GVK.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+		return notAllowed()
 	}
 	if problems := path.IsValidPathSegmentName(r.name); r.name != "" && len(problems) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", r.name, strings.Join(problems, ";")))
@@ -294,17 +298,54 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 	s.Metrics.observe(r, code)
 }
 
-// header sends the warnings of a request.
+// header sends the warnings of a request, once.
 func (r *request) header(ctx context.Context) {
 	if len(r.warnings) == 0 {
 		return
 	}
 	md := metadata.MD{}
-	for _, w := range r.warnings {
-		md.Append("warning", printable(w))
+	for _, w := range fitting(r.warnings) {
+		md.Append("warning", w)
 	}
+	r.warnings = nil
 	// It fails only where headers have gone out, or where there is no call, as in bootstrap.
 	_ = grpc.SetHeader(ctx, md)
+}
+
+// As Kubernetes: all warnings whole where they are no more than maxWarnings runes together, else cut to maxWarning each.
+const (
+	maxWarnings = 4096
+	maxWarning  = 256
+)
+
+// fitting makes texts fit for headers. Those with control characters are left out.
+func fitting(texts []string) []string {
+	kept := make([]string, 0, len(texts))
+	total := 0
+	for _, text := range texts {
+		if strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
+			continue
+		}
+		kept = append(kept, strings.Map(func(c rune) rune {
+			if c > '~' {
+				return '?'
+			}
+			return c
+		}, text))
+		total += utf8.RuneCountInString(text)
+	}
+	if total <= maxWarnings {
+		return kept
+	}
+	total = 0
+	for i, text := range kept {
+		text = text[:min(len(text), maxWarning)]
+		if total += len(text); total > maxWarnings {
+			return kept[:i]
+		}
+		kept[i] = text
+	}
+	return kept
 }
 
 // Warn implements admission.Notes.
@@ -323,20 +364,6 @@ func (r *request) warn(text string) {
 	if len(r.warnings) < 64 && !slices.Contains(r.warnings, text) {
 		r.warnings = append(r.warnings, text)
 	}
-}
-
-// printable makes a text fit for a header.
-func printable(text string) string {
-	text = strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t':
-			return ' '
-		case c < ' ' || c > '~':
-			return '?'
-		}
-		return c
-	}, text)
-	return text[:min(len(text), 512)]
 }
 
 func (s *Server) authenticate(ctx context.Context) (*authn.User, error) {

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"fmt"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,8 +45,11 @@ func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options)
 	for _, w := range warnings {
 		r.warn(w)
 	}
-	if scale.Name != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", scale.Name, r.name))
+	if err := checkName(r, scale); err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(r, scale); err != nil {
+		return nil, err
 	}
 	return func(_ context.Context, old registry.Object) (registry.Object, error) {
 		return applyScale(r, old, scale)

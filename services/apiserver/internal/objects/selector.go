@@ -40,13 +40,14 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 		if !known[r.Field] {
 			return q, scope, false, apierrors.NewBadRequest(unknownField(res.Kind, r.Field))
 		}
+		// No object has an empty name or namespace, which in a query mean any.
 		equal := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals
 		switch {
 		case equal && r.Field == "metadata.name":
-			ok = ok && (q.Name == "" || q.Name == r.Value)
+			ok = ok && r.Value != "" && (q.Name == "" || q.Name == r.Value)
 			q.Name = r.Value
 		case equal && r.Field == "metadata.namespace" && res.Kind.Namespaced:
-			ok = ok && (q.Namespace == "" || q.Namespace == r.Value)
+			ok = ok && r.Value != "" && (q.Namespace == "" || q.Namespace == r.Value)
 			q.Namespace = r.Value
 		case equal:
 			if scope.Field == "" && !remote(res.Kind) {

@@ -236,7 +236,7 @@ func (u *update) precondition(ctx context.Context, item *codec.Item, old, obj re
 		return err
 	}
 	if revision == 0 {
-		if r.res.Kind.NeedsRevision {
+		if r.res.Kind.NeedsRevision && !u.scale {
 			problem := field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")
 			return apierrors.NewInvalid(schema.GroupKind{Group: r.res.GVR.Group, Kind: r.res.GVR.Resource}, r.name, field.ErrorList{problem})
 		}

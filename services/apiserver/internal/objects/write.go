@@ -114,7 +114,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		if g, ok := op.(interface{ collided(error) bool }); ok && g.collided(err) {
 			continue
 		}
-		if exists, ok := op.(interface{ exists(context.Context) error }); ok && errors.Is(err, store.ErrExists) {
+		if exists, ok := op.(interface{ exists(context.Context) error }); ok && !again && errors.Is(err, store.ErrExists) {
 			return answer{}, exists.exists(ctx)
 		}
 		if !again || attempt == maxAttempts {

@@ -12,11 +12,11 @@ func (d *Documents) Meta() map[string]*spec.Schema {
 	return pointers(d.models().reachable(map[string]bool{metaModel: true}, 3))
 }
 
-// Others returns the OpenAPI 3 models of the kinds that client-go has no types of, with all that they refer to, by name.
+// Others returns the OpenAPI 3 models of the kinds that client-go has no types of, and of Scales, which it cannot merge, with all that they refer to, by name.
 func (d *Documents) Others() map[string]*spec.Schema {
 	m, roots := d.models(), map[string]bool{}
 	for gvk, name := range m.kinds {
-		if !scheme.Scheme.Recognizes(gvk) {
+		if !scheme.Scheme.Recognizes(gvk) || gvk == scaleGVK {
 			roots[name] = true
 		}
 	}

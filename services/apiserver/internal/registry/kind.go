@@ -172,6 +172,8 @@ type Action struct {
 type Scale struct {
 	// Get returns desired replicas, observed replicas and the selector.
 	Get func(Object) (spec, status int32, selector string)
+	// Path leads to the desired replicas; nil is spec.replicas.
+	Path []string
 	// Set changes the desired replicas.
 	Set func(obj Object, replicas int32)
 	// Check, which may be nil, fails where the object does not say how many replicas it wants.
