@@ -18,6 +18,9 @@ import (
 
 const guards = `"matchConstraints":{"resourceRules":[{"operations":["CREATE","UPDATE","DELETE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`
 
+// changes is guards without deletions, which nothing can mutate.
+var changes = strings.Replace(guards, `,"DELETE"`, "", 1)
+
 // bind makes a policy and a binding and waits until they are in force; the function that it returns removes them.
 func (f *fixture) bind(kind, spec, binding string) func() {
 	f.t.Helper()
@@ -205,7 +208,7 @@ func TestMutatingPolicies(t *testing.T) {
 		"labels":       {"", apply(`Object{metadata: Object.metadata{labels: Object.metadata.labels{x: "y"}}}`), map[string]string{"a": "b"}, ""},
 		"wrong fields": {"", apply(`Object{nothing: "b"}`), nil, prefix + "error applying patch: failed to convert patch object to typed object: .nothing: field not declared in schema"},
 	} {
-		remove := f.bind("mutating", guards+`,"reinvocationPolicy":"Never","mutations":[`+test.mutations+`]`+test.spec, "")
+		remove := f.bind("mutating", changes+`,"reinvocationPolicy":"Never","mutations":[`+test.mutations+`]`+test.spec, "")
 		body, err := f.create(configMaps, "default", guardedMap("x"))
 		remove()
 		if test.message != "" {
@@ -236,7 +239,7 @@ func TestMutatingPolicyReinvocation(t *testing.T) {
 	defer f.configure("mutatingwebhookconfigurations", "a", h.hook("a", "/patch-first", ""))()
 	mutation := `{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":` + quoted(`has(object.data.first) ? Object{data: Object.data{seen: string(object.data.first)}} : Object{}`) + `}}`
 	for policy, want := range map[string]bool{"Never": false, "IfNeeded": true} {
-		remove := f.bind("mutating", guards+`,"reinvocationPolicy":"`+policy+`","mutations":[`+mutation+`]`, "")
+		remove := f.bind("mutating", changes+`,"reinvocationPolicy":"`+policy+`","mutations":[`+mutation+`]`, "")
 		body, err := f.create(configMaps, "default", guardedMap(strings.ToLower(policy)))
 		if err != nil || strings.Contains(string(body), `"seen":"1"`) != want {
 			t.Errorf("%s: %s %v", policy, body, err)

@@ -92,7 +92,7 @@ func TestInitialEventsAndBookmark(t *testing.T) {
 	for i := range 3 {
 		f.must(f.create("v1/configmaps", "default", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, i)))
 	}
-	w := f.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", SendInitialEvents: "true", ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true})
+	w := f.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "default", SendInitialEvents: "true", ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true})
 	for i := range 3 {
 		if e := w.next(); e.GetType() != "ADDED" || nameOf(t, e) != fmt.Sprintf("c%d", i) {
 			t.Fatalf("%s %s", e.GetType(), e.GetObject())
@@ -102,7 +102,7 @@ func TestInitialEventsAndBookmark(t *testing.T) {
 	if e.GetType() != "BOOKMARK" || !strings.Contains(string(e.GetObject()), `"k8s.io/initial-events-end":"true"`) || !strings.Contains(string(e.GetObject()), `"kind":"ConfigMap"`) {
 		t.Fatalf("%s %s", e.GetType(), e.GetObject())
 	}
-	resumed := f.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", ResourceVersion: strconv.FormatInt(e.GetRevision(), 10)})
+	resumed := f.open(t, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "default", ResourceVersion: strconv.FormatInt(e.GetRevision(), 10)})
 	f.must(f.create("v1/configmaps", "default", `{"metadata":{"name":"later"}}`))
 	for _, w := range []*watching{w, resumed} {
 		if e := w.next(); e.GetType() != "ADDED" || nameOf(t, e) != "later" {
