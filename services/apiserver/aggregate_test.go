@@ -162,6 +162,9 @@ func TestAggregation(t *testing.T) {
 	}
 
 	f.must(f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"ports":[{"port":443}]}}`))
+	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "EndpointsNotFound")
+	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"metrics-0","labels":{"kubernetes.io/service-name":"metrics"}},"addressType":"IPv4",
+		"endpoints":[],"ports":[{"name":"","port":1}]}`))
 	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "MissingEndpoints")
 	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"metrics-1","labels":{"kubernetes.io/service-name":"metrics"}},"addressType":"IPv4",
 		"endpoints":[{"addresses":["10.1.2.3"]}],"ports":[{"name":"","port":`+port+`}]}`))

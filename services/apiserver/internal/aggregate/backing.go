@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -47,6 +48,30 @@ func (b backing) of(s *apiregistrationv1.APIService) string {
 	}
 	slices.Sort(parts)
 	return fmt.Sprint(parts)
+}
+
+// endpoints returns the name of a Service's port, and whether it has any EndpointSlice.
+func (b backing) endpoints(namespace, name string, port int32) (portName string, found bool) {
+	if b.services == nil || b.slices == nil {
+		return "", false
+	}
+	for _, item := range b.services.List(cache.Query{Namespace: namespace}).Items {
+		obj, err := item.Object()
+		service, ok := obj.(*corev1.Service)
+		if err != nil || !ok || item.Name != name {
+			continue
+		}
+		for _, p := range service.Spec.Ports {
+			if p.Port == port {
+				portName = p.Name
+			}
+		}
+	}
+	for _, item := range b.slices.List(cache.Query{Namespace: namespace}).Items {
+		obj, err := item.Object()
+		found = found || err == nil && obj.GetLabels()[discoveryv1.LabelServiceName] == name
+	}
+	return portName, found
 }
 
 // watching hears of changes of some resources.

@@ -175,7 +175,11 @@ func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIServ
 	case strings.HasPrefix(text, "no service port"):
 		return "ServicePortError", fmt.Errorf("service/%s in %q is not listening on port %d", service.Name, service.Namespace, port(s))
 	case strings.HasPrefix(text, "no endpoints available"):
-		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, "")
+		name, found := a.backing.endpoints(service.Namespace, service.Name, port(s))
+		if !found {
+			return "EndpointsNotFound", fmt.Errorf("cannot find endpointslices for service/%s in %q", service.Name, service.Namespace)
+		}
+		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name)
 	}
 	return "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s: %w", host(s), err)
 }
