@@ -86,5 +86,5 @@ const (
 	eventBackoff     = 100 * time.Millisecond
 	lastEventBackoff = 10 * time.Second
 	// eventFlush bounds the writing of what is queued when the sender ends.
-	eventFlush = time.Second
+	eventFlush = 3 * time.Second
 )

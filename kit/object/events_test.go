@@ -154,7 +154,7 @@ func TestRecorderLosesNothingInABurstNorAtTheEnd(t *testing.T) {
 	api := objecttest.New()
 	client := api.Serve(t)
 	r, send := object.Recorder(client, "tester", "")
-	const burst = 3000
+	const burst = 1000
 	for i := range burst { // before the sender runs: recording never waits
 		r.Event(eventPod(fmt.Sprint("p", i)), "Normal", "Scheduled", "m")
 	}
