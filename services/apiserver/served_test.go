@@ -124,3 +124,17 @@ func TestBindings(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Namespaces go one by one.
+func TestNamespacesAreNoCollection(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	f.must(f.create("v1/namespaces", "", `{"metadata":{"name":"a"}}`))
+	_, err := f.api.DeleteCollection(f.ctx, &apiv1.DeleteCollectionRequest{Version: "v1", Resource: "namespaces"})
+	if apistatus.Of(apistatus.FromGRPC(err)).Code != 405 {
+		t.Error(err)
+	}
+	if deleted := f.must(f.get("v1/namespaces", "", "a"))["metadata"].(map[string]any)["deletionTimestamp"]; deleted != nil {
+		t.Errorf("it is deleted at %v", deleted)
+	}
+}

@@ -35,7 +35,7 @@ func verbsOf(r *registry.Resource) metav1.Verbs {
 	if r.Kind.Custom != nil {
 		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	}
-	if r.Kind.GVK == namespaces { // each goes by itself, with all that is in it
+	if r.Kind.OneByOne {
 		return metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	return objectVerbs
@@ -48,8 +48,6 @@ func virtualVerbs(r *registry.Resource) metav1.Verbs {
 	}
 	return metav1.Verbs{"get", "list"}
 }
-
-var namespaces = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // storageHash names the version that objects are stored in, as Kubernetes does: the beginning of a digest.
 func (r resource) storageHash() string {

@@ -20,7 +20,7 @@ import (
 func namespace(now func() time.Time) *registry.Kind {
 	return &registry.Kind{
 		GVK:      corev1.SchemeGroupVersion.WithKind("Namespace"),
-		Resource: "namespaces", Singular: "namespace", ShortNames: []string{"ns"},
+		Resource: "namespaces", Singular: "namespace", ShortNames: []string{"ns"}, OneByOne: true,
 		New:     func() registry.Object { return &corev1.Namespace{} },
 		NewList: func() runtime.Object { return &corev1.NamespaceList{} },
 

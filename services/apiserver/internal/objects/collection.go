@@ -21,6 +21,9 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
+	if r.res.Kind.OneByOne {
+		return nil, notAllowed()
+	}
 	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, err

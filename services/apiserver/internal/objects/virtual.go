@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -67,10 +66,7 @@ func (v virtual) GetLabelSelector() string { return labelSelectorOf(v.target) }
 func (s *Server) onlyCreated(gvr schema.GroupVersionResource) error {
 	for _, res := range s.Virtual {
 		if res.GVR == gvr {
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-				Message: "the server does not allow this method on the requested resource", Details: &metav1.StatusDetails{},
-			}}
+			return notAllowed()
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func (d describer) collection(add func(route)) {
 		parameters: slices.Concat(here, listOptions), answer: list})
 	add(route{method: "POST", path: d.scoped, id: d.id("create", ""), description: "create " + oneOf(kind), action: "post",
 		parameters: slices.Concat(here, createOptions), body: one, answer: one, codes: []int{200, 201, 202}})
-	if d.r.GVK != (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) { // they go one by one
+	if !d.r.Kind.OneByOne {
 		id := operationID("delete", d.r.GVK.GroupVersion(), "Collection"+d.scope+kind)
 		many := route{method: "DELETE", path: d.scoped, id: id, description: "delete collection of " + kind, action: "deletecollection", answer: statusModel}
 		if d.custom {

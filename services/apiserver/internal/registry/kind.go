@@ -101,6 +101,8 @@ type Kind struct {
 	// RowConditions, which may be nil, returns what a table tells of a row beside its cells.
 	RowConditions func(Object) []metav1.TableRowCondition
 
+	// OneByOne says that objects are deleted by name only, and never a collection at once.
+	OneByOne bool
 	// GracePeriod returns the seconds that a deletion must wait for someone
 	// (a node agent) to finish it; 0 deletes at once. nil is 0.
 	GracePeriod func(obj Object, options *metav1.DeleteOptions) int64
