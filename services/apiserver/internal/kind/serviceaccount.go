@@ -25,8 +25,8 @@ func serviceAccount(now func() time.Time) *registry.Kind {
 		PrepareCreate: typed.Do(trimSecrets),
 		PrepareUpdate: typed.Change(func(sa, _ *corev1.ServiceAccount) { trimSecrets(sa) }),
 		NameIsValid:   validation.ValidateServiceAccountName,
-		Warnings: typed.Warn(func(sa, _ *corev1.ServiceAccount) []string {
-			if _, ok := sa.Annotations[enforceMountable]; !ok {
+		Warnings: typed.Warn(func(sa, old *corev1.ServiceAccount) []string {
+			if _, ok := sa.Annotations[enforceMountable]; !ok || old != nil && old.Annotations[enforceMountable] != "" {
 				return nil
 			}
 			return []string{"metadata.annotations[" + enforceMountable + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}

@@ -17,6 +17,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -121,7 +122,7 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(now, was) {
 		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and "+
-			"volumeAttributesClassName for bound claims\n"+diff.Diff(now, was)))
+			"volumeAttributesClassName for bound claims\n"+diff.Diff(unversioned.Form(was), unversioned.Form(now))))
 	}
 	size, before := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	capacity, has := old.Status.Capacity[corev1.ResourceStorage]

@@ -21,11 +21,11 @@ func validate(n *corev1.Node) field.ErrorList {
 	spec := field.NewPath("spec")
 	// Kubernetes says metadata.
 	errs := validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints"))
-	errs = append(errs, validatePodCIDRs(n.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
 	status := field.NewPath("status")
 	errs = append(errs, podspec.NodeResources(n.Status.Capacity, status.Child("capacity"))...)
 	errs = append(errs, podspec.NodeResources(n.Status.Allocatable, status.Child("allocatable"))...)
-	return append(errs, validateFeatures(n.Status.DeclaredFeatures, status.Child("declaredFeatures"))...)
+	errs = append(errs, validateFeatures(n.Status.DeclaredFeatures, status.Child("declaredFeatures"))...)
+	return append(errs, validatePodCIDRs(n.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
 }
 
 const longestFeature = 253
@@ -38,8 +38,11 @@ func validateFeatures(names []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {
 		at := path.Index(i)
-		if slices.Contains(names[:i], name) {
+		switch {
+		case slices.Contains(names[:i], name):
 			errs = append(errs, field.Duplicate(at, name))
+		case i > 0 && name < names[i-1]:
+			errs = append(errs, field.Invalid(at, name, "list must be sorted alphabetically"))
 		}
 		switch {
 		case len(name) > longestFeature:
@@ -55,18 +58,19 @@ func validateFeatures(names []string, path *field.Path) field.ErrorList {
 func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	families := map[bool]bool{}
-	if _, err := netutils.IsDualStackCIDRStrings(cidrs); len(cidrs) > 1 && err != nil {
-		errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
-		errs = append(errs, field.Invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
-		return append(errs, validation.IsValidCIDRForLegacyField(path.Index(len(cidrs)-1), cidrs[len(cidrs)-1], true, nil)...)
-	}
 	for i, c := range cidrs {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, nil)...)
 		if ip, _, err := net.ParseCIDR(c); err == nil {
 			families[ip.To4() != nil] = true
 		}
 	}
-	if len(cidrs) > 1 && (len(cidrs) > 2 || len(families) != 2) {
+	if len(cidrs) < 2 {
+		return errs
+	}
+	if _, err := netutils.IsDualStackCIDRStrings(cidrs); err != nil {
+		errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
+	}
+	if len(cidrs) > 2 || len(families) != 2 {
 		errs = append(errs, field.Invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
 	}
 	return errs

@@ -7,13 +7,13 @@ import corev1 "k8s.io/api/core/v1"
 func dropDisabled(spec *corev1.PodSpec) {
 	spec.SchedulingGroup = nil
 	for i := range spec.Containers {
-		dropStopSignal(spec.Containers[i].Lifecycle)
+		dropStopSignal(&spec.Containers[i].Lifecycle)
 	}
 	for i := range spec.InitContainers {
-		dropStopSignal(spec.InitContainers[i].Lifecycle)
+		dropStopSignal(&spec.InitContainers[i].Lifecycle)
 	}
 	for i := range spec.EphemeralContainers {
-		dropStopSignal(spec.EphemeralContainers[i].Lifecycle)
+		dropStopSignal(&spec.EphemeralContainers[i].Lifecycle)
 	}
 	for i := range spec.Volumes {
 		p := spec.Volumes[i].Projected
@@ -26,8 +26,12 @@ func dropDisabled(spec *corev1.PodSpec) {
 	}
 }
 
-func dropStopSignal(l *corev1.Lifecycle) {
-	if l != nil {
-		l.StopSignal = nil
+func dropStopSignal(p **corev1.Lifecycle) {
+	l := *p
+	if l == nil || l.StopSignal == nil {
+		return
+	}
+	if l.StopSignal = nil; l.PreStop == nil && l.PostStart == nil {
+		*p = nil
 	}
 }

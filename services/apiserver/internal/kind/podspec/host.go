@@ -20,11 +20,14 @@ func validateHost(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	share := spec.ShareProcessNamespace
-	if spec.HostPID && share != nil && *share {
-		errs = append(errs, field.Invalid(path.Child("securityContext", "shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled"))
-	}
 	return errs
+}
+
+func validateShared(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if share := spec.ShareProcessNamespace; spec.HostPID && share != nil && *share {
+		return field.ErrorList{field.Invalid(path, *share, "ShareProcessNamespace and HostPID cannot both be enabled")}
+	}
+	return nil
 }
 
 // validateHostUsers refuses what a pod with users of its own cannot have. Two of the names are not spelled as the fields are.

@@ -13,14 +13,14 @@ import (
 
 func (s *scope) validateProbes(c *corev1.Container, path *field.Path) field.ErrorList {
 	errs := validateProbe(c.LivenessProbe, path.Child("livenessProbe"))
+	errs = append(errs, validateKilling(c.LivenessProbe, path.Child("livenessProbe"))...)
 	errs = append(errs, validateProbe(c.ReadinessProbe, path.Child("readinessProbe"))...)
-	errs = append(errs, validateProbe(c.StartupProbe, path.Child("startupProbe"))...)
 	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
 		errs = append(errs, validateProbeGrace(p, path.Child("readinessProbe"))...)
 		errs = append(errs, field.Invalid(path.Child("readinessProbe", "terminationGracePeriodSeconds"),
 			*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 	}
-	errs = append(errs, validateKilling(c.LivenessProbe, path.Child("livenessProbe"))...)
+	errs = append(errs, validateProbe(c.StartupProbe, path.Child("startupProbe"))...)
 	return append(errs, validateKilling(c.StartupProbe, path.Child("startupProbe"))...)
 }
 

@@ -45,7 +45,9 @@ func validateResourceClaims(claims []corev1.PodResourceClaim, path *field.Path) 
 func claimNames(spec *corev1.PodSpec) []string {
 	var names []string
 	for _, c := range spec.ResourceClaims {
-		names = append(names, c.Name)
+		if c.Name != "" {
+			names = append(names, c.Name)
+		}
 	}
 	slices.Sort(names)
 	return names

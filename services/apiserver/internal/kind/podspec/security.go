@@ -15,7 +15,7 @@ import (
 func validatePodSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	c := spec.SecurityContext
 	if c == nil {
-		return nil
+		return validateShared(spec, path.Child("shareProcessNamespace"))
 	}
 	var errs field.ErrorList
 	if c.FSGroup != nil {
@@ -25,18 +25,20 @@ func validatePodSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList
 	for i, g := range c.SupplementalGroups {
 		errs = append(errs, check.Each(validation.IsValidGroupID(g), g, path.Child("supplementalGroups").Index(i))...)
 	}
+	errs = append(errs, validateShared(spec, path.Child("shareProcessNamespace"))...)
+	errs = append(errs, validateSysctls(c.Sysctls, spec, path.Child("sysctls"))...)
 	if p := c.FSGroupChangePolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, path.Child("fsGroupChangePolicy"), corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)...)
 	}
+	errs = append(errs, validateSeccomp(c.SeccompProfile, path.Child("seccompProfile"))...)
+	errs = append(errs, validateAppArmor(c.AppArmorProfile, path.Child("appArmorProfile"))...)
 	if p := c.SupplementalGroupsPolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, path.Child("supplementalGroupsPolicy"), corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
 	}
 	if p := c.SELinuxChangePolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, path.Child("seLinuxChangePolicy"), corev1.SELinuxChangePolicyRecursive)...)
 	}
-	errs = append(errs, validateSysctls(c.Sysctls, spec, path.Child("sysctls"))...)
-	errs = append(errs, validateSeccomp(c.SeccompProfile, path.Child("seccompProfile"))...)
-	return append(errs, validateAppArmor(c.AppArmorProfile, path.Child("appArmorProfile"))...)
+	return errs
 }
 
 func validateUser(user, group *int64, path *field.Path) field.ErrorList {

@@ -80,13 +80,17 @@ func (w *warner) overlaps(v *corev1.Volume) {
 			case s.ServiceAccountToken != nil:
 				files = append(files, source{s.ServiceAccountToken.Path, "ServiceAccountToken"})
 			default:
-				w.out = append(w.out, fmt.Sprintf("volume %q (Projected) has no sources provided", v.Name))
+				files = append(files, source{})
 			}
 		}
 	}
 	for i, f := range files {
+		if f == (source{}) && v.Projected != nil {
+			w.out = append(w.out, fmt.Sprintf("volume %q (Projected) has no sources provided", v.Name))
+			continue
+		}
 		for _, o := range files[:i] {
-			if f.path == o.path || strings.HasPrefix(f.path, o.path+"/") || strings.HasPrefix(o.path, f.path+"/") {
+			if f.path == o.path || strings.HasPrefix(f.path, o.path+"/") || o.path != "" && strings.HasPrefix(o.path, f.path+"/") {
 				w.out = append(w.out, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", v.Name, what, f, o))
 			}
 		}

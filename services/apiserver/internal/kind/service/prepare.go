@@ -21,7 +21,7 @@ func prepareUpdate(s, old *corev1.Service) {
 func keepChosen(s, old *corev1.Service) {
 	spec, was := &s.Spec, &old.Spec
 	if needsClusterIP(s) && needsClusterIP(old) {
-		if spec.ClusterIP == "" && len(spec.ClusterIPs) == 0 {
+		if spec.ClusterIP == "" && (len(spec.ClusterIPs) == 0 || slices.Equal(spec.ClusterIPs, was.ClusterIPs)) {
 			spec.ClusterIP, spec.ClusterIPs = was.ClusterIP, slices.Clone(was.ClusterIPs)
 		}
 		if len(spec.IPFamilies) == 0 {

@@ -20,6 +20,8 @@ func validate(s *corev1.Service) field.ErrorList {
 	errs = append(errs, validatePorts(s, path.Child("ports"))...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateAffinity(spec, path)...)
+	errs = append(errs, check.Choice(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
+		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)...)
 	errs = append(errs, validateIPs(s, path)...)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
@@ -35,8 +37,7 @@ func validate(s *corev1.Service) field.ErrorList {
 
 func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &s.Spec
-	errs := check.Choice(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
-		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
+	var errs field.ErrorList
 	switch spec.Type {
 	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
 		if headless(s) {

@@ -19,10 +19,6 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	}
 	ips, families := path.Child("clusterIPs"), path.Child("ipFamilies")
 	var errs field.ErrorList
-	if p := spec.IPFamilyPolicy; p != nil {
-		errs = append(errs, check.OneOf(*p, path.Child("ipFamilyPolicy"), corev1.IPFamilyPolicySingleStack,
-			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
-	}
 	if len(spec.IPFamilies) > 2 {
 		errs = append(errs, field.Invalid(families, spec.IPFamilies, "may only hold up to 2 values"))
 	}
@@ -31,6 +27,10 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 		if slices.Contains(spec.IPFamilies[:i], f) {
 			errs = append(errs, field.Duplicate(families.Index(i), f))
 		}
+	}
+	if p := spec.IPFamilyPolicy; p != nil {
+		errs = append(errs, check.OneOf(*p, path.Child("ipFamilyPolicy"), corev1.IPFamilyPolicySingleStack,
+			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
 	}
 	if len(spec.ClusterIPs) > 0 && spec.ClusterIP == "" {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
@@ -50,7 +50,7 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 		default:
 			bad := validation.IsValidIPForLegacyField(at, ip, true, nil)
 			errs = append(errs, bad...)
-			if len(bad) == 0 && i < len(spec.IPFamilies) && familyOf(ip) != spec.IPFamilies[i] {
+			if len(bad) == 0 && i < len(spec.IPFamilies) && known(spec.IPFamilies[i]) && familyOf(ip) != spec.IPFamilies[i] {
 				errs = append(errs, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
 			}
 		}
@@ -66,6 +66,8 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	return errs
 }
 
+func known(f corev1.IPFamily) bool { return f == corev1.IPv4Protocol || f == corev1.IPv6Protocol }
+
 // validateUpdate holds a Service to its addresses and families while its type needs them.
 func validateUpdate(s, old *corev1.Service) field.ErrorList {
 	path := field.NewPath("spec")
@@ -74,7 +76,8 @@ func validateUpdate(s, old *corev1.Service) field.ErrorList {
 		!equal(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
-	if !needsClusterIP(s) || !needsClusterIP(old) {
+	// What is malformed is told as that.
+	if !needsClusterIP(s) || !needsClusterIP(old) || len(validateIPs(s, path)) > 0 {
 		return errs
 	}
 	now, was := &s.Spec, &old.Spec
@@ -123,6 +126,9 @@ func warnings(s, _ *corev1.Service) []string {
 		}
 	}
 	path := field.NewPath("spec")
+	for i, ip := range s.Spec.ExternalIPs {
+		out = append(out, validation.GetWarningsForIP(path.Child("externalIPs").Index(i), ip)...)
+	}
 	switch external := s.Spec.Type == corev1.ServiceTypeExternalName; {
 	case external && len(s.Spec.ExternalIPs) > 0:
 		out = append(out, `spec.externalIPs is ignored when spec.type is "ExternalName"`)
@@ -134,9 +140,6 @@ func warnings(s, _ *corev1.Service) []string {
 	}
 	if s.Spec.LoadBalancerIP != "" {
 		out = append(out, validation.GetWarningsForIP(path.Child("loadBalancerIP"), s.Spec.LoadBalancerIP)...)
-	}
-	for i, ip := range s.Spec.ExternalIPs {
-		out = append(out, validation.GetWarningsForIP(path.Child("externalIPs").Index(i), ip)...)
 	}
 	for i, r := range s.Spec.LoadBalancerSourceRanges {
 		out = append(out, validation.GetWarningsForCIDR(path.Child("loadBalancerSourceRanges").Index(i), r)...)

@@ -33,7 +33,6 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(func(s *appsv1.StatefulSet) { fill(s, appsv1.RollingUpdateStatefulSetStrategyType) })
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.ValidateCreate = typed.Check(validateCreate)
 	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return warnings(s) })
 	k.Scale = &registry.Scale{
 		Get: func(obj registry.Object) (int32, int32, string) {

@@ -36,16 +36,10 @@ func validate(s *appsv1.StatefulSet) field.ErrorList {
 	if spec.Ordinals != nil {
 		errs = append(errs, check.NonNegative(spec.Ordinals.Start, path.Child("ordinals", "start"))...)
 	}
-	return append(errs, validateTemplate(spec, path)...)
-}
-
-// validateCreate checks what is not held against sets that are there already.
-func validateCreate(s *appsv1.StatefulSet) field.ErrorList {
-	if s.Spec.ServiceName == "" {
-		return nil
+	if spec.ServiceName != "" {
+		errs = append(errs, check.Each(apivalidation.NameIsDNSLabel(spec.ServiceName, false), spec.ServiceName, path.Child("serviceName"))...)
 	}
-	at := field.NewPath("spec", "serviceName")
-	return check.Each(apivalidation.NameIsDNSLabel(s.Spec.ServiceName, false), s.Spec.ServiceName, at)
+	return append(errs, validateTemplate(spec, path)...)
 }
 
 // withClaims is the template with the volumes that its pods get for the claims, before its own.
@@ -91,9 +85,9 @@ func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.Erro
 	case !selector.Empty() && !selector.Matches(labels.Set(spec.Template.Labels)):
 		errs = append(errs, field.Invalid(template.Child("metadata", "labels"), spec.Template.Labels, workload.Mismatch))
 	}
+	errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Template.Labels, template.Child("labels"))...)
 	errs = append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, template.Child("annotations"))...)
-	errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
 	return append(errs, workload.Runs(&spec.Template, "StatefulSet", template)...)
 }
 
