@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 )
 
 func validate(p *corev1.Pod) field.ErrorList {
@@ -53,7 +54,7 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, narrow(rest, &old.Spec, path)...)
 	}
 	if !equality.Semantic.DeepEqual(rest, &old.Spec) {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", fixed, diff.Diff(&old.Spec, rest))))
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", fixed, diff.Diff(unversioned.Form(&old.Spec), unversioned.Form(rest)))))
 	}
 	return errs
 }

@@ -44,8 +44,8 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 		at := ips.Index(i)
 		switch {
 		case ip == corev1.ClusterIPNone:
-			if len(spec.ClusterIPs) > 1 {
-				errs = append(errs, field.Invalid(at, ip, "must be the first and only value"))
+			if len(spec.ClusterIPs) > 1 && !slices.Contains(spec.ClusterIPs[:i], corev1.ClusterIPNone) {
+				errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "'None' must be the first and only value"))
 			}
 		default:
 			bad := validation.IsValidIPForLegacyField(at, ip, true, nil)
