@@ -143,7 +143,7 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 		strict = append(strict, more...)
 	}
 	got := obj.GetObjectKind().GroupVersionKind()
-	if err != nil || !b.takes(got, want) || got.Version == "" && !interpretable(data) {
+	if err != nil || !b.takes(got, want) || (got.Version == "" || got.Kind == "") && !interpretable(data, want) {
 		return nil, refusal(b.Data, data, want, obj, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
@@ -208,9 +208,10 @@ func Warnings(problems []error) []string {
 }
 
 // interpretable reports whether a body that seems to leave its version out has none that is malformed.
-func interpretable(data []byte) bool {
-	_, err := kubejson.DefaultMetaFactory.Interpret(data)
-	return err == nil
+// The kind and version are found whatever the case of their fields' names is.
+func interpretable(data []byte, want schema.GroupVersionKind) bool {
+	got, err := kubejson.DefaultMetaFactory.Interpret(data)
+	return err == nil && (got.Kind == "" || got.Kind == want.Kind) && (got.Version == "" || got.GroupVersion() == want.GroupVersion())
 }
 
 // takes reports whether a body that says it is got may be of the wanted kind. One of a built-in kind need not say it.

@@ -52,7 +52,7 @@ func FuzzEnvelope(f *testing.F) {
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":"Pod"}`, `{"metadata":{"name":1}}`, "a: &a [*a]", "{", `{"spec":{"containers":[null]}}`, "- - - -", "\xff", `{"kind":"Secret","apiVersion":"v1"}`,
-		`{"apiVersion":"a/b/c"}`, `{"kind":"Pod","apiVersion":"apps/v1"}`, `{"KIND":"Pod"}`, `{"a":1,"a":2}`, "metadata: {name: a}\nmetadata: {name: b}", `{} {}`, "null", "[]", `{"kind":"Status","apiVersion":"v1"}`,
+		`{"apiVersion":"a/b/c"}`, `{"kind":"Pod","apiVersion":"apps/v1"}`, `{"KIND":"Pod"}`, `{"KIND":"A"}`, `{"a":1,"a":2}`, "metadata: {name: a}\nmetadata: {name: b}", `{} {}`, "null", "[]", `{"kind":"Status","apiVersion":"v1"}`,
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","creationTimestamp":"2020-01-01T00:00:00Z"},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1"}}}]}}`,
 	} {
 		f.Add([]byte(seed), false)
@@ -90,7 +90,7 @@ func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{
 		`[{"op":"add","path":"/metadata/labels/x","value":"y"}]`, `{"metadata":{"labels":null}}`, `{"spec":{"containers":[{"name":"c","$patch":"delete"}]}}`,
 		`{"$patch":"replace"}`, `[{"op":"move","from":"/spec","path":"/spec/x"}]`, `{"spec":{"containers":{}}}`, `null`, `1`, `{"kind":"Secret"}`, `{"apiVersion":"a/b/c"}`,
-		`[{"op":"replace","path":"","value":[]}]`, `{"spec":{"$setElementOrder/containers":[{"name":"x"}],"containers":[{"name":"c"}]}}`,
+		`[{"op":"replace","path":"","value":[]}]`, `[{"op":"replace","path":""}]`, `{"spec":{"$setElementOrder/containers":[{"name":"x"}],"containers":[{"name":"c"}]}}`,
 		`{"metadata":{"$deleteFromPrimitiveList/finalizers":["x"]}}`, `{"spec":{"$retainKeys":["containers"]}}`, `[{"op":"test","path":"/metadata/name","value":"p"}]`,
 	} {
 		f.Add([]byte(seed))

@@ -165,11 +165,21 @@ func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []erro
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d",
 			maxOperations, len(operations)))
 	}
-	after, err = operations.Apply(before)
+	after, err = applyOperations(operations, before)
 	if err != nil {
 		return nil, nil, unprocessable(err)
 	}
 	return after, problems, nil
+}
+
+// applyOperations applies a JSON patch. The library panics over some that replace the whole document by nothing.
+func applyOperations(operations jsonpatch.Patch, before []byte) (after []byte, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			after, err = nil, fmt.Errorf("the patch cannot be applied: %v", panicked)
+		}
+	}()
+	return operations.Apply(before)
 }
 
 func mergePatch(before, patch []byte, strict bool) (after []byte, problems []error, err error) {
