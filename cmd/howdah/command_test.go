@@ -128,7 +128,9 @@ func TestWrongUseIsExplained(t *testing.T) {
 
 func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
-	a := apiserverFlags{serviceCIDR: "x", gatewayEndpoints: []string{"y"}}
+	var a apiserverFlags
+	a.flags(&cobra.Command{})
+	a.serviceCIDR, a.gatewayEndpoints = "x", []string{"y"}
 	_, err := a.config(nil, nil)
 	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
