@@ -228,6 +228,15 @@ func (a *arena) observe(ctx context.Context) {
 	}
 	a.follow(ctx, "watch of the first", a.proxies[0].Address())
 	a.follow(ctx, "watch of both by turns", a.proxies[0].Address(), a.proxies[1].Address())
+	// What is written, and written again, before a watch begins, it is not told.
+	a.await("the witnesses' lists", func() bool {
+		for _, w := range a.witnesses {
+			if w.begun() == 0 {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // inform runs an informer behind an address that leads to the API.

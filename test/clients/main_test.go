@@ -35,6 +35,9 @@ var (
 	helm3    = &program{name: "helm3", module: "test/helm3", pkg: "helm.sh/helm/v3/cmd/helm"}
 	operator = &program{name: "operator", module: "test/operator", pkg: "."}
 	helm4    = &program{name: "helm4", module: "test/helm4", pkg: "helm.sh/helm/v4/cmd/helm"}
+
+	// metricsServer is an extension API server that clusters have.
+	metricsServer = &program{name: "metrics-server", module: "test/metricsserver", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server"}
 )
 
 // workDir lives as long as the test binary.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -49,24 +48,7 @@ func (u *user) certify() (folder string, authority []byte) {
 // operate runs the operator until the test ends or it is killed.
 func (u *user) operate(name string, args ...string) *exec.Cmd {
 	u.t.Helper()
-	log, err := os.Create(filepath.Join(u.home, name+".log"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	cmd := exec.Command(operator.bin(u.t), append([]string{"--name", name, "--lock-namespace", u.namespace, "--kubeconfig", u.c.Kubeconfig()}, args...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		u.t.Fatal(err)
-	}
-	u.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if text, err := os.ReadFile(log.Name()); err == nil && u.t.Failed() {
-			u.t.Logf("operator %s:\n%s", name, text)
-		}
-		_ = log.Close()
-	})
-	return cmd
+	return u.spawn(name, operator.bin(u.t), append([]string{"--name", name, "--lock-namespace", u.namespace, "--kubeconfig", u.c.Kubeconfig()}, args...)...)
 }
 
 const webhooks = `apiVersion: admissionregistration.k8s.io/v1

@@ -23,10 +23,12 @@ type user struct {
 	home      string
 }
 
-// newUser makes a namespace for the test.
-func newUser(t *testing.T) *user {
+// newUser makes a namespace for the test in the shared cluster.
+func newUser(t *testing.T) *user { t.Helper(); return newUserOf(t, theCluster(t)) }
+
+func newUserOf(t *testing.T, c *cluster) *user {
 	t.Helper()
-	u := &user{t: t, c: theCluster(t), home: t.TempDir()}
+	u := &user{t: t, c: c, home: t.TempDir()}
 	u.namespace = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	u.namespace = u.namespace[:min(len(u.namespace), 50)]
 	u.must("create", "namespace", u.namespace)
@@ -115,4 +117,27 @@ func (u *user) write(name, content string) string {
 		u.t.Fatal(err)
 	}
 	return path
+}
+
+// spawn runs a program until the test ends or it is killed.
+func (u *user) spawn(name, path string, args ...string) *exec.Cmd {
+	u.t.Helper()
+	log, err := os.Create(filepath.Join(u.home, name+".log"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && u.t.Failed() {
+			u.t.Logf("%s:\n%s", name, text)
+		}
+		_ = log.Close()
+	})
+	return cmd
 }

@@ -135,6 +135,13 @@ func (w *witness) relisted() {
 	w.lists++
 }
 
+// begun is how often the witness has listed.
+func (w *witness) begun() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lists
+}
+
 func (w *witness) names() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
