@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,21 @@ type state struct {
 func (l *Ledger) commit(ctx context.Context, accounts []*account, group []*entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	defer abandon(group)
+	l.land(ctx, accounts, group)
+}
+
+// abandon ends the entries that a panic leaves behind, so that their callers do not wait for ever.
+func abandon(group []*entry) {
+	for _, e := range group {
+		if !e.finished() {
+			e.finish(nil, fmt.Errorf("the commit of a group with others broke off: %w", store.ErrUnknownOutcome))
+		}
+	}
+}
+
+// land commits what fits, and refuses what does not fit when all else has landed or failed: what fails makes no use of its room.
+func (l *Ledger) land(ctx context.Context, accounts []*account, group []*entry) {
 	fresh := false
 	for len(group) > 0 {
 		states, err := l.states(accounts)
@@ -40,36 +56,51 @@ func (l *Ledger) commit(ctx context.Context, accounts []*account, group []*entry
 				continue
 			}
 		}
-		for e, why := range refused {
-			e.finish(nil, why)
-		}
-		if group = charged; len(group) == 0 {
+		if len(charged) == 0 {
+			for e, why := range refused {
+				e.finish(nil, why)
+			}
 			return
 		}
-		results, err := l.write(ctx, states, group)
-		if err == nil {
-			l.groups.Observe(float64(len(group)))
-			l.remember(accounts, states, results)
-			succeed(group, results)
-			return
-		}
-		var stale error
-		if group, stale = settle(group, results, err); len(group) == 0 {
-			return
-		}
-		if stale == nil {
-			continue // those that failed for their own sake are out
-		}
-		if ctx.Err() != nil {
-			failAll(group, fmt.Errorf("the quotas keep moving on: %w", store.ErrUnavailable))
-			return
-		}
-		l.retries.Inc()
-		if err := l.catchUp(ctx, accounts, stale); err != nil {
-			failAll(group, err)
-			return
-		}
+		again := l.attempt(ctx, accounts, states, charged)
+		group = slices.DeleteFunc(slices.Clone(group), func(e *entry) bool { return refused[e] == nil && !slices.Contains(again, e) })
 	}
+}
+
+// attempt commits the entries with the states that they were charged to, and returns those that have to be charged anew.
+func (l *Ledger) attempt(ctx context.Context, accounts []*account, states []*state, group []*entry) (again []*entry) {
+	results, err := l.write(ctx, states, group)
+	if err == nil {
+		l.groups.Observe(float64(len(group)))
+		l.remember(accounts, states, results)
+		succeed(group, results)
+		return nil
+	}
+	if len(group) > 1 && errors.Is(err, store.ErrInvalid) {
+		// One spoils the group for all, as one that writes the quota itself: each on its own, it fails alone or not at all.
+		for _, e := range group {
+			l.land(ctx, accounts, []*entry{e})
+		}
+		return nil
+	}
+	group, stale := settle(group, results, err)
+	if len(group) == 0 || stale == nil {
+		return group // those that failed for their own sake are out
+	}
+	if ctx.Err() != nil {
+		failAll(group, fmt.Errorf("the quotas keep moving on: %w", store.ErrUnavailable))
+		return nil
+	}
+	l.retries.Inc()
+	err = l.catchUp(ctx, accounts, stale)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("the quotas keep moving on: %w (%w)", store.ErrUnavailable, err)
+	}
+	if err != nil {
+		failAll(group, err)
+		return nil
+	}
+	return group
 }
 
 // states returns the newest quotas of the accounts that are known.

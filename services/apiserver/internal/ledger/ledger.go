@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,12 +107,15 @@ func (l *Ledger) together(ctx context.Context, a *account, e *entry) ([]store.Re
 	case a.turn <- struct{}{}:
 	case <-ctx.Done():
 		if a.withdraw(e) {
-			return nil, fmt.Errorf("wait for a place in the queue of namespace %s's quotas: %w (%w)", e.usages[0].Namespace, store.ErrUnavailable, ctx.Err())
+			return nil, late(e, ctx.Err())
 		}
 		<-e.done // it is being committed
 		return e.results, e.err
 	}
 	defer func() { <-a.turn }()
+	if err := ctx.Err(); err != nil && a.withdraw(e) { // select has picked one of two
+		return nil, late(e, err)
+	}
 	for !e.finished() {
 		if a.streak++; a.streak > streak {
 			a.streak = 0
@@ -135,7 +139,7 @@ func (l *Ledger) alone(ctx context.Context, accounts []*account, e *entry) ([]st
 			for _, held := range accounts[:n] {
 				<-held.turn
 			}
-			return nil, fmt.Errorf("wait for the quotas of %d namespaces: %w (%w)", len(accounts), store.ErrUnavailable, ctx.Err())
+			return nil, late(e, ctx.Err())
 		}
 	}
 	defer func() {
@@ -143,8 +147,16 @@ func (l *Ledger) alone(ctx context.Context, accounts []*account, e *entry) ([]st
 			<-a.turn
 		}
 	}()
+	if err := ctx.Err(); err != nil {
+		return nil, late(e, err)
+	}
 	l.commit(ctx, accounts, []*entry{e})
 	return e.results, e.err
+}
+
+// late is told to a caller that stopped waiting before its entry's turn: nothing was written.
+func late(e *entry, cause error) error {
+	return fmt.Errorf("wait for the quotas of namespace %s: %w (%w)", strings.Join(e.namespaces(), ", "), store.ErrUnavailable, cause)
 }
 
 // enter returns the accounts of the namespaces, and keeps them until leave.

@@ -4,6 +4,7 @@ package memstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 	"strings"
 	"sync"
@@ -43,6 +44,12 @@ func (s *Store) WriteAtomic(_ context.Context, ws []store.Write) ([]store.Result
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	results := make([]store.Result, len(ws))
+	if err := distinct(ws); err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results, err
+	}
 	var failed error
 	for i, w := range ws {
 		if err := s.check(w); err != nil {
@@ -66,6 +73,18 @@ func (s *Store) WriteAtomic(_ context.Context, ws []store.Write) ([]store.Result
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return results, nil
+}
+
+// distinct refuses a group that names a key twice, and keys that are empty.
+func distinct(ws []store.Write) error {
+	keys := make(map[string]bool, len(ws))
+	for _, w := range ws {
+		if w.Key == "" || keys[w.Key] {
+			return fmt.Errorf("%w: a key is empty or named twice", store.ErrInvalid)
+		}
+		keys[w.Key] = true
+	}
+	return nil
 }
 
 func (s *Store) check(w store.Write) error {
