@@ -64,6 +64,18 @@ type Usage struct {
 	Charge func(quota *corev1.ResourceQuota) (corev1.ResourceList, error)
 }
 
+// RefusedError says which of the usages that were to be committed together a quota refuses, and why.
+type RefusedError struct {
+	Usage *Usage
+	Err   error
+}
+
+// Error is the refusal's text.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal, which is an API status.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // Notes takes what plugins tell besides their verdict. The same text may come more than once, as a write is planned again.
 type Notes interface {
 	// Warn adds a Warning header to the answer.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/store"
@@ -158,7 +159,7 @@ func chargeOne(states []*state, e *entry) error {
 			now.Status.Used = s.total(added[n])
 			list, err := u.Charge(&now)
 			if err != nil {
-				return err
+				return &admission.RefusedError{Usage: u, Err: err}
 			}
 			if len(list) > 0 {
 				added[n] = quota.Add(added[n], list)

@@ -81,7 +81,7 @@ func New(cfg Config) *Ledger {
 }
 
 // Commit commits the writes, all or none, and what they consume. Its results are store.Writer's WriteAtomic's. Where the newest
-// quotas refuse a usage the error is that refusal, and nothing is written.
+// quotas refuse a usage the error is a *admission.RefusedError, and nothing is written.
 func (l *Ledger) Commit(ctx context.Context, usages []*admission.Usage, writes []store.Write) ([]store.Result, error) {
 	e := &entry{usages: usages, writes: slices.Clone(writes), done: make(chan struct{})}
 	for i := range e.writes {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -312,6 +313,11 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 	}
 	results, err := b.write(ctx, writes, usages)
 	if err != nil {
+		var quota *admission.RefusedError
+		if errors.As(err, &quota) { // each fits, but not all of them
+			errs[slices.IndexFunc(plans, func(p *plan) bool { return p.usage == quota.Usage })] = quota.Err
+			return false, false
+		}
 		return b.failure(ctx, items, writes, owner, results, err, errs), false
 	}
 	committed = true

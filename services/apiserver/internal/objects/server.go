@@ -45,7 +45,7 @@ type TokenIssuer interface {
 
 // Ledger commits writes together with what they consume of quotas.
 type Ledger interface {
-	// Commit is store.Writer's WriteAtomic, and also fails where the newest quotas refuse a usage: with that usage's refusal.
+	// Commit is store.Writer's WriteAtomic, and also fails where the newest quotas refuse a usage: with a *admission.RefusedError.
 	Commit(ctx context.Context, usages []*admission.Usage, writes []store.Write) ([]store.Result, error)
 }
 
