@@ -81,23 +81,33 @@ func (a *account) withdraw(e *entry) bool {
 	return i >= 0
 }
 
-// take returns the entries at the head of the queue that can be committed together: no two write the same key.
+// take returns the entries at the head of the queue that can be committed together: no two write the same key, and what several
+// write is bounded.
 func (a *account) take() []*entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var group, rest []*entry
-	keys := map[string]bool{}
+	keys, size := map[string]bool{}, 0
 	for _, e := range a.queue {
 		taken := slices.ContainsFunc(e.writes, func(w store.Write) bool { return keys[w.Key] })
-		if taken || len(group) == maxGroup || len(group) > 0 && len(keys)+len(e.writes) > maxWrites {
+		full := len(keys)+len(e.writes) > maxWrites || size+e.size() > maxBytes
+		if taken || len(group) == maxGroup || len(group) > 0 && full {
 			rest = append(rest, e)
 			continue
 		}
 		for _, w := range e.writes {
 			keys[w.Key] = true
 		}
-		group = append(group, e)
+		group, size = append(group, e), size+e.size()
 	}
 	a.queue = rest
 	return group
+}
+
+// size is how many bytes the entry writes.
+func (e *entry) size() (n int) {
+	for _, w := range e.writes {
+		n += len(w.Value)
+	}
+	return n
 }

@@ -28,6 +28,8 @@ const (
 	maxGroup = 128
 	// maxWrites is how many store writes such a group has at most, if it is not one caller's.
 	maxWrites = 1024
+	// maxBytes is how much the values of such a group weigh at most: one that is too big makes everyone wait for it.
+	maxBytes = 8 << 20
 	// commitTimeout bounds the commit of a group, which is no single caller's, and how long it is made anew because a quota moves on.
 	commitTimeout = 20 * time.Second
 	// streak is how many groups of a namespace follow each other at once; then there is a pause of courtesy. Another apiserver's group
