@@ -152,6 +152,10 @@ func TestMetricsServer(t *testing.T) {
 		step{args: "get --raw /apis/metrics.k8s.io/v1beta1/nodes/other", fails: true, want: []string{`\(NotFound\)`}},
 		step{args: "explain nodes --api-version=metrics.k8s.io/v1beta1", want: []string{`KIND:\s+NodeMetrics`}},
 	)
+	// A namespace goes once controllers know all that may be in it, and so of metrics too.
+	u.must("create", "namespace", "passing")
+	u.must("create", "configmap", "passing", "--namespace", "passing")
+	u.must("delete", "namespace", "passing", "--timeout=80s")
 
 	_ = server.Process.Kill()
 	u.must("wait", "--for=condition=Available=False", "apiservice/v1beta1.metrics.k8s.io", "--timeout=80s")

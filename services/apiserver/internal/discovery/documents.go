@@ -41,8 +41,10 @@ func plain(groups []group, address string) map[string]runtime.Object {
 				path = "/api/" + v.gv.Version
 				core.Versions = append(core.Versions, v.gv.Version)
 			}
-			if v.remote == nil { // the other's is its own to tell
+			if v.remote == nil {
 				docs[path] = resourceList(v)
+			} else if unknown(v.remote) == "" {
+				docs[path] = remoteList(v.remote)
 			}
 			out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.gv.String(), Version: v.gv.Version})
 		}

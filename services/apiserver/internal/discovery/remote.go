@@ -42,6 +42,28 @@ func insert(groups []group, g group, priority int32) []group {
 	return slices.Insert(slices.Clone(groups), at, g)
 }
 
+// unknown says why the document of a remote group version is not told here; empty where it is. Clients ask the extension API server
+// itself; it is controllers that ask here, and they reach the kinds of this API alone. So they may know of what is only to be read,
+// as metrics. Of what is to be deleted they must not think that there is none: a namespace would be let go with it.
+func unknown(v *aggregate.Version) string {
+	if v.Stale || v.Resources == nil {
+		return "stale GroupVersion discovery: " + v.GroupVersion.String()
+	}
+	for _, r := range v.Resources.APIResources {
+		if slices.Contains(r.Verbs, "delete") {
+			return "controllers do not delete " + r.Name + ", which an extension API server keeps"
+		}
+	}
+	return ""
+}
+
+// remoteList is the document of a remote group version.
+func remoteList(v *aggregate.Version) *metav1.APIResourceList {
+	out := *v.Resources
+	out.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+	return &out
+}
+
 // remoteVersion is a remote group version as the aggregated document has it.
 func remoteVersion(v *aggregate.Version) discoveryv2.APIVersionDiscovery {
 	out := discoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}

@@ -261,6 +261,14 @@ func notFound() *apierrors.StatusError {
 // absent is the answer for a document that there is not. A group that there is not is no part of the API at all.
 func (s *served) absent(path string) error {
 	err := notFound()
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			if v.remote != nil && path == "/apis/"+v.gv.String() {
+				err.ErrStatus.Message = unknown(v.remote)
+				return err
+			}
+		}
+	}
 	name, is := strings.CutPrefix(path, "/apis/")
 	name, _, _ = strings.Cut(name, "/")
 	if is && !slices.ContainsFunc(s.groups, func(g group) bool { return g.name == name }) {
