@@ -163,7 +163,15 @@ func TestMetricsServer(t *testing.T) {
 		step{args: "get --raw /apis/metrics.k8s.io/v1beta1/nodes", fails: true, want: []string{`\(ServiceUnavailable\)`}},
 		step{args: "get pods", want: []string{`busy`}},
 	)
+	u.must("create", "namespace", "staying")
+	u.must("delete", "namespace", "staying", "--wait=false")
+	u.await("the namespace to say why it stays", func() bool {
+		out, err := u.try("", "get", "namespace", "staying", "-o", `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionDiscoveryFailure")].message}`)
+		return err == nil && out == "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: "+
+			"metrics.k8s.io/v1beta1: stale GroupVersion discovery: metrics.k8s.io/v1beta1"
+	})
 	u.must("delete", "apiservice", "v1beta1.metrics.k8s.io")
+	u.must("wait", "--for=delete", "namespace/staying", "--timeout=80s")
 	u.await("the group to be gone", func() bool {
 		out, err := u.try("", "get", "--raw", "/apis")
 		return err == nil && !strings.Contains(out, "metrics.k8s.io")

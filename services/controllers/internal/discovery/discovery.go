@@ -4,9 +4,9 @@ package discovery
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +54,7 @@ func (r Resource) Metadata() object.Kind[*metav1.PartialObjectMetadata] {
 func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
 	var (
 		resources []Resource
-		problems  []error
+		problems  failures
 	)
 	add := func(path string, gv schema.GroupVersion) {
 		var list metav1.APIResourceList
@@ -71,7 +71,7 @@ func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
 	add("/api/v1", schema.GroupVersion{Version: "v1"})
 	var groups metav1.APIGroupList
 	if err := document(ctx, client, "/apis", &groups); err != nil {
-		return resources, errors.Join(append(problems, fmt.Errorf("groups: %w", err))...)
+		return resources, append(problems, fmt.Errorf("groups: %w", err))
 	}
 	for _, g := range groups.Groups {
 		// Every version is read: one may have kinds that the preferred one lacks.
@@ -87,8 +87,25 @@ func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
 			resources = keepFirst(resources, seen, before)
 		}
 	}
-	return resources, errors.Join(problems...)
+	if len(problems) > 0 {
+		return resources, problems
+	}
+	return resources, nil
 }
+
+// failures are why documents could not be read. Their text is the one that clients of Kubernetes know.
+type failures []error
+
+func (f failures) Error() string {
+	texts := make([]string, len(f))
+	for i, err := range f {
+		texts[i] = err.Error()
+	}
+	slices.Sort(texts)
+	return "unable to retrieve the complete list of server APIs: " + strings.Join(texts, ", ")
+}
+
+func (f failures) Unwrap() []error { return f }
 
 // keepFirst drops, from index from on, resources whose name is there since
 // index group already, and legacy copies of kinds that apps serves.

@@ -49,7 +49,7 @@ func Conditions(had []corev1.NamespaceCondition, r Remains, now metav1.Time) []c
 		result[i] = c
 	}
 	if r.Discovery != nil {
-		set(corev1.NamespaceDeletionDiscoveryFailure, true, "DiscoveryFailed", "Discovery failed for some groups: "+r.Discovery.Error())
+		set(corev1.NamespaceDeletionDiscoveryFailure, true, "DiscoveryFailed", "Discovery failed for some groups, 1 failing: "+r.Discovery.Error())
 	} else {
 		set(corev1.NamespaceDeletionDiscoveryFailure, false, "ResourcesDiscovered", "All resources successfully discovered")
 	}

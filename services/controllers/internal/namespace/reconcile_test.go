@@ -73,7 +73,7 @@ func TestConditionsSayWhatWentWrong(t *testing.T) {
 		texts += string(c.Type) + "=" + string(c.Status) + ":" + c.Reason + ":" + c.Message + "\n"
 	}
 	for _, want := range []string{
-		"NamespaceDeletionDiscoveryFailure=True:DiscoveryFailed:Discovery failed for some groups: group gone",
+		"NamespaceDeletionDiscoveryFailure=True:DiscoveryFailed:Discovery failed for some groups, 1 failing: group gone",
 		"NamespaceDeletionContentFailure=True:ContentDeletionFailed:Failed to delete all resource types, 2 remaining: a, b",
 		"NamespaceContentRemaining=False:ContentRemoved:All content successfully removed",
 	} {
