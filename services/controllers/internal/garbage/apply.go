@@ -126,6 +126,9 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 	}
 	owner, err := object.For(c.client, kind).Get(ctx, namespace, ref.Name)
 	switch {
+	case apierrors.IsNotFound(err) && !namesObject(err):
+		// As of an extension API server, which controllers do not reach.
+		return present, fmt.Errorf("%s/%s: the API does not have its owner's kind %s %s itself", n.meta.Namespace, n.meta.Name, ref.APIVersion, ref.Kind)
 	case apierrors.IsNotFound(err) || err == nil && owner.UID != ref.UID:
 		if o := c.graph.get(ref.UID); o != nil { // it lives, but elsewhere
 			c.invalid(n, ref)
@@ -137,6 +140,12 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 		verified[key] = present
 	}
 	return verified[key], nil
+}
+
+// namesObject reports whether a refusal is about the object, not about its kind.
+func namesObject(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != ""
 }
 
 // kindOf finds the served resource of a kind, in whatever version.
