@@ -76,16 +76,23 @@ plugins:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"front": true, "back": false} {
-		body, err := f.create("v1/pods", "fresh", `{"metadata":{"name":"`+name+`","labels":{"role":"`+name+`"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	made := func(role string) string {
+		body, err := f.create("v1/pods", "fresh", `{"metadata":{"generateName":"`+role+`-","labels":{"role":"`+role+`"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		has := strings.Contains(string(body), `"name":"DB"`) && strings.Contains(string(body), `"mountPath":"/cache"`) &&
-			strings.Contains(string(body), "podpreset.admission.kubernetes.io/podpreset-db")
-		if has != want {
-			t.Errorf("%s: %s", name, body)
-		}
+		return string(body)
+	}
+	front := made("front") // a plugin knows a preset as soon as the cache does
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(front, "podpreset.admission.kubernetes.io/podpreset-db") && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+		front = made("front")
+	}
+	if !strings.Contains(front, `"name":"DB"`) || !strings.Contains(front, `"mountPath":"/cache"`) {
+		t.Errorf("a selected pod: %s", front)
+	}
+	if body := made("back"); strings.Contains(body, `"name":"DB"`) {
+		t.Errorf("another pod: %s", body)
 	}
 }
 
@@ -110,7 +117,15 @@ func TestPodSecurityPolicies(t *testing.T) {
 	if _, err := f.create("policy/v1beta1/podsecuritypolicies", "", policy); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.create("v1/pods", "default", pod("b", `{"privileged":true}`)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Privileged containers are not allowed") {
+	privileged := func() error {
+		_, err := f.create("v1/pods", "default", pod("b", `{"privileged":true}`))
+		return err
+	}
+	err := privileged() // the plugin knows a policy as soon as the cache does
+	for deadline := time.Now().Add(30 * time.Second); err != nil && strings.Contains(err.Error(), "no providers available") && time.Now().Before(deadline); err = privileged() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Privileged containers are not allowed") {
 		t.Errorf("a privileged pod: %v", err)
 	}
 	body, err := f.create("v1/pods", "default", pod("c", "{}"))
