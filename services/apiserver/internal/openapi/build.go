@@ -14,8 +14,8 @@ const (
 	unauthorized = "Unauthorized"
 )
 
-// stubs stand in for the definitions while the builders make paths: the models are put in afterwards.
-func (m *models) stubs(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+// named has every model by name and without content, which is all that the builders need to make paths: the models are put in afterwards.
+func (m *models) named(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	out := make(map[string]common.OpenAPIDefinition, len(m.v3)+len(m.custom))
 	for name := range m.v3 {
 		out[name] = common.OpenAPIDefinition{}
@@ -36,7 +36,7 @@ func operation(r common.Route) (string, []string, error) {
 func (m *models) swagger(info *spec.Info, all routes) (*spec.Swagger, error) {
 	token := &spec.SecurityScheme{SecuritySchemeProps: spec.SecuritySchemeProps{Type: "apiKey", Description: tokenText, Name: "authorization", In: "header"}}
 	document, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{all}, &common.Config{
-		ProtocolList: []string{"https"}, Info: info, GetDefinitions: m.stubs, GetDefinitionName: asIs, GetOperationIDAndTagsFromRoute: operation,
+		ProtocolList: []string{"https"}, Info: info, GetDefinitions: m.named, GetDefinitionName: asIs, GetOperationIDAndTagsFromRoute: operation,
 		CommonResponses:     map[int]spec.Response{401: {ResponseProps: spec.ResponseProps{Description: unauthorized}}},
 		SecurityDefinitions: &spec.SecurityDefinitions{tokenScheme: token}, DefaultSecurity: []map[string][]string{{tokenScheme: {}}},
 	})
@@ -50,7 +50,7 @@ func (m *models) swagger(info *spec.Info, all routes) (*spec.Swagger, error) {
 // modern makes a document of version 3 likewise.
 func (m *models) modern(info *spec.Info, all routes) (*spec3.OpenAPI, error) {
 	config := &common.OpenAPIV3Config{
-		Info: info, GetDefinitions: m.stubs, GetDefinitionName: asIs, GetOperationIDAndTagsFromRoute: operation,
+		Info: info, GetDefinitions: m.named, GetDefinitionName: asIs, GetOperationIDAndTagsFromRoute: operation,
 		CommonResponses: map[int]*spec3.Response{401: {ResponseProps: spec3.ResponseProps{Description: unauthorized}}},
 	}
 	if len(m.custom) == 0 {
