@@ -63,8 +63,13 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
+	thresholds, err := nodestatus.ParseThresholds(cfg.EvictionHard)
+	if err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	machine := nodestatus.ThisMachine(cfg.RootDir, thresholds)
 	if cfg.NodeIP == "" {
-		addresses, err := nodestatus.ThisMachine(cfg.RootDir).Addresses()
+		addresses, err := machine.Addresses()
 		if err != nil {
 			return nil, fmt.Errorf("node agent: %w", err)
 		}
@@ -79,14 +84,14 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})
 	a.services = object.InformerFor(a.informers, object.Service)
-	if err := a.build(); err != nil {
+	if err := a.build(machine); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	return a, nil
 }
 
 // build makes the parts and joins them.
-func (a *Agent) build() error {
+func (a *Agent) build(machine nodestatus.Machine) error {
 	cfg := a.cfg
 	recorder, record := object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	a.record = record
@@ -138,7 +143,7 @@ func (a *Agent) build() error {
 	})
 	a.reporter = nodestatus.New(nodestatus.Config{
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: []string{cfg.NodeIP}, Port: cfg.Port, Version: Version,
-		MaxPods: cfg.MaxPods, Machine: nodestatus.ThisMachine(cfg.RootDir), Client: cfg.Objects, Runtime: a.runtime,
+		MaxPods: cfg.MaxPods, Machine: machine, Client: cfg.Objects, Runtime: a.runtime,
 		Clock: cfg.Clock, Problems: network.problems,
 	})
 	network.changed = a.reporter.Poke

@@ -12,10 +12,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/nodestatus"
 )
 
 // Version is the release of Kubernetes whose node this agent is like.
 const Version = "v1.36.3"
+
+// DefaultEvictionHard is the default of Config.EvictionHard.
+const DefaultEvictionHard = nodestatus.DefaultThresholds
 
 // Config of an Agent. NodeName and Objects are required; what else is empty
 // gets the default that its comment names.
@@ -32,6 +36,10 @@ type Config struct {
 	Port int32
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
+	// EvictionHard says below which remainders the node is short of memory, disk, inodes or processes, as the kubelet's
+	// option of that name; default DefaultEvictionHard. Nothing is evicted yet: the conditions and what pods may
+	// use follow it.
+	EvictionHard string
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -89,6 +97,7 @@ func (c Config) complete() (Config, error) {
 	fill(&c.ResolvConf, "/etc/resolv.conf")
 	fill(&c.HostsFile, "/etc/hosts")
 	fill(&c.ClusterDomain, "cluster.local")
+	fill(&c.EvictionHard, DefaultEvictionHard)
 	if c.Port == 0 {
 		c.Port = 10250
 	}
@@ -132,6 +141,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxPods < 1 {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
+	}
+	if _, err := nodestatus.ParseThresholds(c.EvictionHard); err != nil {
+		problems = append(problems, fmt.Errorf("eviction thresholds: %w", err))
 	}
 	return errors.Join(problems...)
 }

@@ -20,10 +20,10 @@ import (
 
 // nodeFlags are a node agent's settings.
 type nodeFlags struct {
-	name, address, api, cri, imagesDir, clusterDomain string
-	clusterDNS, clusterCIDRs, serviceCIDRs            []string
-	maxPods                                           int64
-	simulate                                          int
+	name, address, api, cri, imagesDir, clusterDomain, evictionHard string
+	clusterDNS, clusterCIDRs, serviceCIDRs                          []string
+	maxPods                                                         int64
+	simulate                                                        int
 }
 
 func (n *nodeFlags) flags(cmd *cobra.Command) {
@@ -39,6 +39,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.clusterCIDRs, "cluster-cidr", []string{"10.244.0.0/16"}, "addresses of pods")
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
+	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders the node is short of memory, disk, inodes or processes (nothing is evicted yet)")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -55,7 +56,8 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
+		EvictionHard: n.evictionHard,
+		Network:      &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3)
 }
 

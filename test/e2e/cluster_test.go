@@ -49,7 +49,7 @@ func setup(t *testing.T) *cluster {
 
 // report prints what helps to see why the test failed.
 func (c *cluster) report() {
-	for _, args := range [][]string{{"get", "all", "-o", "wide"}, {"get", "events"}, {"describe", "pods"}} {
+	for _, args := range [][]string{{"get", "all", "-o", "wide"}, {"get", "events"}, {"describe", "pods"}, {"describe", "nodes"}} {
 		out, err := c.try(args...)
 		c.t.Logf("kubectl %s (err %v):\n%s", strings.Join(args, " "), err, out)
 	}

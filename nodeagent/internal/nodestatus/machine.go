@@ -17,24 +17,20 @@ import (
 
 // Machine reads what the node is made of; its fields point elsewhere in tests.
 type Machine struct {
-	Proc string // /proc
-	Etc  string // /etc
-	Sys  string // /sys
-	Disk string // a folder on the disk that pods use
+	Proc       string     // /proc
+	Etc        string     // /etc
+	Sys        string     // /sys
+	Disk       string     // a folder on the disk that pods use
+	Thresholds Thresholds // what the node keeps for itself
 }
 
 // ThisMachine is the machine the agent runs on.
-func ThisMachine(disk string) Machine { return Machine{"/proc", "/etc", "/sys", disk} }
+func ThisMachine(disk string, thresholds Thresholds) Machine {
+	return Machine{"/proc", "/etc", "/sys", disk, thresholds}
+}
 
-// What the node keeps for itself: below it, memory and disk count as short.
-const (
-	reservedMemory = 100 << 20 // bytes
-	reservedDisk   = 10        // percent
-	reservedInodes = 5         // percent
-	reservedPIDs   = 4         // percent
-)
-
-// Capacity returns what the machine has and what pods may use of it.
+// Capacity returns what the machine has and what pods may use of it: all
+// but what the thresholds keep back.
 func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceList, _ error) {
 	memory, err := m.memory()
 	if err != nil {
@@ -52,7 +48,8 @@ func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceL
 			corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
 		}
 	}
-	return list(memory.total, disk.total), list(memory.total-reservedMemory, disk.total/100*(100-reservedDisk)), nil
+	keep := m.Thresholds
+	return list(memory.total, disk.total), list(memory.total-keep.memory.of(memory.total), disk.total-keep.disk.of(disk.total)), nil
 }
 
 type memory struct{ total, available int64 }
@@ -88,8 +85,8 @@ func (m Machine) memory() (memory, error) {
 }
 
 type disk struct {
-	total, available  int64
-	inodes, freeNodes uint64
+	total, available  int64 // bytes
+	inodes, freeNodes int64 // none where the file system does not count them
 }
 
 func (m Machine) disk() (disk, error) {
@@ -97,7 +94,7 @@ func (m Machine) disk() (disk, error) {
 	if err := unix.Statfs(m.Disk, &s); err != nil {
 		return disk{}, fmt.Errorf("statfs %s: %w", m.Disk, err)
 	}
-	return disk{int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, s.Files, s.Ffree}, nil
+	return disk{int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, int64(s.Files), int64(s.Ffree)}, nil
 }
 
 // Pressure says what the machine is short of.
@@ -113,16 +110,16 @@ func (m Machine) Pressure() (Pressure, error) {
 	if err != nil {
 		return Pressure{}, err
 	}
-	p := Pressure{
-		Memory: memory.available < reservedMemory,
-		Disk:   disk.available < disk.total/100*reservedDisk || disk.inodes > 0 && disk.freeNodes < disk.inodes/100*reservedInodes,
-	}
 	limit, used, err := m.pids()
 	if err != nil {
 		return Pressure{}, err
 	}
-	p.PID = limit-used < limit*reservedPIDs/100
-	return p, nil
+	keep := m.Thresholds
+	return Pressure{
+		Memory: memory.available < keep.memory.of(memory.total),
+		Disk:   disk.available < keep.disk.of(disk.total) || disk.inodes > 0 && disk.freeNodes < keep.inodes.of(disk.inodes),
+		PID:    limit-used < keep.pids.of(limit),
+	}, nil
 }
 
 func (m Machine) pids() (limit, used int64, _ error) {

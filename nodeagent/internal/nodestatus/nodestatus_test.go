@@ -41,7 +41,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 			t.Fatal(err)
 		}
 	}
-	return Machine{filepath.Join(dir, "proc"), filepath.Join(dir, "etc"), filepath.Join(dir, "sys"), dir}
+	return Machine{filepath.Join(dir, "proc"), filepath.Join(dir, "etc"), filepath.Join(dir, "sys"), dir, thresholds(t, DefaultThresholds)}
 }
 
 func TestMachine(t *testing.T) {
