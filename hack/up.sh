@@ -50,6 +50,9 @@ kubectl wait --for=condition=Ready node/node1 node/node2 --timeout "$((deadline 
 
 say "the cluster is up"
 kubectl get nodes -o wide --request-timeout 10s | sed 's/^/    /'
+# A node that is short of something is Ready, and takes no pod all the same.
+kubectl get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}' --request-timeout 10s |
+    sed -n 's/^\([^ ]*\).* \([A-Za-z]*Pressure\).*/    warning: \1 has \2 and takes no pods: kubectl describe node \1/p'
 if [ -f "$STATE/grafana" ]; then grafana=http://127.0.0.1:${HOWDAH_GRAFANA_PORT:-3000}; else grafana='left out: its image cannot be pulled here'; fi
 cat <<MESSAGE
 
