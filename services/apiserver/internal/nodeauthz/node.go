@@ -35,19 +35,18 @@ type Authorizer struct {
 
 // subdivided are the resources of which a node may do only what concerns itself.
 var subdivided = map[[2]string]func(n Authorizer, ctx context.Context, node string, a *authz.Attributes) (bool, string){
-	{"", "secrets"}:                                   Authorizer.readNamespaced,
-	{"", "configmaps"}:                                Authorizer.readNamespaced,
-	{"", "persistentvolumeclaims"}:                    Authorizer.claim,
-	{"", "persistentvolumes"}:                         Authorizer.read,
-	{"resource.k8s.io", "resourceclaims"}:             Authorizer.read,
-	{"storage.k8s.io", "volumeattachments"}:           Authorizer.read,
-	{"", "serviceaccounts"}:                           Authorizer.account,
-	{"coordination.k8s.io", "leases"}:                 Authorizer.lease,
-	{"storage.k8s.io", "csinodes"}:                    Authorizer.csiNode,
-	{"resource.k8s.io", "resourceslices"}:             Authorizer.slice,
-	{"", "nodes"}:                                     Authorizer.node,
-	{"", "pods"}:                                      Authorizer.pod,
-	{"certificates.k8s.io", "podcertificaterequests"}: Authorizer.podCertificate,
+	{"", "secrets"}:                         Authorizer.readNamespaced,
+	{"", "configmaps"}:                      Authorizer.readNamespaced,
+	{"", "persistentvolumeclaims"}:          Authorizer.claim,
+	{"", "persistentvolumes"}:               Authorizer.read,
+	{"resource.k8s.io", "resourceclaims"}:   Authorizer.read,
+	{"storage.k8s.io", "volumeattachments"}: Authorizer.read,
+	{"", "serviceaccounts"}:                 Authorizer.account,
+	{"coordination.k8s.io", "leases"}:       Authorizer.lease,
+	{"storage.k8s.io", "csinodes"}:          Authorizer.csiNode,
+	{"resource.k8s.io", "resourceslices"}:   Authorizer.slice,
+	{"", "nodes"}:                           Authorizer.node,
+	{"", "pods"}:                            Authorizer.pod,
 }
 
 // Authorize implements authz.Authorizer.
@@ -161,12 +160,14 @@ func (n Authorizer) csiNode(_ context.Context, node string, a *authz.Attributes)
 	return true, ""
 }
 
-func (n Authorizer) slice(_ context.Context, node string, a *authz.Attributes) (bool, string) {
+func (n Authorizer) slice(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
 	switch {
 	case a.Subresource != "":
 		return false, "cannot authorize ResourceSlice subresources"
-	case slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb): // admission sees whose it is
+	case a.Verb == "create": // admission sees whose it is
 		return true, ""
+	case slices.Contains([]string{"get", "update", "patch", "delete"}, a.Verb):
+		return n.related(ctx, node, a)
 	case slices.Contains([]string{"watch", "list", "deletecollection"}, a.Verb):
 		if selects(a, "spec.nodeName", node) {
 			return true, ""
@@ -206,6 +207,9 @@ func (n Authorizer) pod(ctx context.Context, node string, a *authz.Attributes) (
 			if selects(a, "spec.nodeName", node) {
 				return true, ""
 			}
+			if a.Name != "" { // selected by metadata.name
+				return n.related(ctx, node, a)
+			}
 			return false, "can only list/watch pods with spec.nodeName field selector"
 		case "create", "delete": // admission sees where the pod is bound
 			return true, ""
@@ -216,18 +220,6 @@ func (n Authorizer) pod(ctx context.Context, node string, a *authz.Attributes) (
 		return a.Verb == "create", ""
 	}
 	return false, ""
-}
-
-func (n Authorizer) podCertificate(_ context.Context, node string, a *authz.Attributes) (bool, string) {
-	switch {
-	case a.Subresource != "":
-		return false, "cannot authorize PodCertificateRequest subresources"
-	case a.Verb == "create" || a.Verb == "get": // admission sees whose it is
-		return true, ""
-	case (a.Verb == "list" || a.Verb == "watch") && selects(a, "spec.nodeName", node):
-		return true, ""
-	}
-	return false, "can only list/watch PodCertificateRequests with spec.nodeName field selector"
 }
 
 // selects reports whether the request's field selector asks for that value of a field.

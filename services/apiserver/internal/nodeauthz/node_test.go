@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,8 @@ func cluster() world {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{NodePublishSecretRef: &corev1.SecretReference{Namespace: "ns", Name: "csi"}}}}},
 		{"persistentvolumes", "", "free"}:  &corev1.PersistentVolume{ObjectMeta: named("", "free")},
 		{"volumeattachments", "", "here"}:  &storagev1.VolumeAttachment{ObjectMeta: named("", "here"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}},
+		{"resourceslices", "", "here"}:     &resourcev1.ResourceSlice{ObjectMeta: named("", "here"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n1")}},
+		{"resourceslices", "", "there"}:    &resourcev1.ResourceSlice{ObjectMeta: named("", "there"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n2")}},
 		{"volumeattachments", "", "there"}: &storagev1.VolumeAttachment{ObjectMeta: named("", "there"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}},
 	}
 }
@@ -127,6 +130,13 @@ func TestNode(t *testing.T) {
 		{of("list", "coordination.k8s.io", "leases", "", "kube-node-lease", ""), false, "can only get, create, update, patch, or delete a node lease"},
 		{of("get", "storage.k8s.io", "csinodes", "", "", "n2"), false, "can only access CSINode with the same name as the requesting node"},
 		{of("list", "resource.k8s.io", "resourceslices", "", "", ""), false, "can only list/watch/deletecollection resourceslices with nodeName field selector"},
+		{of("get", "resource.k8s.io", "resourceslices", "", "", "here"), true, ""},
+		{of("delete", "resource.k8s.io", "resourceslices", "", "", "there"), false, unrelated},
+		{of("patch", "resource.k8s.io", "resourceslices", "", "", "none"), false, unrelated},
+		{of("create", "resource.k8s.io", "resourceslices", "", "", ""), true, ""},
+		{of("list", "", "pods", "", "ns", "theirs"), false, unrelated},
+		{of("list", "", "pods", "", "ns", "mine"), true, ""},
+		{of("create", "certificates.k8s.io", "podcertificaterequests", "", "ns", ""), false, ""},
 		{of("list", "apps", "deployments", "", "ns", ""), false, ""},
 		{of("create", "", "secrets", "", "ns", ""), false, "can only read resources of this type"},
 		{of("list", "", "services", "", "", ""), true, ""},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -41,6 +42,10 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 		pod, ok := obj.(*corev1.Pod)
 		// An agent that asks for a pod which is gone needs to hear just that.
 		return apierrors.IsNotFound(err) || ok && err == nil && pod.Spec.NodeName == node
+	case "resourceslices":
+		obj, err := p.Objects.Get(ctx, group, resource, "", name)
+		slice, ok := obj.(*resourcev1.ResourceSlice)
+		return err == nil && ok && slice.Spec.NodeName != nil && *slice.Spec.NodeName == node
 	case "volumeattachments":
 		obj, err := p.Objects.Get(ctx, group, resource, "", name)
 		attachment, ok := obj.(*storagev1.VolumeAttachment)

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
@@ -58,23 +56,22 @@ func (r Authorizer) wait(ctx context.Context) bool {
 
 func (r Authorizer) decide(a *authz.Attributes) (authz.Decision, string) {
 	var allowed *grant
-	var by string
 	var missing []error
-	r.Source.Index().visit(a.User, a.Namespace, func(subject string, g *grant) bool {
+	r.Source.Index().visit(a.User, a.Namespace, func(g *grant) bool {
 		if g.missing != nil {
 			missing = append(missing, g.missing)
 			return true
 		}
 		for i := range g.rules {
 			if allows(&g.rules[i], a) {
-				allowed, by = g, subject
+				allowed = g
 				return false
 			}
 		}
 		return true
 	})
 	if allowed != nil {
-		return authz.Allow, lazyReason(a, allowed, by)
+		return authz.Allow, lazyReason(a, allowed)
 	}
 	if len(missing) > 0 {
 		return authz.NoOpinion, fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(missing))
@@ -83,19 +80,9 @@ func (r Authorizer) decide(a *authz.Attributes) (authz.Decision, string) {
 }
 
 // lazyReason says why something is allowed, where somebody asks for it (a review): the text costs more than the decision.
-func lazyReason(a *authz.Attributes, g *grant, subject string) string {
+func lazyReason(a *authz.Attributes, g *grant) string {
 	if !a.Explain {
 		return ""
 	}
-	kind, name := rbacv1.UserKind, subject[1:]
-	if subject[0] == 'g' {
-		kind = rbacv1.GroupKind
-	}
-	return fmt.Sprintf("RBAC: allowed by %s of %s %q to %s %q", g.binding, g.ref.Kind, g.ref.Name, kind, name)
-}
-
-// RulesFor implements authz.Lister.
-func (r Authorizer) RulesFor(_ context.Context, user *authn.User, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-	rules, missing := r.Source.Index().RulesFor(user, namespace)
-	return rules, false, utilerrors.NewAggregate(missing)
+	return fmt.Sprintf("RBAC: allowed by %s of %s %q to %s", g.binding, g.ref.Kind, g.ref.Name, g.subjectOf(a.User))
 }

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,6 +35,9 @@ type grant struct {
 	// reason is what an audit is told when the grant allows.
 	binding string
 	ref     rbacv1.RoleRef
+	// subjects and namespace are the binding's.
+	subjects  []rbacv1.Subject
+	namespace string
 }
 
 // NewIndex indexes a state.
@@ -49,12 +53,12 @@ func NewIndex(s State) *Index {
 		x.clusterRoles[r.Name] = r.Rules
 	}
 	for _, b := range s.ClusterRoleBindings {
-		g := &grant{binding: fmt.Sprintf("ClusterRoleBinding %q", b.Name), ref: b.RoleRef}
+		g := &grant{binding: fmt.Sprintf("ClusterRoleBinding %q", b.Name), ref: b.RoleRef, subjects: b.Subjects}
 		g.rules, g.missing = x.Rules(b.RoleRef, "")
 		add(x.cluster, b.Subjects, "", g)
 	}
 	for _, b := range s.RoleBindings {
-		g := &grant{binding: fmt.Sprintf("RoleBinding %q", b.Name+"/"+b.Namespace), ref: b.RoleRef}
+		g := &grant{binding: fmt.Sprintf("RoleBinding %q", b.Name+"/"+b.Namespace), ref: b.RoleRef, subjects: b.Subjects, namespace: b.Namespace}
 		g.rules, g.missing = x.Rules(b.RoleRef, b.Namespace)
 		if x.namespaced[b.Namespace] == nil {
 			x.namespaced[b.Namespace] = map[string][]*grant{}
@@ -68,29 +72,40 @@ func NewIndex(s State) *Index {
 func add(to map[string][]*grant, subjects []rbacv1.Subject, namespace string, g *grant) {
 	seen := map[string]bool{}
 	for _, s := range subjects {
-		var key string
-		switch s.Kind {
-		case rbacv1.UserKind:
-			key = userKey(s.Name)
-		case rbacv1.GroupKind:
-			key = groupKey(s.Name)
-		case rbacv1.ServiceAccountKind:
-			ns := s.Namespace
-			if ns == "" {
-				ns = namespace
-			}
-			if ns == "" {
-				continue
-			}
-			key = userKey(authn.ServiceAccountName(ns, s.Name))
-		default:
-			continue
-		}
-		if !seen[key] {
+		if key := keyOf(s, namespace); key != "" && !seen[key] {
 			seen[key] = true
 			to[key] = append(to[key], g)
 		}
 	}
+}
+
+// keyOf returns what a subject of a binding in the namespace is filed under; "" where it means nobody.
+func keyOf(s rbacv1.Subject, namespace string) string {
+	switch s.Kind {
+	case rbacv1.UserKind:
+		return userKey(s.Name)
+	case rbacv1.GroupKind:
+		return groupKey(s.Name)
+	case rbacv1.ServiceAccountKind:
+		if ns := cmp.Or(s.Namespace, namespace); ns != "" {
+			return userKey(authn.ServiceAccountName(ns, s.Name))
+		}
+	}
+	return ""
+}
+
+// subjectOf describes the first of the binding's subjects that is the user or one of its groups.
+func (g *grant) subjectOf(user *authn.User) string {
+	for _, s := range g.subjects {
+		switch key := keyOf(s, g.namespace); {
+		case key == "" || key[0] == 'g' && !user.In(s.Name) || key[0] == 'u' && key != userKey(user.Name):
+		case s.Kind == rbacv1.ServiceAccountKind:
+			return fmt.Sprintf("%s %q", s.Kind, s.Name+"/"+cmp.Or(s.Namespace, g.namespace))
+		default:
+			return fmt.Sprintf("%s %q", s.Kind, s.Name)
+		}
+	}
+	return ""
 }
 
 func userKey(name string) string  { return "u" + name }
@@ -111,19 +126,19 @@ func (x *Index) Rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule
 }
 
 // visit calls f with each grant that the user has in the namespace, cluster-wide ones first, until f returns false.
-func (x *Index) visit(user *authn.User, namespace string, f func(subject string, g *grant) bool) {
+func (x *Index) visit(user *authn.User, namespace string, f func(g *grant) bool) {
 	each := func(from map[string][]*grant) bool {
 		if len(from) == 0 {
 			return true
 		}
 		for _, g := range from[userKey(user.Name)] {
-			if !f(userKey(user.Name), g) {
+			if !f(g) {
 				return false
 			}
 		}
 		for _, group := range user.Groups {
 			for _, g := range from[groupKey(group)] {
-				if !f(groupKey(group), g) {
+				if !f(g) {
 					return false
 				}
 			}
@@ -137,7 +152,7 @@ func (x *Index) visit(user *authn.User, namespace string, f func(subject string,
 
 // RulesFor returns all rules that hold for a user in a namespace, and the roles that could not be found.
 func (x *Index) RulesFor(user *authn.User, namespace string) (rules []rbacv1.PolicyRule, missing []error) {
-	x.visit(user, namespace, func(_ string, g *grant) bool {
+	x.visit(user, namespace, func(g *grant) bool {
 		rules = append(rules, g.rules...)
 		if g.missing != nil {
 			missing = append(missing, g.missing)

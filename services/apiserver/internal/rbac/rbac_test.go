@@ -62,7 +62,7 @@ func TestAuthorize(t *testing.T) {
 		{"jane", "", authz.Attributes{Verb: "get", Resource: "pods"}, authz.NoOpinion, ""},
 		{"jane", "", authz.Attributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: "a"}, authz.NoOpinion, ""},
 		{"jane", "", authz.Attributes{Verb: "get", Group: "apps", Resource: "pods", Namespace: "a"}, authz.NoOpinion, ""},
-		{"system:serviceaccount:a:bot", "", authz.Attributes{Verb: "list", Resource: "pods", Namespace: "a"}, authz.Allow, `RBAC: allowed by RoleBinding "rb/a" of Role "reader" to User "system:serviceaccount:a:bot"`},
+		{"system:serviceaccount:a:bot", "", authz.Attributes{Verb: "list", Resource: "pods", Namespace: "a"}, authz.Allow, `RBAC: allowed by RoleBinding "rb/a" of Role "reader" to ServiceAccount "bot/a"`},
 		{"x", "devs", authz.Attributes{Verb: "delete", Group: "apps", Resource: "deployments", Subresource: "x", Namespace: "b"}, authz.Allow, `RBAC: allowed by RoleBinding "rb/b" of ClusterRole "all" to Group "devs"`},
 		{"x", "devs", authz.Attributes{Verb: "get", Path: "/version"}, authz.NoOpinion, ""},
 		{"x", "everybody", authz.Attributes{Verb: "get", Path: "/livez/ping"}, authz.Allow, `RBAC: allowed by ClusterRoleBinding "h" of ClusterRole "health" to Group "everybody"`},

@@ -27,8 +27,9 @@ func (*NodeRestriction) Handles(a *admission.Attributes) bool {
 	return a.User != nil && a.User.In(authn.NodesGroup) && a.Operation != admission.Connect
 }
 
-// Validate implements admission.Validator.
-func (p *NodeRestriction) Validate(ctx context.Context, a *admission.Attributes) error {
+// Admit implements admission.Mutator. It changes nothing; Kubernetes asks it before a write is prepared and validated, so it sees what
+// was sent, and its refusals come first.
+func (p *NodeRestriction) Admit(ctx context.Context, a *admission.Attributes) error {
 	node := a.User.Node()
 	if node == "" {
 		return a.Forbidden(fmt.Errorf("could not determine node from user %q", a.User.Name))
@@ -67,27 +68,44 @@ func objectName(a *admission.Attributes) string {
 }
 
 func restrictNode(a *admission.Attributes, node string) error {
-	changed, _ := a.Object.(*corev1.Node)
-	old, _ := a.Old.(*corev1.Node)
-	if a.Operation == admission.Create && changed != nil {
-		if labels := forbiddenLabels(nil, changed.Labels); labels != "" {
-			return a.Forbidden(fmt.Errorf("node %q is not allowed to set the following labels: %s", node, labels))
-		}
-	}
 	if name := objectName(a); name != node {
 		return a.Forbidden(fmt.Errorf("node %q is not allowed to modify node %q", node, name))
 	}
-	if a.Operation != admission.Update || changed == nil || old == nil {
+	changed, _ := a.Object.(*corev1.Node)
+	old, _ := a.Old.(*corev1.Node)
+	switch {
+	case changed == nil:
 		return nil
+	case a.Operation == admission.Create:
+		return nodeMade(a, node, changed)
+	case a.Operation == admission.Update && old != nil:
+		return nodeChanged(a, node, changed, old)
+	}
+	return nil
+}
+
+func nodeMade(a *admission.Attributes, node string, made *corev1.Node) error {
+	if made.Spec.ConfigSource != nil {
+		return a.Forbidden(fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", node))
+	}
+	if labels := forbiddenLabels(nil, made.Labels); labels != "" {
+		return a.Forbidden(fmt.Errorf("node %q is not allowed to set the following labels: %s", node, labels))
+	}
+	return nil
+}
+
+func nodeChanged(a *admission.Attributes, node string, changed, old *corev1.Node) error {
+	if source := changed.Spec.ConfigSource; source != nil && !equality.Semantic.DeepEqual(source, old.Spec.ConfigSource) {
+		return a.Forbidden(fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", node))
 	}
 	if !equality.Semantic.DeepEqual(old.Spec.Taints, changed.Spec.Taints) {
 		return a.Forbidden(fmt.Errorf("node %q is not allowed to modify taints", node))
 	}
-	if labels := forbiddenLabels(old.Labels, changed.Labels); labels != "" {
-		return a.Forbidden(fmt.Errorf("is not allowed to modify labels: %s", labels))
-	}
 	if !equality.Semantic.DeepEqual(old.OwnerReferences, changed.OwnerReferences) {
 		return a.Forbidden(fmt.Errorf("node %q is not allowed to modify ownerReferences", node))
+	}
+	if labels := forbiddenLabels(old.Labels, changed.Labels); labels != "" {
+		return a.Forbidden(fmt.Errorf("is not allowed to modify labels: %s", labels))
 	}
 	return nil
 }

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"maps"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"howdah.dev/services/apiserver/internal/admission"
-	"howdah.dev/services/apiserver/internal/authz"
 )
 
 func (p *NodeRestriction) pod(ctx context.Context, a *admission.Attributes, node string) error {
@@ -123,64 +121,4 @@ func referred(spec *corev1.PodSpec) string {
 		}
 	}
 	return ""
-}
-
-// token allows tokens that are bound to a pod of the node.
-func (p *NodeRestriction) token(ctx context.Context, a *admission.Attributes, node string) error {
-	request, ok := a.Body.(*authenticationv1.TokenRequest)
-	if a.Operation != admission.Create || a.Subresource != "token" || !ok {
-		return nil
-	}
-	ref := request.Spec.BoundObjectRef
-	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
-		return a.Forbidden(fmt.Errorf("node requested token not bound to a pod"))
-	}
-	if ref.UID == "" {
-		return a.Forbidden(fmt.Errorf("node requested token with a pod binding without a uid"))
-	}
-	obj, err := p.Objects.Get(ctx, "", "pods", a.Namespace, ref.Name)
-	if err != nil {
-		return err
-	}
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.UID != ref.UID {
-		return a.Forbidden(fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
-	}
-	if pod.Spec.NodeName != node {
-		return a.Forbidden(fmt.Errorf("node requested token bound to a pod scheduled on a different node"))
-	}
-	return p.audience(ctx, a, pod, request.Spec.Audiences)
-}
-
-// audience allows the audiences that the pod's volumes name, and those that the node may ask for by its permissions.
-func (p *NodeRestriction) audience(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, audiences []string) error {
-	if len(audiences) > 1 {
-		return a.Forbidden(fmt.Errorf("node may only request 0 or 1 audiences"))
-	}
-	audience := ""
-	if len(audiences) == 1 {
-		audience = audiences[0]
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.Projected == nil {
-			continue
-		}
-		for _, source := range v.Projected.Sources {
-			if source.ServiceAccountToken != nil && source.ServiceAccountToken.Audience == audience {
-				return nil
-			}
-		}
-	}
-	if audience == "" {
-		return nil
-	}
-	if p.Authorizer != nil {
-		decision, _, err := p.Authorizer.Authorize(ctx, &authz.Attributes{
-			User: a.User, Verb: "request-serviceaccounts-token-audience", Version: "v1", Resource: audience, Namespace: a.Namespace, Name: a.Name,
-		})
-		if err == nil && decision == authz.Allow {
-			return nil
-		}
-	}
-	return a.Forbidden(fmt.Errorf("audience %q not found in pod spec volume", audience))
 }

@@ -71,7 +71,15 @@ func TestNodeTokens(t *testing.T) {
 	p := &NodeRestriction{
 		Objects: worldOf(t, map[string][]string{"pods": {
 			"{metadata: {name: here, namespace: default, uid: u}, spec: {nodeName: n1, volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, audience: vault}}]}}]}}",
+			"{metadata: {name: driven, namespace: default, uid: u}, spec: {nodeName: n1, volumes: [{name: v, csi: {driver: inline}}, {name: w, persistentVolumeClaim: {claimName: c}}]}}",
+			"{metadata: {name: lost, namespace: default, uid: u}, spec: {nodeName: n1, volumes: [{name: v, csi: {driver: none}}, {name: w, persistentVolumeClaim: {claimName: none}}, {name: x, persistentVolumeClaim: {claimName: unbound}}]}}",
 			"{metadata: {name: there, namespace: default, uid: u}, spec: {nodeName: n2}}",
+		}, "persistentvolumeclaims": {
+			"{metadata: {name: c, namespace: default}, spec: {volumeName: v}}", "{metadata: {name: unbound, namespace: default}}",
+		}, "persistentvolumes": {
+			"{metadata: {name: v}, spec: {csi: {driver: claimed, volumeHandle: h}}}",
+		}, "csidrivers": {
+			"{metadata: {name: inline}, spec: {tokenRequests: [{audience: ''}]}}", "{metadata: {name: claimed}, spec: {tokenRequests: [{audience: vault}]}}",
 		}}),
 		Authorizer: may{"system:node:n1 request-serviceaccounts-token-audience /extra/ sa"},
 	}
@@ -83,16 +91,21 @@ func TestNodeTokens(t *testing.T) {
 		request *authenticationv1.TokenRequest
 		want    string
 	}{
-		"unbound":         {&authenticationv1.TokenRequest{}, "node requested token not bound to a pod"},
-		"no uid":          {bound("here", ""), "node requested token with a pod binding without a uid"},
-		"another uid":     {bound("here", "x"), "the UID in the bound object reference (x) does not match the UID in record"},
-		"another node":    {bound("there", "u"), "node requested token bound to a pod scheduled on a different node"},
-		"its pod":         {bound("here", "u"), ""},
+		"unbound":        {&authenticationv1.TokenRequest{}, "node requested token not bound to a pod"},
+		"no uid":         {bound("here", ""), "node requested token with a pod binding without a uid"},
+		"another uid":    {bound("here", "x"), "the UID in the bound object reference (x) does not match the UID in record"},
+		"another node":   {bound("there", "u"), "node requested token bound to a pod scheduled on a different node"},
+		"none named":     {bound("here", "u"), `audience "" not found in pod spec volume`},
+		"of a driver":    {bound("driven", "u"), ""},
+		"claim's driver": {bound("driven", "u", "vault"), ""},
+		"no driver's":    {bound("driven", "u", "bank"), `audience "bank" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`},
+		"lost": {bound("lost", "u", "vault"), `error validating audience "vault": [csidriver.storage.k8s.io "none" not found, ` +
+			`persistentvolumeclaim "none" not found, persistentvolume "" not found]`},
 		"named audience":  {bound("here", "u", "vault"), ""},
 		"other audience":  {bound("here", "u", "bank"), `audience "bank" not found in pod spec volume`},
 		"by permission":   {bound("here", "u", "extra"), ""},
 		"two audiences":   {bound("here", "u", "vault", "bank"), "node may only request 0 or 1 audiences"},
-		"no pod any more": {bound("gone", "u"), `pods "gone" not found`},
+		"no pod any more": {bound("gone", "u"), `pod "gone" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := write{resource: "serviceaccounts", subresource: "token", old: "{metadata: {name: sa}}", user: node("n1")}

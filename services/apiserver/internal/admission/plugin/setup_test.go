@@ -46,6 +46,7 @@ var sorts = []sort{
 	{"storage.k8s.io", "v1", "StorageClass", "storageclasses", false, func() registry.Object { return &storagev1.StorageClass{} }},
 	{"storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", false, func() registry.Object { return &storagev1.VolumeAttributesClass{} }},
 	{"storage.k8s.io", "v1", "CSINode", "csinodes", false, func() registry.Object { return &storagev1.CSINode{} }},
+	{"storage.k8s.io", "v1", "CSIDriver", "csidrivers", false, func() registry.Object { return &storagev1.CSIDriver{} }},
 	{"networking.k8s.io", "v1", "Ingress", "ingresses", true, func() registry.Object { return &networkingv1.Ingress{} }},
 	{"networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, func() registry.Object { return &networkingv1.IngressClass{} }},
 	{"node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func() registry.Object { return &nodev1.RuntimeClass{} }},
