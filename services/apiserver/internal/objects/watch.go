@@ -55,13 +55,13 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		}
 		fieldSelector += "metadata.name=" + name
 	}
-	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: true, giver: rpc.GiverOf(stream.Context())}
+	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: !req.GetFeed(), giver: rpc.GiverOf(stream.Context())}
 	var some bool
 	if w.query, w.scope, some, err = selectors(r.res, req.GetNamespace(), req.GetLabelSelector(), fieldSelector); err != nil {
 		return err
 	}
 	if !some {
-		w.scope = cache.Scope{Name: "\x00"} // no object has it
+		w.scope = nothing
 	}
 	if err := validateWatch(req); err != nil {
 		return err
@@ -91,10 +91,22 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		}
 		return w.fail(err)
 	}
-	defer w.watcher.Stop()
+	defer func() { w.watcher.Stop() }()
 	flow.Release(ctx) // from here on it costs next to nothing
+	if req.GetFeed() {
+		if err := stream.Send(&apiv1.WatchResponse{Through: w.sent}); err != nil {
+			return err
+		}
+	}
+	if w.join = req.GetJoinAfter(); w.join > 0 {
+		// Where it takes longer, the hand-over is tried again with each event.
+		_ = s.Cache.WaitFor(ctx, w.join)
+	}
 	return w.run(ctx)
 }
+
+// nothing is the scope of no object.
+var nothing = cache.Scope{Name: "\x00"}
 
 func validateWatch(req *apiv1.WatchRequest) error {
 	options := &internalversion.ListOptions{
@@ -123,6 +135,7 @@ type watch struct {
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	told      prometheus.Counter
+	join      int64      // the caller has what follows this revision from a feed; 0: it does not, or the watch was handed over already
 	giver     *rpc.Giver // of objects themselves, to clients in this process that take them; nil: to none
 }
 
@@ -150,7 +163,7 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	var page cache.Page
 	query, selects := converted(w.r.res.Kind, w.query)
 	w.watcher, page = resource.WatchList(w.scope, query)
-	if w.scope.Name == "\x00" {
+	if w.scope == nothing {
 		page.Items = nil
 	}
 	w.sent = page.Revision
@@ -202,6 +215,9 @@ func (w *watch) run(ctx context.Context) error {
 	ticker := time.NewTimer(jittered())
 	defer ticker.Stop()
 	for {
+		if err := w.handOver(); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -226,6 +242,25 @@ func (w *watch) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// handOver leaves what follows to the caller's feed, once the caller has everything that came before the feed's part. A table has to
+// have told its columns, which feeds leave out. From then on the watch only learns when it ends.
+func (w *watch) handOver() error {
+	if w.join == 0 || w.form.As == codec.Table && w.columns {
+		return nil
+	}
+	revision, ok := w.watcher.Progress()
+	if !ok || revision < w.join {
+		return nil
+	}
+	bare, err := w.server.Cache.For(w.r.res.Kind).Watch(nothing, revision)
+	if err != nil { // the cache was loaded anew: the watch is told so
+		return nil
+	}
+	w.watcher.Stop()
+	w.watcher, w.join, w.bookmarks = bare, 0, false
+	return w.stream.Send(&apiv1.WatchResponse{Through: revision})
 }
 
 // single is a response of one event, as most are, in one piece of memory.

@@ -471,6 +471,12 @@ type WatchRequest struct {
 	Accept string `protobuf:"bytes,13,opt,name=accept,proto3" json:"accept,omitempty"`
 	// includeObject option of tables.
 	IncludeObject string `protobuf:"bytes,14,opt,name=include_object,json=includeObject,proto3" json:"include_object,omitempty"`
+	// The caller has a feed of the same objects and selection, in the same encoding, which tells everything after this revision; 0 is
+	// none. Once the server has told everything up to a revision that is no less, it says so by `through`. From then on it tells
+	// neither events nor bookmarks: the stream only stands for the watch, and ends when and as the watch does. It may never come to that.
+	JoinAfter int64 `protobuf:"varint,15,opt,name=join_after,json=joinAfter,proto3" json:"join_after,omitempty"`
+	// The stream is a feed for many: its tables never tell their columns, and `through` says, once, after which revision it begins.
+	Feed          bool `protobuf:"varint,16,opt,name=feed,proto3" json:"feed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,13 +609,29 @@ func (x *WatchRequest) GetIncludeObject() string {
 	return ""
 }
 
+func (x *WatchRequest) GetJoinAfter() int64 {
+	if x != nil {
+		return x.JoinAfter
+	}
+	return 0
+}
+
+func (x *WatchRequest) GetFeed() bool {
+	if x != nil {
+		return x.Feed
+	}
+	return false
+}
+
 // WatchResponse carries changes in commit order.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes; none in the first response.
 	Events []*WatchEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// Encoding of the objects; set on the first response.
-	ContentType   string `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	ContentType string `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// Everything up to this revision has been told; only in answer to `join_after` and `feed`, else 0.
+	Through       int64 `protobuf:"varint,3,opt,name=through,proto3" json:"through,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,6 +678,13 @@ func (x *WatchResponse) GetContentType() string {
 		return x.ContentType
 	}
 	return ""
+}
+
+func (x *WatchResponse) GetThrough() int64 {
+	if x != nil {
+		return x.Through
+	}
+	return 0
 }
 
 // WatchEvent is one change.
@@ -2726,7 +2755,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\fListResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12)\n" +
-	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\x87\x04\n" +
+	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\xba\x04\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2742,10 +2771,14 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x15allow_watch_bookmarks\x18\v \x01(\bR\x13allowWatchBookmarks\x12.\n" +
 	"\x13send_initial_events\x18\f \x01(\tR\x11sendInitialEvents\x12\x16\n" +
 	"\x06accept\x18\r \x01(\tR\x06accept\x12%\n" +
-	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\"e\n" +
+	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\x12\x1d\n" +
+	"\n" +
+	"join_after\x18\x0f \x01(\x03R\tjoinAfter\x12\x12\n" +
+	"\x04feed\x18\x10 \x01(\bR\x04feed\"\x7f\n" +
 	"\rWatchResponse\x121\n" +
 	"\x06events\x18\x01 \x03(\v2\x19.howdah.api.v1.WatchEventR\x06events\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"v\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
+	"\athrough\x18\x03 \x01(\x03R\athrough\"v\n" +
 	"\n" +
 	"WatchEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
