@@ -267,6 +267,13 @@ func NewDecodedItem(kind *registry.Kind, key string, value []byte, obj registry.
 		i.Revision, _ = strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	share(kind, obj)
 	i.decoded.Store(i.newDecoded(obj, nil))
 	return i
+}
+
+func share(kind *registry.Kind, obj registry.Object) {
+	if kind.Share != nil {
+		kind.Share(obj)
+	}
 }

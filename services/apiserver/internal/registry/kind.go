@@ -47,6 +47,9 @@ type Kind struct {
 
 	// Default fills unset fields as Kubernetes documents.
 	Default func(Object)
+	// Share makes parts of an object those of others that are equal, before it is kept in memory. Nobody may change
+	// what it consists of afterwards. nil: there is nothing worth sharing.
+	Share func(Object)
 	// PrepareCreate resets what a client may not set on create (status, for
 	// most kinds) and sets generation 1 where the kind has generations.
 	PrepareCreate func(Object)

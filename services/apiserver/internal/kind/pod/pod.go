@@ -27,6 +27,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
 		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec) }),
+		Share:         typed.Do(newSharer().share),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
 		Validate:      typed.Check(validate),

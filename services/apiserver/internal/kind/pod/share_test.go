@@ -1,0 +1,123 @@
+package pod
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// copyOf is the n-th pod of a template.
+func copyOf(n int, change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%d", n)}}
+	p.Spec.Containers = []corev1.Container{{
+		Name: "c", Image: "registry.example.com/application:1",
+		Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
+		VolumeMounts: []corev1.VolumeMount{{Name: fmt.Sprintf("token-%d", n), MountPath: "/token"}},
+	}}
+	for i := range 20 {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", i), Value: fmt.Sprintf("value %d", i)})
+	}
+	p.Spec.Volumes = []corev1.Volume{{Name: fmt.Sprintf("token-%d", n), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: new(int32(420)),
+		Sources:     []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}}},
+	}}}}
+	p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	env := func(p *corev1.Pod) any { return unsafe.SliceData(p.Spec.Containers[0].Env) }
+	volume := func(p *corev1.Pod) any { return p.Spec.Volumes[0].Projected }
+	tolerations := func(p *corev1.Pod) any { return unsafe.SliceData(p.Spec.Tolerations) }
+	for _, c := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		part   func(*corev1.Pod) any
+		shared bool
+	}{
+		{"environment", nil, env, true},
+		{"volume of another name", nil, volume, true},
+		{"tolerations", nil, tolerations, true},
+		{"another value", func(p *corev1.Pod) { p.Spec.Containers[0].Env[7].Value = "other" }, env, false},
+		{"a value from elsewhere", func(p *corev1.Pod) { p.Spec.Containers[0].Env[7].ValueFrom = &corev1.EnvVarSource{} }, env, false},
+		{"tolerations beside another environment", func(p *corev1.Pod) { p.Spec.Containers[0].Env[7].Value = "other" }, tolerations, true},
+		{"another image", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, env, false},
+		{"another lifetime of the token", func(p *corev1.Pod) {
+			*p.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken.ExpirationSeconds = 600
+		}, volume, false},
+		{"no volumes", func(p *corev1.Pod) { p.Spec.Volumes = nil }, env, true},
+		{"no containers", func(p *corev1.Pod) { p.Spec.Containers = nil }, tolerations, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSharer()
+			first, second, third := copyOf(1, nil), copyOf(2, c.change), copyOf(3, c.change)
+			for _, p := range []*corev1.Pod{first, second, third} {
+				want := p.DeepCopy()
+				if s.share(p); !reflect.DeepEqual(p, want) {
+					t.Fatalf("sharing made %v of %v", p, want)
+				}
+			}
+			if got := c.part(first) == c.part(second); got != c.shared {
+				t.Errorf("shared with a pod made before: %t, want %t", got, c.shared)
+			}
+			if len(third.Spec.Containers) > 0 && env(second) != env(third) {
+				t.Error("two pods that were made alike one after the other do not share their environment")
+			}
+		})
+	}
+}
+
+func TestSharingIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newSharer()
+	for n := range 5 * maxTemplates {
+		s.share(copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Image = fmt.Sprint(n) }))
+	}
+	if got := len(s.young) + len(s.older); got > 2*maxTemplates {
+		t.Errorf("%d templates are remembered", got)
+	}
+}
+
+func TestSharingAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSharer()
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for n := range 100 {
+				p := copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Env[0].Value = fmt.Sprint(worker % 2) })
+				want := p.DeepCopy()
+				if s.share(p); !reflect.DeepEqual(p, want) {
+					t.Errorf("sharing made %v of %v", p, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkShare(b *testing.B) {
+	kind := Kind(time.Now)
+	pods := make([]*corev1.Pod, b.N)
+	for n := range pods {
+		pods[n] = copyOf(n, nil)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, p := range pods {
+		kind.Share(p)
+	}
+}
