@@ -1,7 +1,9 @@
 package object
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +23,8 @@ const MaxBatch = 1000
 type Item struct {
 	item *apiv1.BatchItem
 	err  error
+	// remote, where set, makes the write: it goes to an extension API server.
+	remote func(ctx context.Context) error
 }
 
 // Traced says that the item belongs to the trace of ctx, not to the batch's.
@@ -34,13 +38,13 @@ func (i Item) Traced(ctx context.Context) Item {
 // CreateItem creates obj.
 func (r Resource[T]) CreateItem(obj T) Item {
 	data, err := Encode(r.kind, obj)
-	return Item{createItem(r.createRequest(obj.GetNamespace(), "", "", data)), err}
+	return Item{item: createItem(r.createRequest(obj.GetNamespace(), "", "", data)), err: cmp.Or(r.notRemote("create"), err)}
 }
 
 // PostItem sends body to a subresource of the named object.
 func (r Resource[T]) PostItem(namespace, name, subresource string, body runtime.Object) Item {
 	data, err := encodeAny(body)
-	return Item{createItem(r.createRequest(namespace, name, subresource, data)), err}
+	return Item{item: createItem(r.createRequest(namespace, name, subresource, data)), err: cmp.Or(r.notRemote("create"), err)}
 }
 
 func createItem(request *apiv1.CreateRequest) *apiv1.BatchItem {
@@ -50,18 +54,27 @@ func createItem(request *apiv1.CreateRequest) *apiv1.BatchItem {
 // UpdateItem replaces an object or a subresource of it.
 func (r Resource[T]) UpdateItem(obj T, subresource string) Item {
 	data, err := Encode(r.kind, obj)
-	return Item{&apiv1.BatchItem{Write: &apiv1.BatchItem_Update{Update: r.updateRequest(obj, subresource, data)}}, err}
+	return Item{item: &apiv1.BatchItem{Write: &apiv1.BatchItem_Update{Update: r.updateRequest(obj, subresource, data)}}, err: cmp.Or(r.notRemote("update"), err)}
 }
 
 // PatchItem patches an object or a subresource of it.
 func (r Resource[T]) PatchItem(namespace, name string, patchType types.PatchType, patch []byte, subresource string) Item {
-	return Item{&apiv1.BatchItem{Write: &apiv1.BatchItem_Patch{Patch: r.patchRequest(namespace, name, patchType, patch, subresource)}}, nil}
+	if r.kind.Remote {
+		return Item{remote: func(ctx context.Context) error {
+			_, err := r.Patch(ctx, namespace, name, patchType, patch, subresource)
+			return err
+		}}
+	}
+	return Item{item: &apiv1.BatchItem{Write: &apiv1.BatchItem_Patch{Patch: r.patchRequest(namespace, name, patchType, patch, subresource)}}}
 }
 
 // DeleteItem deletes an object.
 func (r Resource[T]) DeleteItem(namespace, name string, options metav1.DeleteOptions) Item {
+	if r.kind.Remote {
+		return Item{remote: func(ctx context.Context) error { return r.Delete(ctx, namespace, name, options) }}
+	}
 	request, err := r.deleteRequest(namespace, name, options)
-	return Item{&apiv1.BatchItem{Write: &apiv1.BatchItem_Delete{Delete: request}}, err}
+	return Item{item: &apiv1.BatchItem{Write: &apiv1.BatchItem_Delete{Delete: request}}, err: err}
 }
 
 // Result is the outcome of one item: the encoded object, or an error.
@@ -73,6 +86,8 @@ type Result struct {
 // Batch sends the items in calls of at most MaxBatch writes and returns an
 // outcome an item, in order. The error is that of a call that failed whole;
 // the outcome of its items is then unknown. An atomic batch must fit one call.
+// Writes of what extension API servers keep are made one by one, after the
+// others of their call, and are given no object; no atomic batch may have them.
 func (c *Client) Batch(ctx context.Context, items []Item, atomic bool) ([]Result, error) {
 	if atomic && len(items) > MaxBatch {
 		return nil, fmt.Errorf("an atomic batch has at most %d items, this one has %d", MaxBatch, len(items))
@@ -90,22 +105,44 @@ func (c *Client) Batch(ctx context.Context, items []Item, atomic bool) ([]Result
 
 func (c *Client) batch(ctx context.Context, items []Item, atomic bool) ([]Result, error) {
 	request := &apiv1.BatchRequest{Atomic: atomic, Items: make([]*apiv1.BatchItem, 0, len(items))}
-	for _, i := range items {
-		if i.err != nil {
-			return nil, i.err
+	places := make([]int, 0, len(items))
+	for i, item := range items {
+		switch {
+		case item.err != nil:
+			return nil, item.err
+		case item.remote != nil && atomic:
+			return nil, errors.New("an atomic batch cannot have writes of what an extension API server keeps")
+		case item.remote == nil:
+			request.Items, places = append(request.Items, item.item), append(places, i)
 		}
-		request.Items = append(request.Items, i.item)
 	}
+	results := make([]Result, len(items))
+	if len(places) > 0 {
+		own, err := c.send(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range places {
+			results[i] = own[n]
+		}
+	}
+	if len(places) < len(items) {
+		c.apart(ctx, items, results)
+	}
+	return results, nil
+}
+
+func (c *Client) send(ctx context.Context, request *apiv1.BatchRequest) ([]Result, error) {
 	ctx, cancel := c.write(ctx)
 	defer cancel()
 	resp, err := c.api.Batch(ctx, request)
 	if err != nil {
 		return nil, apistatus.FromGRPC(err)
 	}
-	if len(resp.GetResults()) != len(items) {
-		return nil, fmt.Errorf("batch of %d writes was answered with %d results", len(items), len(resp.GetResults()))
+	if len(resp.GetResults()) != len(request.GetItems()) {
+		return nil, fmt.Errorf("batch of %d writes was answered with %d results", len(request.GetItems()), len(resp.GetResults()))
 	}
-	results := make([]Result, len(items))
+	results := make([]Result, len(request.GetItems()))
 	for i, r := range resp.GetResults() {
 		if r.GetCode() < 400 {
 			results[i] = Result{Object: r.GetObject()}

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"k8s.io/client-go/metadata"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
@@ -21,11 +22,13 @@ type Client struct {
 	conn    grpc.ClientConnInterface
 	manager string
 	fence   *atomic.Pointer[string]
+	remote  func() (metadata.Interface, error) // of what extension API servers keep
 }
 
 // NewClient returns a client on conn whose writes bear the field manager.
 func NewClient(conn grpc.ClientConnInterface, fieldManager string) *Client {
-	return &Client{api: apiv1.NewObjectServiceClient(conn), conn: conn, manager: fieldManager, fence: &atomic.Pointer[string]{}}
+	api := apiv1.NewObjectServiceClient(conn)
+	return &Client{api: api, conn: conn, manager: fieldManager, fence: &atomic.Pointer[string]{}, remote: newRemote(api, fieldManager)}
 }
 
 // Fenced returns a client whose writes are refused once another holder has
@@ -56,7 +59,7 @@ func (c *Client) Discovery() apiv1.DiscoveryServiceClient {
 // write returns the context of a write: fenced, and with a deadline.
 func (c *Client) write(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f := c.fence.Load(); f != nil {
-		ctx = metadata.AppendToOutgoingContext(ctx, "howdah-fence", *f)
+		ctx = grpcmetadata.AppendToOutgoingContext(ctx, "howdah-fence", *f)
 	}
 	return bounded(ctx)
 }

@@ -25,6 +25,9 @@ type Kind[T Object] struct {
 	Resource   string // lower-case plural
 	Namespaced bool
 	New        func() T
+	// Remote says that an extension API server serves the kind. It is reached through the API; only kinds of metadata can be remote,
+	// and what they are created and updated by is refused.
+	Remote bool
 }
 
 // GroupResource returns the kind's resource with its group.
@@ -33,7 +36,7 @@ func (k Kind[T]) GroupResource() schema.GroupResource {
 }
 
 func kindOf[T Object](group, version, kind, resource string, namespaced bool, new func() T) Kind[T] {
-	return Kind[T]{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, resource, namespaced, new}
+	return Kind[T]{GVK: schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, Resource: resource, Namespaced: namespaced, New: new}
 }
 
 // The kinds that howdah's own services use.
@@ -58,5 +61,7 @@ var (
 // Metadata returns the kind of any resource read as metadata only; a garbage
 // collector follows every kind with it.
 func Metadata(gvk schema.GroupVersionKind, resource string, namespaced bool) Kind[*metav1.PartialObjectMetadata] {
-	return Kind[*metav1.PartialObjectMetadata]{gvk, resource, namespaced, func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} }}
+	return Kind[*metav1.PartialObjectMetadata]{
+		GVK: gvk, Resource: resource, Namespaced: namespaced, New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+	}
 }

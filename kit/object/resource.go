@@ -31,6 +31,9 @@ func For[T Object](client *Client, kind Kind[T]) Resource[T] {
 func (r Resource[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	if r.kind.Remote {
+		return r.remoteGet(ctx, namespace, name)
+	}
 	resp, err := r.client.api.Get(ctx, &apiv1.GetRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
 		Namespace: namespace, Name: name, Accept: accept(r.kind),
@@ -69,6 +72,9 @@ func (r Resource[T]) List(ctx context.Context, namespace string, options metav1.
 }
 
 func (r Resource[T]) list(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	if r.kind.Remote {
+		return r.remoteList(ctx, namespace, options)
+	}
 	stream, err := r.client.api.List(ctx, &apiv1.ListRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,
 		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
@@ -102,6 +108,9 @@ func listAccept[T Object](kind Kind[T]) string {
 // Create stores a new object and returns it as stored.
 func (r Resource[T]) Create(ctx context.Context, obj T) (T, error) {
 	var none T
+	if err := r.notRemote("create"); err != nil {
+		return none, err
+	}
 	data, err := Encode(r.kind, obj)
 	if err != nil {
 		return none, err
@@ -119,6 +128,9 @@ func (r Resource[T]) Create(ctx context.Context, obj T) (T, error) {
 // "binding", a TokenRequest to "token") and decodes the answer into into,
 // which may be nil.
 func (r Resource[T]) Post(ctx context.Context, namespace, name, subresource string, body, into runtime.Object) error {
+	if err := r.notRemote("create"); err != nil {
+		return err
+	}
 	data, err := encodeAny(body)
 	if err != nil {
 		return err
@@ -157,6 +169,9 @@ func (r Resource[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 // UpdateSubresource replaces a subresource, as "finalize" of a namespace.
 func (r Resource[T]) UpdateSubresource(ctx context.Context, subresource string, obj T) (T, error) {
 	var none T
+	if err := r.notRemote("update"); err != nil {
+		return none, err
+	}
 	data, err := Encode(r.kind, obj)
 	if err != nil {
 		return none, err
@@ -182,6 +197,9 @@ func (r Resource[T]) updateRequest(obj T, subresource string, data []byte) *apiv
 func (r Resource[T]) Patch(ctx context.Context, namespace, name string, patchType types.PatchType, patch []byte, subresource string) (T, error) {
 	ctx, cancel := r.client.write(ctx)
 	defer cancel()
+	if r.kind.Remote {
+		return r.remotePatch(ctx, namespace, name, patchType, patch, subresource)
+	}
 	resp, err := r.client.api.Patch(ctx, r.patchRequest(namespace, name, patchType, patch, subresource))
 	if err != nil {
 		var none T
@@ -201,12 +219,15 @@ func (r Resource[T]) patchRequest(namespace, name string, patchType types.PatchT
 // Delete deletes an object, with what options say of grace, preconditions
 // and propagation.
 func (r Resource[T]) Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error {
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	if r.kind.Remote {
+		return r.remoteDelete(ctx, namespace, name, options)
+	}
 	request, err := r.deleteRequest(namespace, name, options)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := r.client.write(ctx)
-	defer cancel()
 	_, err = r.client.api.Delete(ctx, request)
 	return apistatus.FromGRPC(err)
 }

@@ -26,6 +26,9 @@ func (r Resource[T]) Watch(ctx context.Context, namespace string, options metav1
 }
 
 func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1.ListOptions, traces *traces, call ...grpc.CallOption) (watch.Interface, error) {
+	if r.kind.Remote {
+		return r.remoteWatch(ctx, namespace, options)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	request := &apiv1.WatchRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,

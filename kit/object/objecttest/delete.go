@@ -140,6 +140,10 @@ func (s *Server) Document(_ context.Context, r *apiv1.DocumentRequest) (*apiv1.D
 			v := metav1.GroupVersionForDiscovery{GroupVersion: group + "/v1", Version: "v1"}
 			list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 		}
+		if s.extension != nil {
+			v := metav1.GroupVersionForDiscovery{GroupVersion: ExtensionGroup.String(), Version: ExtensionGroup.Version}
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: ExtensionGroup.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		}
 		document = list
 	case path == "api/v1":
 		document = s.resources("", "pods", "services", "endpoints", "configmaps", "secrets", "serviceaccounts", "events", "namespaces", "nodes")
@@ -151,6 +155,9 @@ func (s *Server) Document(_ context.Context, r *apiv1.DocumentRequest) (*apiv1.D
 		document = s.resources("discovery.k8s.io", "endpointslices")
 	case path == "apis/events.k8s.io/v1":
 		document = s.resources("events.k8s.io", "events")
+	case s.extension != nil && path == "apis/"+ExtensionGroup.String():
+		data, err := json.Marshal(s.extension.Resources())
+		return &apiv1.DocumentResponse{Object: data, ContentType: "application/json", Remote: true}, err
 	default:
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", corev1.Resource(""), "", "the server could not find the requested resource", 0, true)
 	}

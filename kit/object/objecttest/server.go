@@ -44,6 +44,8 @@ type Server struct {
 	// Now is the clock of timestamps; time.Now where nil.
 	Now func() time.Time
 
+	extension *Extension // nil: there is none
+
 	mu       sync.Mutex
 	changed  *sync.Cond
 	kinds    map[schema.GroupVersionResource]kind

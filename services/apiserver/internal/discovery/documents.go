@@ -20,10 +20,11 @@ type document struct {
 	body        []byte
 	contentType string
 	etag        string
+	remote      bool // it lists what an extension API server serves
 }
 
 func newDocument(body []byte, contentType string) *document {
-	return &document{body, contentType, fmt.Sprintf("\"%X\"", sha512.Sum512(body))}
+	return &document{body: body, contentType: contentType, etag: fmt.Sprintf("\"%X\"", sha512.Sum512(body))}
 }
 
 // plain returns the objects of the unaggregated documents by path.
@@ -43,7 +44,7 @@ func plain(groups []group, address string) map[string]runtime.Object {
 			}
 			if v.remote == nil {
 				docs[path] = resourceList(v)
-			} else if unknown(v.remote) == "" {
+			} else if known(v.remote) {
 				docs[path] = remoteList(v.remote)
 			}
 			out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.gv.String(), Version: v.gv.Version})
@@ -96,7 +97,7 @@ func aggregated(groups []group, core bool) *discoveryv2.APIGroupDiscoveryList {
 		out := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 		for _, v := range g.versions {
 			if v.remote != nil {
-				out.Versions = append(out.Versions, remoteVersion(v.remote))
+				out.Versions = append(out.Versions, describeRemote(v.remote))
 				continue
 			}
 			version := discoveryv2.APIVersionDiscovery{Version: v.gv.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}

@@ -42,19 +42,20 @@ func insert(groups []group, g group, priority int32) []group {
 	return slices.Insert(slices.Clone(groups), at, g)
 }
 
-// unknown says why the document of a remote group version is not told here; empty where it is. Clients ask the extension API server
-// itself; it is controllers that ask here, and they reach the kinds of this API alone. So they may know of what is only to be read,
-// as metrics. Of what is to be deleted they must not think that there is none: a namespace would be let go with it.
-func unknown(v *aggregate.Version) string {
-	if v.Stale || v.Resources == nil {
-		return "stale GroupVersion discovery: " + v.GroupVersion.String()
-	}
-	for _, r := range v.Resources.APIResources {
-		if slices.Contains(r.Verbs, "delete") {
-			return "controllers do not delete " + r.Name + ", which an extension API server keeps"
+// known reports whether what a remote group version serves can be told: its server answers now. Clients ask that server itself; it
+// is controllers that ask here, and what they do not see they take for absent, as all that a namespace to be removed still holds.
+func known(v *aggregate.Version) bool { return !v.Stale && v.Resources != nil }
+
+// remoteVersion returns the remote group version whose document a path is, or nil.
+func (s *served) remoteVersion(path string) *aggregate.Version {
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			if v.remote != nil && path == "/apis/"+v.gv.String() {
+				return v.remote
+			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // remoteList is the document of a remote group version.
@@ -64,8 +65,8 @@ func remoteList(v *aggregate.Version) *metav1.APIResourceList {
 	return &out
 }
 
-// remoteVersion is a remote group version as the aggregated document has it.
-func remoteVersion(v *aggregate.Version) discoveryv2.APIVersionDiscovery {
+// describeRemote is a remote group version as the aggregated document has it.
+func describeRemote(v *aggregate.Version) discoveryv2.APIVersionDiscovery {
 	out := discoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
 	if v.Stale {
 		out.Freshness = discoveryv2.DiscoveryFreshnessStale

@@ -22,7 +22,7 @@ func TestRemoteDocuments(t *testing.T) {
 		err    string
 	}{
 		{"to be read", aggregate.Version{GroupVersion: gv, Resources: resources("get", "list")}, ""},
-		{"to be deleted", aggregate.Version{GroupVersion: gv, Resources: resources("list", "delete")}, "controllers do not delete loads, which an extension API server keeps"},
+		{"to be deleted", aggregate.Version{GroupVersion: gv, Resources: resources("list", "delete")}, ""},
 		{"stale", aggregate.Version{GroupVersion: gv, Resources: resources("get"), Stale: true}, "stale GroupVersion discovery: metrics.example.com/v1"},
 		{"never told", aggregate.Version{GroupVersion: gv}, "stale GroupVersion discovery: metrics.example.com/v1"},
 	} {
@@ -37,6 +37,9 @@ func TestRemoteDocuments(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
+		}
+		if !d.remote {
+			t.Errorf("%s: not told to be remote", tt.name)
 		}
 		var list metav1.APIResourceList
 		if err := json.Unmarshal(d.body, &list); err != nil || list.Kind != "APIResourceList" || list.GroupVersion != gv.String() || len(list.APIResources) != 1 {

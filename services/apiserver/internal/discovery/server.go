@@ -210,7 +210,7 @@ func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*api
 	if err != nil {
 		return nil, err
 	}
-	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag}
+	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag, Remote: d.remote}
 	if d.etag != "" && req.GetIfNoneMatch() == d.etag {
 		resp.NotModified = true
 		return resp, nil
@@ -261,13 +261,9 @@ func notFound() *apierrors.StatusError {
 // absent is the answer for a document that there is not. A group that there is not is no part of the API at all.
 func (s *served) absent(path string) error {
 	err := notFound()
-	for _, g := range s.groups {
-		for _, v := range g.versions {
-			if v.remote != nil && path == "/apis/"+v.gv.String() {
-				err.ErrStatus.Message = unknown(v.remote)
-				return err
-			}
-		}
+	if v := s.remoteVersion(path); v != nil {
+		err.ErrStatus.Message = "stale GroupVersion discovery: " + v.GroupVersion.String()
+		return err
 	}
 	name, is := strings.CutPrefix(path, "/apis/")
 	name, _, _ = strings.Cut(name, "/")
@@ -300,6 +296,7 @@ func (s *served) apis(path, accept string) (*document, error) {
 		var contentType string
 		body, contentType, err = codec.Any(obj, obj.GetObjectKind().GroupVersionKind(), codec.Form{Media: media})
 		d = newDocument(body, contentType)
+		d.remote = s.remoteVersion(path) != nil
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -27,6 +27,8 @@ type Resource struct {
 	Name       string // lower-case plural
 	Namespaced bool
 	Verbs      []string
+	// Remote says that an extension API server serves it.
+	Remote bool
 }
 
 // Can says whether the resource has all the verbs.
@@ -46,7 +48,9 @@ func (r Resource) GroupResource() schema.GroupResource {
 
 // Metadata returns the kind that reads the resource's metadata only.
 func (r Resource) Metadata() object.Kind[*metav1.PartialObjectMetadata] {
-	return object.Metadata(r.GVK, r.Name, r.Namespaced)
+	kind := object.Metadata(r.GVK, r.Name, r.Namespaced)
+	kind.Remote = r.Remote
+	return kind
 }
 
 // Resources returns what the API serves, without subresources. Where some
@@ -58,19 +62,20 @@ func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
 	)
 	add := func(path string, gv schema.GroupVersion) {
 		var list metav1.APIResourceList
-		if err := document(ctx, client, path, &list); err != nil {
+		remote, err := document(ctx, client, path, &list)
+		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", gv, err))
 			return
 		}
 		for _, r := range list.APIResources {
 			if !isSubresource(r.Name) {
-				resources = append(resources, Resource{gv.WithKind(r.Kind), r.Name, r.Namespaced, r.Verbs})
+				resources = append(resources, Resource{gv.WithKind(r.Kind), r.Name, r.Namespaced, r.Verbs, remote})
 			}
 		}
 	}
 	add("/api/v1", schema.GroupVersion{Version: "v1"})
 	var groups metav1.APIGroupList
-	if err := document(ctx, client, "/apis", &groups); err != nil {
+	if _, err := document(ctx, client, "/apis", &groups); err != nil {
 		return resources, append(problems, fmt.Errorf("groups: %w", err))
 	}
 	for _, g := range groups.Groups {
@@ -122,17 +127,17 @@ func keepFirst(all []Resource, group, from int) []Resource {
 
 func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
 
-// document reads a discovery document into a typed list.
-func document(ctx context.Context, client *object.Client, path string, into any) error {
+// document reads a discovery document into a typed list, and says whether it is of an extension API server.
+func document(ctx context.Context, client *object.Client, path string, into any) (remote bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := client.Discovery().Document(ctx, &apiv1.DocumentRequest{Path: path, Accept: "application/json"})
 	if err != nil {
 		err = apistatus.FromGRPC(err)
 		if apierrors.IsNotFound(err) && path == "/apis" {
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
-	return json.Unmarshal(resp.GetObject(), into)
+	return resp.GetRemote(), json.Unmarshal(resp.GetObject(), into)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -15,11 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/discovery"
 )
 
 // lag is how long after the beginning of a deletion the graph may still miss
 // dependents: until then the API is asked. Timestamps have whole seconds.
 const lag = 3 * time.Second
+
+// remoteLag is how long an extension API server may take to tell of an owner's dependents before what is known of them has to do.
+const remoteLag = 5 * time.Second
 
 // batchSize is how many writes go into one call.
 const batchSize = 500
@@ -127,7 +132,7 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 	owner, err := object.For(c.client, kind).Get(ctx, namespace, ref.Name)
 	switch {
 	case apierrors.IsNotFound(err) && !namesObject(err):
-		// As of an extension API server, which controllers do not reach.
+		// As of an extension API server that is not there any more, or does not know its own kinds.
 		return present, fmt.Errorf("%s/%s: the API does not have its owner's kind %s %s itself", n.meta.Namespace, n.meta.Name, ref.APIVersion, ref.Kind)
 	case apierrors.IsNotFound(err) || err == nil && owner.UID != ref.UID:
 		if o := c.graph.get(ref.UID); o != nil { // it lives, but elsewhere
@@ -145,7 +150,8 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 // namesObject reports whether a refusal is about the object, not about its kind.
 func namesObject(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != ""
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != "" &&
+		!apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) // a page that a client has made a Status of
 }
 
 // kindOf finds the served resource of a kind, in whatever version.
@@ -237,9 +243,15 @@ func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 		if !res.Can("list", "patch") || ignored[res.GroupResource()] || owner.meta.Namespace != "" && !res.Namespaced {
 			continue
 		}
-		objects, _, err := object.For(c.client, res.Metadata()).List(ctx, owner.meta.Namespace, metav1.ListOptions{})
+		objects, err := c.objects(ctx, res, owner.meta.Namespace)
 		if apierrors.IsNotFound(err) {
 			continue // the kind has gone
+		}
+		if err != nil && res.Remote {
+			// Deletions elsewhere do not wait for a server that is away. What is known of its objects stands in.
+			slog.WarnContext(ctx, "the dependents that an extension API server keeps are taken from what was known of them", "kind", res.GVK.String(), "err", err)
+			dependents = append(dependents, c.graph.dependentsOfKind(owner.meta.UID, res)...)
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -251,6 +263,16 @@ func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 		}
 	}
 	return dependents, nil
+}
+
+func (c *collector) objects(ctx context.Context, res discovery.Resource, namespace string) ([]*metav1.PartialObjectMetadata, error) {
+	if res.Remote {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, remoteLag)
+		defer cancel()
+	}
+	objects, _, err := object.For(c.client, res.Metadata()).List(ctx, namespace, metav1.ListOptions{})
+	return objects, err
 }
 
 // finish ends a foreground deletion when nothing blocks it any more, and

@@ -52,7 +52,9 @@ func (c *collector) follow(ctx context.Context) error {
 			ctx, stop := context.WithCancel(ctx)
 			running[res.GroupResource()] = stop
 			wg.Go(func() { _ = informers.Run(ctx) })
-			c.addSynced(informers.Wait)
+			if !res.Remote { // one server that hangs must not keep the whole cluster's garbage
+				c.addSynced(informers.Wait)
+			}
 		}
 		for gr, stop := range running {
 			if !served[gr] && err == nil {
@@ -100,7 +102,9 @@ func slim(o any) (any, error) {
 // changed puts a change into the graph and asks for what follows from it.
 func (c *collector) changed(res discovery.Resource, old, new *metav1.PartialObjectMetadata, by func(*metav1.PartialObjectMetadata) trace.SpanContext) {
 	if new == nil {
-		c.graph.remove(old.UID)
+		if !c.graph.remove(res, old.UID) {
+			return
+		}
 		c.ask(absentKey(old.UID), by(old))
 		for _, ref := range old.OwnerReferences {
 			c.ownerChanged(ref, by(old))
@@ -111,7 +115,9 @@ func (c *collector) changed(res discovery.Resource, old, new *metav1.PartialObje
 		c.changed(res, old, nil, by)
 		old = nil
 	}
-	c.graph.put(res, new)
+	if !c.graph.put(res, new) {
+		return
+	}
 	n := c.graph.get(new.UID)
 	if old == nil || len(old.OwnerReferences) != len(new.OwnerReferences) || !sameRefs(old, new) {
 		for _, ref := range new.OwnerReferences {

@@ -61,11 +61,16 @@ func newGraph() *graph {
 	}
 }
 
-// put notes an object as it is now.
-func (g *graph) put(res discovery.Resource, meta *metav1.PartialObjectMetadata) {
+// put notes an object as it is now. It refuses, with false, what extension API servers tell of objects without a uid, or with
+// that of an object of this API: they decide about their own objects only.
+func (g *graph) put(res discovery.Resource, meta *metav1.PartialObjectMetadata) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if old, ok := g.nodes[meta.UID]; ok {
+	old, ok := g.nodes[meta.UID]
+	if res.Remote && (meta.UID == "" || ok && old.resource.GroupResource() != res.GroupResource()) {
+		return false
+	}
+	if ok {
 		g.unlink(old)
 	}
 	n := &node{res, meta}
@@ -78,18 +83,23 @@ func (g *graph) put(res discovery.Resource, meta *metav1.PartialObjectMetadata) 
 		}
 		set[meta.UID] = struct{}{}
 	}
+	return true
 }
 
-// remove notes that an object has ended; its uid never comes back.
-func (g *graph) remove(uid types.UID) {
+// remove notes that an object has ended; its uid never comes back. It refuses, with false, what put refuses.
+func (g *graph) remove(res discovery.Resource, uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n, ok := g.nodes[uid]; ok {
+	n, ok := g.nodes[uid]
+	if res.Remote && (!ok || n.resource.GroupResource() != res.GroupResource()) {
+		return false
+	}
+	if ok {
 		g.unlink(n)
 		delete(g.nodes, uid)
 	}
 	if _, ok := g.gone[uid]; ok {
-		return
+		return true
 	}
 	g.gone[uid] = struct{}{}
 	g.goneOrder = append(g.goneOrder, uid)
@@ -97,6 +107,7 @@ func (g *graph) remove(uid types.UID) {
 		delete(g.gone, g.goneOrder[0])
 		g.goneOrder = g.goneOrder[1:]
 	}
+	return true
 }
 
 func (g *graph) unlink(n *node) {
@@ -134,6 +145,11 @@ func (g *graph) dependentsOf(owner types.UID) []*node {
 		nodes = append(nodes, g.nodes[uid])
 	}
 	return nodes
+}
+
+// dependentsOfKind returns those of them that are of one resource.
+func (g *graph) dependentsOfKind(owner types.UID, res discovery.Resource) []*node {
+	return slices.DeleteFunc(g.dependentsOf(owner), func(n *node) bool { return n.resource.GroupResource() != res.GroupResource() })
 }
 
 // all returns every object that has something to do with ownership.

@@ -140,7 +140,7 @@ func (c *namespaces) empty(ctx context.Context, namespace string) Remains {
 	for _, part := range [][]discovery.Resource{pods, others} {
 		for _, res := range part {
 			if err := c.clear(ctx, namespace, res, &r); err != nil {
-				r.Failures = append(r.Failures, fmt.Errorf("%s: %w", res.GroupResource(), err))
+				r.Failures = append(r.Failures, err)
 			}
 		}
 		if len(r.Counts) > 0 || len(r.Failures) > 0 {
@@ -152,6 +152,9 @@ func (c *namespaces) empty(ctx context.Context, namespace string) Remains {
 
 // clear deletes the objects of one resource and counts those that stay.
 func (c *namespaces) clear(ctx context.Context, namespace string, res discovery.Resource, r *Remains) error {
+	if res.Remote {
+		return c.clearRemote(ctx, namespace, res, r)
+	}
 	resource := object.For(c.client, res.Metadata())
 	objects, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
@@ -171,6 +174,69 @@ func (c *namespaces) clear(ctx context.Context, namespace string, res discovery.
 				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID)), PropagationPolicy: &background}))
 		}
 	}
+	if err := c.delete(ctx, items); err != nil {
+		return err
+	}
+	left, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	r.add(res, left)
+	return nil
+}
+
+// clearRemote does the same where an extension API server keeps the objects: it may be far, so that it is asked to delete them
+// all at once where it can.
+func (c *namespaces) clearRemote(ctx context.Context, namespace string, res discovery.Resource, r *Remains) error {
+	resource := object.For(c.client, res.Metadata())
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{PropagationPolicy: &background}
+	whole := res.Can("deletecollection")
+	if whole {
+		err := resource.DeleteCollection(ctx, namespace, options, metav1.ListOptions{})
+		if whole = !apierrors.IsMethodNotSupported(err) && !apierrors.IsNotFound(err); whole && err != nil {
+			return err
+		}
+	}
+	left, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
+	if apierrors.IsMethodNotSupported(err) {
+		return nil
+	}
+	if err == nil && !whole && len(left) > 0 {
+		var items []object.Item
+		for _, o := range left {
+			if o.DeletionTimestamp == nil {
+				options.Preconditions = metav1.NewUIDPreconditions(string(o.UID))
+				items = append(items, resource.DeleteItem(namespace, o.Name, options))
+			}
+		}
+		if err := c.delete(ctx, items); err != nil {
+			return err
+		}
+		left, _, err = resource.List(ctx, namespace, metav1.ListOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	r.add(res, left)
+	return nil
+}
+
+// add notes objects that stay.
+func (r *Remains) add(res discovery.Resource, left []*metav1.PartialObjectMetadata) {
+	for _, o := range left {
+		if r.Counts == nil {
+			r.Counts, r.Finalizers = map[schema.GroupResource]int{}, map[string]int{}
+		}
+		r.Counts[res.GroupResource()]++
+		for _, f := range o.Finalizers {
+			r.Finalizers[f]++
+		}
+	}
+}
+
+// delete makes deletions, and tells of one that failed for another reason than that the object has gone.
+func (c *namespaces) delete(ctx context.Context, items []object.Item) error {
 	for len(items) > 0 {
 		part := items[:min(pageSize, len(items))]
 		items = items[len(part):]
@@ -182,19 +248,6 @@ func (c *namespaces) clear(ctx context.Context, namespace string, res discovery.
 			if result.Err != nil && !apierrors.IsNotFound(result.Err) && !apierrors.IsConflict(result.Err) {
 				return result.Err
 			}
-		}
-	}
-	left, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, o := range left {
-		if r.Counts == nil {
-			r.Counts, r.Finalizers = map[schema.GroupResource]int{}, map[string]int{}
-		}
-		r.Counts[res.GroupResource()]++
-		for _, f := range o.Finalizers {
-			r.Finalizers[f]++
 		}
 	}
 	return nil

@@ -1,7 +1,10 @@
 package namespace
 
 import (
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -95,3 +99,56 @@ func TestConditionsSayWhatWentWrong(t *testing.T) {
 type errText string
 
 func (e errText) Error() string { return string(e) }
+
+// TestNamespaceEndsWithWhatExtensionsKeep deletes a namespace with objects of an extension API server, which is broken first: the
+// namespace stays and says why, and goes when the server has let go of all.
+func TestNamespaceEndsWithWhatExtensionsKeep(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]bool{"as a collection": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var broken atomic.Bool
+			broken.Store(true)
+			e := objecttest.NewExtension()
+			e.WithoutCollections = without
+			e.Fault = func(w http.ResponseWriter, _ *http.Request) bool {
+				if broken.Load() {
+					http.Error(w, "out of order", http.StatusInternalServerError)
+				}
+				return broken.Load()
+			}
+			e.Put("widgets", metav1.ObjectMeta{Namespace: "doomed", Name: "a"})
+			e.Put("widgets", metav1.ObjectMeta{Namespace: "doomed", Name: "held", Finalizers: []string{"example.com/hold"}})
+			e.Put("widgets", metav1.ObjectMeta{Namespace: "other", Name: "b"})
+			e.Put("racks", metav1.ObjectMeta{Name: "r"})
+			c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
+				c.API.Extend(e)
+				controllertest.Create(c, object.Namespace, &corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: "doomed"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+				})
+				controllertest.Create(c, object.ConfigMap, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "doomed", Name: "m"}})
+			}, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+			controllertest.Delete(c, object.Namespace, "", "doomed", metav1.DeleteOptions{})
+			says := func(kind corev1.NamespaceConditionType, text string) {
+				t.Helper()
+				controllertest.Await(c, object.Namespace, text, func(all []*corev1.Namespace) bool {
+					return len(all) == 1 && slices.ContainsFunc(all[0].Status.Conditions, func(c corev1.NamespaceCondition) bool {
+						return c.Type == kind && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, text)
+					})
+				})
+			}
+			says(corev1.NamespaceDeletionContentFailure, "out of order")
+			if maps := controllertest.List(c, object.ConfigMap); len(maps) > 0 {
+				t.Error("what this API has did not go")
+			}
+			broken.Store(false)
+			says(corev1.NamespaceContentRemaining, "widgets.extension.example.com has 1 resource instances")
+			says(corev1.NamespaceFinalizersRemaining, "example.com/hold in 1 resource instances")
+			e.Release("widgets", "doomed", "held")
+			controllertest.Gone(c, object.Namespace)
+			if left := e.Names("widgets"); !slices.Equal(left, []string{"b"}) || len(e.Names("racks")) != 1 {
+				t.Errorf("left: %v %v", left, e.Names("racks"))
+			}
+		})
+	}
+}

@@ -104,7 +104,9 @@ type DocumentResponse struct {
 	// Its ETag.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The caller's copy is current (304).
-	NotModified   bool `protobuf:"varint,4,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
+	NotModified bool `protobuf:"varint,4,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
+	// The document lists what an extension API server serves: ObjectService reaches that by Connect alone.
+	Remote        bool `protobuf:"varint,5,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +165,13 @@ func (x *DocumentResponse) GetEtag() string {
 func (x *DocumentResponse) GetNotModified() bool {
 	if x != nil {
 		return x.NotModified
+	}
+	return false
+}
+
+func (x *DocumentResponse) GetRemote() bool {
+	if x != nil {
+		return x.Remote
 	}
 	return false
 }
@@ -569,12 +578,13 @@ const file_howdah_api_v1_discovery_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12\x16\n" +
 	"\x06accept\x18\x03 \x01(\tR\x06accept\x12\"\n" +
-	"\rif_none_match\x18\x04 \x01(\tR\vifNoneMatch\"\x84\x01\n" +
+	"\rif_none_match\x18\x04 \x01(\tR\vifNoneMatch\"\x9c\x01\n" +
 	"\x10DocumentResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12!\n" +
-	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"Z\n" +
+	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\x12\x16\n" +
+	"\x06remote\x18\x05 \x01(\bR\x06remote\"Z\n" +
 	"\x13AuthenticateRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12-\n" +
 	"\x06access\x18\x02 \x01(\v2\x15.howdah.api.v1.AccessR\x06access\"\xd0\x01\n" +
