@@ -83,6 +83,9 @@ func cborList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, it
 	if err := add("kind", gvk.Kind, "items"); err != nil {
 		return err
 	}
+	if len(items) == 0 && form.As == PartialMetadata {
+		return add(nil, "metadata", meta, "apiVersion", gvk.GroupVersion().String())
+	}
 	w.b = binary.BigEndian.AppendUint32(append(w.b, cborArray|cborLong), uint32(len(items)))
 	for _, item := range items {
 		one, err := item.listed(res, form)

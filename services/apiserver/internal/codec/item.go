@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"howdah.dev/services/apiserver/internal/hollow"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -227,11 +228,13 @@ func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error)
 	return b, nil
 }
 
-// Encode returns the stored form of an object of the kind's storage version, without its resourceVersion.
+// Encode returns the stored form of an object of the kind's storage version, without its resourceVersion. What that form does not
+// keep, empty lists and maps, the object has not afterwards either: it is answered as it will be read.
 func Encode(ctx context.Context, kind *registry.Kind, obj registry.Object) ([]byte, error) {
 	if kind.Custom != nil {
 		return kind.Custom.Encode(ctx, obj)
 	}
+	hollow.Drop(obj)
 	revision := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	b, err := seal(kind.GVK, obj)

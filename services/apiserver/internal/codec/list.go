@@ -77,7 +77,7 @@ func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool
 	if err != nil {
 		return nil, err
 	}
-	return append(head[:len(head)-1], `,"items":[`...), nil
+	return append(head[:len(head)-1], `,"items":`...), nil
 }
 
 func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, items []*Item, meta metav1.ListMeta, form Form) error {
@@ -86,6 +86,11 @@ func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, it
 		return err
 	}
 	w.b = append(w.b, head...)
+	if len(items) == 0 && form.As == PartialMetadata { // as Kubernetes answers it
+		w.b = append(w.b, "null}\n"...)
+		return nil
+	}
+	w.b = append(w.b, '[')
 	// Items of a typed list do not repeat their kind: it is cut off each one's front.
 	front, err := json.Marshal(metav1.TypeMeta{Kind: res.GVK.Kind, APIVersion: res.GVK.GroupVersion().String()})
 	if err != nil {

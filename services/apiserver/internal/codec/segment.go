@@ -292,7 +292,7 @@ func frameOf(res *registry.Resource, meta metav1.ListMeta, form Form, length int
 	}
 	if form.Media == JSON {
 		head, err = jsonListHead(gvk, meta, false) // lists of custom objects are not cut into segments
-		return head, []byte{','}, []byte("]}\n"), err
+		return append(head, '['), []byte{','}, []byte("]}\n"), err
 	}
 	listMeta, err := meta.Marshal()
 	if err != nil {

@@ -40,7 +40,10 @@ func newTable(res *registry.Resource, items []*Item, meta metav1.ListMeta, form 
 	if form.Beta {
 		version = "v1beta1"
 	}
-	t := &metav1.Table{ListMeta: meta, Rows: make([]metav1.TableRow, 0, len(items))}
+	t := &metav1.Table{ListMeta: meta}
+	if len(items) > 0 || len(res.Kind.Columns) > 0 { // null for kinds without columns of their own, as Kubernetes answers it
+		t.Rows = make([]metav1.TableRow, 0, len(items))
+	}
 	t.SetGroupVersionKind(schema.GroupVersionKind{Group: metav1.GroupName, Version: version, Kind: "Table"})
 	if columns { // null otherwise
 		t.ColumnDefinitions = defaultColumns

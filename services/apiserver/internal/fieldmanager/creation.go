@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"howdah.dev/services/apiserver/internal/hollow"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -18,9 +19,9 @@ type encoder interface {
 }
 
 // digestOf covers everything of obj that its field tracking depends on. ok is false where it must be tracked in full: the
-// object brings tracked fields of its own, or has no protobuf form.
+// object brings tracked fields of its own, has no protobuf form, or has what that form does not tell from nothing.
 func digestOf(obj registry.Object, manager, ignored string) (d digest, ok bool) {
-	if len(obj.GetManagedFields()) > 0 {
+	if len(obj.GetManagedFields()) > 0 || hollow.In(obj) {
 		return d, false
 	}
 	bare := Without(obj, ignored)
