@@ -222,11 +222,13 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses := &objects.Addresses{Table: table, Fields: s.fields, Clock: cfg.Clock}
 	allocations := allocator.New(allocator.Config{
-		ServiceCIDR: cfg.ServiceCIDR.Masked(), FirstPort: first, LastPort: last,
+		ServiceCIDRs: []netip.Prefix{cfg.ServiceCIDR.Masked()}, Addresses: addresses, FirstPort: first, LastPort: last,
 		Fresh: func(ctx context.Context) error { return s.cache.Fresh(ctx) },
 	})
-	s.cache = cache.New(st, table, cfg.Clock, map[string]cache.Observer{allocator.Prefix: allocations})
+	s.cache = cache.New(st, table, cfg.Clock, map[string]cache.Observer{allocator.Prefix: allocations.Ports(), addresses.Prefix(): allocations.Held()})
+	addresses.Cache = s.cache
 	s.define(table)
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(s.cache)

@@ -33,7 +33,7 @@ type Source interface {
 	store.Replayer
 }
 
-// Observer follows the keys under a prefix that belong to no kind.
+// Observer follows the keys under a prefix: of one kind, or of none.
 type Observer interface {
 	// Reset replaces everything that is known by the given keys.
 	Reset(keys []string)
@@ -68,6 +68,7 @@ type Cache struct {
 	clock       clock.WithTicker
 	resources   atomic.Pointer[resources]
 	observers   map[string]Observer
+	followed    map[*registry.Kind]Observer
 	definitions Definitions
 
 	hands    hands
@@ -96,11 +97,14 @@ type waiter struct {
 
 // New returns an empty cache; Run fills it. Observers are by key prefix.
 func New(source Source, table *registry.Table, clock clock.WithTicker, observers map[string]Observer) *Cache {
-	c := &Cache{source: source, table: table, clock: clock, observers: observers, ready: make(chan struct{}),
+	c := &Cache{source: source, table: table, clock: clock, observers: observers, followed: map[*registry.Kind]Observer{}, ready: make(chan struct{}),
 		past: make(chan struct{}, pastReads), replays: newReplayMetrics()}
 	all := &resources{map[*registry.Kind]*Resource{}, map[string]*Resource{}}
 	for _, k := range table.Kinds() {
 		all.add(newResource(c, k))
+		if o := observers[k.Prefix("")]; o != nil {
+			c.followed[k] = o
+		}
 	}
 	c.resources.Store(all)
 	return c
@@ -205,6 +209,10 @@ func (c *Cache) load(ctx context.Context) (int64, error) {
 			if kind := c.table.KindOf(e.Key); kind != nil && kind.Custom == nil {
 				item := codec.NewItem(kind, e.Key, e.Value, e.Revision, e.CreateRevision)
 				items[kind] = append(items[kind], item)
+				if c.followed[kind] != nil {
+					prefix := kind.Prefix("")
+					keys[prefix] = append(keys[prefix], e.Key)
+				}
 				if c.defines(e.Key) {
 					definitions = append(definitions, item)
 				}
@@ -290,6 +298,9 @@ func (c *Cache) applyTo(events []store.Event, ends []int64, now time.Time) {
 				c.observers[prefix].Apply(e.Key, e.Type == store.Removed)
 			}
 			continue
+		}
+		if o := c.followed[kind]; o != nil {
+			o.Apply(e.Key, e.Type == store.Removed)
 		}
 		if _, seen := groups[kind]; !seen {
 			order = append(order, kind)

@@ -130,7 +130,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	}
 
 	p := &plan{obj: obj, created: true}
-	if err := c.s.allocate(ctx, r, p, obj, nil); err != nil {
+	if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
 		return nil, err
 	}
 	if errs := validate(r, obj, nil); len(errs) > 0 {
@@ -160,7 +160,12 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Create, Key: kind.Key(r.namespace, r.name), Value: p.value})
 	if p.session != nil {
-		p.writes = append(p.writes, p.session.Writes()...)
+		reservations, err := p.session.Writes(ctx)
+		if err != nil {
+			p.end(false)
+			return nil, apierrors.NewInternalError(err)
+		}
+		p.writes = append(p.writes, reservations...)
 	}
 	return p, nil
 }

@@ -321,7 +321,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	}
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
 	if r.subresource == "" {
-		if err := u.s.allocate(ctx, r, p, obj, old); err != nil {
+		if err := u.s.allocate(ctx, r, p, obj, old, u.opts.dryRun); err != nil {
 			return nil, err
 		}
 	}
@@ -356,7 +356,12 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
 	if p.session != nil {
-		p.writes = append(p.writes, p.session.Writes()...)
+		reservations, err := p.session.Writes(ctx)
+		if err != nil {
+			p.end(false)
+			return nil, apierrors.NewInternalError(err)
+		}
+		p.writes = append(p.writes, reservations...)
 	}
 	return p, nil
 }

@@ -211,12 +211,13 @@ func (s *Server) encode(ctx context.Context, kind *registry.Kind, obj registry.O
 }
 
 // allocate runs the kind's allocation, and turns its problems into a 422.
-func (s *Server) allocate(ctx context.Context, r *request, p *plan, obj, old registry.Object) error {
+func (s *Server) allocate(ctx context.Context, r *request, p *plan, obj, old registry.Object, dryRun bool) error {
 	kind := r.res.Kind
 	if kind.Allocate == nil || s.Allocator == nil {
 		return nil
 	}
-	p.session = s.Allocator.Begin(kind.Key(r.namespace, r.name))
+	owner := allocator.Owner{Key: kind.Key(r.namespace, r.name), Namespace: r.namespace, Name: r.name}
+	p.session = s.Allocator.Begin(owner, dryRun)
 	err := kind.Allocate(ctx, p.session, obj, old)
 	if err == nil {
 		return nil
@@ -233,9 +234,9 @@ func (s *Server) allocate(ctx context.Context, r *request, p *plan, obj, old reg
 	return apierrors.NewInternalError(err)
 }
 
-// invalid is the 422 that lists the problems.
+// invalid is the 422 that lists the problems. Whatever version it is written through, the object is one of its kind's own group.
 func invalid(r *request, name string, errs field.ErrorList) error {
-	return apierrors.NewInvalid(r.res.GVK.GroupKind(), name, unversioned.Values(errs))
+	return apierrors.NewInvalid(r.res.Kind.GVK.GroupKind(), name, unversioned.Values(errs))
 }
 
 func (s *Server) now() time.Time { return s.Clock.Now().UTC().Truncate(time.Second) }

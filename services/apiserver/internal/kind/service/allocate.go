@@ -2,30 +2,34 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// The pools of values that Services share.
+// The pools of values that Services share. Of addresses each family is one.
 const (
-	poolIPs = "clusterips"
-	// poolSecond is the pool of the cluster's second address family.
-	poolSecond = "clusterips-secondary"
-	poolPorts  = "nodeports"
+	poolIPs   = "clusterips"
+	poolPorts = "nodeports"
 )
 
 // allocation gives Services the addresses and ports that they need.
 type allocation struct{ families []corev1.IPFamily }
 
 // allocate fills obj's cluster addresses and node ports and reserves those that
-// it asks for; what only old had is freed. Its errors are 422s about the field.
+// it asks for; what only old had is freed. Most of its errors are 422s about the
+// field. As in Kubernetes, it comes before validation: of a Service that is
+// wrong in several ways, what cannot be allocated is told first, and alone.
 func (a allocation) allocate(ctx context.Context, pool registry.Allocator, obj, before registry.Object) error {
 	s := obj.(*corev1.Service)
 	old, _ := before.(*corev1.Service)
@@ -35,18 +39,19 @@ func (a allocation) allocate(ctx context.Context, pool registry.Allocator, obj, 
 			held[r] = true
 		}
 	}
-	// Nothing is reserved for what validation is about to refuse, and its
-	// words are the better ones.
-	if len(validate(s)) > 0 || old != nil && len(validateUpdate(s, old)) > 0 {
-		return nil
-	}
-	if errs := a.setFamilies(s); len(errs) > 0 {
+	if errs := validateIPs(s, field.NewPath("spec")); len(errs) > 0 {
 		return invalid(s, errs)
 	}
-	if err := a.addresses(ctx, pool, s, held); err != nil {
+	if errs := a.setFamilies(s, old); len(errs) > 0 {
+		return invalid(s, errs)
+	}
+	if err := a.addresses(ctx, pool, s, old); err != nil {
 		return err
 	}
-	if err := a.ports(ctx, pool, s, held); err != nil {
+	if err := a.ports(ctx, pool, s, old, held); err != nil {
+		return err
+	}
+	if err := healthPort(ctx, pool, s, old); err != nil {
 		return err
 	}
 	for _, r := range a.reservations(s) {
@@ -63,25 +68,28 @@ func invalid(s *corev1.Service, errs field.ErrorList) error {
 }
 
 // addresses reserves the addresses named, and takes one for each family without.
-func (a allocation) addresses(ctx context.Context, pool registry.Allocator, s *corev1.Service, held map[registry.Reservation]bool) error {
+// What an address is changed to is not reserved: validation refuses the change.
+func (a allocation) addresses(ctx context.Context, pool registry.Allocator, s, old *corev1.Service) error {
 	if !needsClusterIP(s) || headless(s) {
 		return nil
 	}
+	had := 0
+	if old != nil && needsClusterIP(old) {
+		had = len(old.Spec.ClusterIPs)
+	}
 	path := field.NewPath("spec", "clusterIPs")
 	for i, ip := range s.Spec.ClusterIPs {
-		r := registry.Reservation{Pool: a.pool(familyOf(ip)), Value: ip}
-		if held[r] {
+		if i < had {
 			continue
 		}
-		if err := pool.Reserve(ctx, r); err != nil {
-			return invalid(s, field.ErrorList{field.Invalid(path, s.Spec.ClusterIPs,
-				"failed to allocate IP "+s.Spec.ClusterIPs[i]+": "+err.Error())})
+		if err := pool.Reserve(ctx, registry.Reservation{Pool: poolIPs, Value: ip}); err != nil {
+			return invalid(s, field.ErrorList{field.Invalid(path, s.Spec.ClusterIPs, "failed to allocate IP "+ip+": "+err.Error())})
 		}
 	}
 	for i := len(s.Spec.ClusterIPs); i < len(s.Spec.IPFamilies); i++ {
-		ip, err := pool.Next(ctx, a.pool(s.Spec.IPFamilies[i]))
+		ip, err := pool.Next(ctx, poolIPs+"/"+string(s.Spec.IPFamilies[i]))
 		if err != nil {
-			return apierrors.NewInternalError(err)
+			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP for Service %q: %w", s.Name, err))
 		}
 		s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, ip)
 	}
@@ -91,13 +99,6 @@ func (a allocation) addresses(ctx context.Context, pool registry.Allocator, s *c
 	return nil
 }
 
-func (a allocation) pool(f corev1.IPFamily) string {
-	if f == a.families[0] {
-		return poolIPs
-	}
-	return poolSecond
-}
-
 func familyOf(ip string) corev1.IPFamily {
 	if netutils.IsIPv6String(ip) {
 		return corev1.IPv6Protocol
@@ -105,82 +106,148 @@ func familyOf(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// ports reserves the node ports named, then takes the missing ones: ports of
-// the same number, as DNS over TCP and UDP, get the same node port.
-func (a allocation) ports(ctx context.Context, pool registry.Allocator, s *corev1.Service, held map[registry.Reservation]bool) error {
+// ports reserves the node ports named, then takes the missing ones. In a new
+// Service, ports of the same number, as DNS over TCP and UDP, get the same node
+// port, and only they may share one.
+func (a allocation) ports(ctx context.Context, pool registry.Allocator, s, old *corev1.Service, held map[registry.Reservation]bool) error {
 	if !mayHaveNodePorts(s) {
 		return nil
 	}
+	if old == nil {
+		return newPorts(ctx, pool, s)
+	}
 	path := field.NewPath("spec", "ports")
-	type use struct {
-		number   int32
-		protocol corev1.Protocol
-	}
-	mine := map[int32]bool{}
 	uses := map[use]bool{}
-	reserve := func(n int32, at *field.Path) error {
-		r := registry.Reservation{Pool: poolPorts, Value: strconv.Itoa(int(n))}
-		if !mine[n] && !held[r] {
-			if err := pool.Reserve(ctx, r); err != nil {
-				return invalid(s, field.ErrorList{field.Invalid(at, n, err.Error())})
-			}
-		}
-		mine[n] = true
-		return nil
-	}
 	for i, p := range s.Spec.Ports {
 		if p.NodePort == 0 {
 			continue
 		}
-		if err := reserve(p.NodePort, path.Index(i).Child("nodePort")); err != nil {
-			return err
+		if uses[use{p.Protocol, p.NodePort}] {
+			return plain(fmt.Sprintf("duplicate nodePort: {%s %d}", p.Protocol, p.NodePort))
 		}
-		uses[use{p.NodePort, p.Protocol}] = true
+		uses[use{p.Protocol, p.NodePort}] = true
+		r := portReservation(p.NodePort)
+		if held[r] {
+			continue
+		}
+		if err := pool.Reserve(ctx, r); err != nil {
+			return invalid(s, field.ErrorList{field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error())})
+		}
+		held[r] = true
 	}
-	if needsHealthCheckPort(s) && s.Spec.HealthCheckNodePort != 0 {
-		if err := reserve(s.Spec.HealthCheckNodePort, field.NewPath("spec", "healthCheckNodePort")); err != nil {
-			return err
+	return missingPorts(ctx, pool, s, nil)
+}
+
+// use is what no two ports have in common.
+type use struct {
+	protocol corev1.Protocol
+	nodePort int32
+}
+
+func newPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service) error {
+	path := field.NewPath("spec", "ports")
+	first := map[int32]int32{} // the node port of each port number
+	uses := map[use]bool{}
+	for i, p := range s.Spec.Ports {
+		if p.NodePort == 0 {
+			continue
 		}
+		if first[p.Port] == p.NodePort && !uses[use{p.Protocol, p.NodePort}] {
+			uses[use{p.Protocol, p.NodePort}] = true
+			continue
+		}
+		err := pool.Reserve(ctx, portReservation(p.NodePort))
+		if err == nil && usedBy(uses, p.NodePort) { // the pool does not mind what it gave this Service before
+			err = errTakenPort
+		}
+		if err != nil {
+			return invalid(s, field.ErrorList{field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error())})
+		}
+		first[p.Port] = p.NodePort
+		uses[use{p.Protocol, p.NodePort}] = true
+	}
+	return missingPorts(ctx, pool, s, uses)
+}
+
+var errTakenPort = errors.New("provided port is already allocated")
+
+func usedBy(uses map[use]bool, nodePort int32) bool {
+	for u := range uses {
+		if u.nodePort == nodePort {
+			return true
+		}
+	}
+	return false
+}
+
+// missingPorts takes a node port for each port without. uses are those that ports of the same number may share; nil: none may.
+func missingPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service, uses map[use]bool) error {
+	if !needsNodePorts(s) {
+		return nil
 	}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		if p.NodePort != 0 || !needsNodePorts(s) {
+		if p.NodePort != 0 {
 			continue
 		}
 		twin := slices.IndexFunc(s.Spec.Ports, func(q corev1.ServicePort) bool {
-			return q.Port == p.Port && q.NodePort != 0 && !uses[use{q.NodePort, p.Protocol}]
+			return uses != nil && q.Port == p.Port && q.NodePort != 0 && !uses[use{p.Protocol, q.NodePort}]
 		})
 		if twin >= 0 {
 			p.NodePort = s.Spec.Ports[twin].NodePort
 		} else {
 			n, err := next(ctx, pool)
 			if err != nil {
-				return err
+				return apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
 			}
 			p.NodePort = n
 		}
-		uses[use{p.NodePort, p.Protocol}] = true
-	}
-	if needsHealthCheckPort(s) && s.Spec.HealthCheckNodePort == 0 {
-		n, err := next(ctx, pool)
-		if err != nil {
-			return err
+		if uses != nil {
+			uses[use{p.Protocol, p.NodePort}] = true
 		}
-		s.Spec.HealthCheckNodePort = n
 	}
 	return nil
+}
+
+// healthPort reserves the port at which nodes answer whether they have endpoints, when the Service begins to need one.
+func healthPort(ctx context.Context, pool registry.Allocator, s, old *corev1.Service) error {
+	if !needsHealthCheckPort(s) || old != nil && needsHealthCheckPort(old) {
+		return nil
+	}
+	if n := s.Spec.HealthCheckNodePort; n != 0 {
+		err := pool.Reserve(ctx, portReservation(n))
+		if err == nil && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == n }) {
+			err = errTakenPort
+		}
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %w", n, err))
+		}
+		return nil
+	}
+	n, err := next(ctx, pool)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort 0: %w", err))
+	}
+	s.Spec.HealthCheckNodePort = n
+	return nil
+}
+
+func portReservation(n int32) registry.Reservation {
+	return registry.Reservation{Pool: poolPorts, Value: strconv.Itoa(int(n))}
+}
+
+// plain is the 500 of an error that Kubernetes does not translate.
+func plain(text string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: text}}
 }
 
 func next(ctx context.Context, pool registry.Allocator) (int32, error) {
 	value, err := pool.Next(ctx, poolPorts)
 	if err != nil {
-		return 0, apierrors.NewInternalError(err)
+		return 0, err
 	}
 	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil {
-		return 0, apierrors.NewInternalError(err)
-	}
-	return int32(n), nil
+	return int32(n), err
 }
 
 // reservations names what a Service holds.
@@ -193,11 +260,11 @@ func (a allocation) reservations(s *corev1.Service) []registry.Reservation {
 	}
 	if needsClusterIP(s) && !headless(s) {
 		for _, ip := range s.Spec.ClusterIPs {
-			hold(a.pool(familyOf(ip)), ip)
+			hold(poolIPs, ip)
 		}
 	}
 	for _, p := range s.Spec.Ports {
-		if p.NodePort != 0 {
+		if p.NodePort != 0 && mayHaveNodePorts(s) {
 			hold(poolPorts, strconv.Itoa(int(p.NodePort)))
 		}
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,44 +9,33 @@ import (
 )
 
 // setFamilies decides the address families of a Service and its policy for
-// them, from what it asks for and what the cluster has.
-func (a allocation) setFamilies(s *corev1.Service) field.ErrorList {
+// them, from what it asks for and what the cluster has. old is nil for a new one.
+func (a allocation) setFamilies(s, old *corev1.Service) field.ErrorList {
 	if !needsClusterIP(s) {
 		return nil
 	}
-	spec, path := &s.Spec, field.NewPath("spec")
+	spec := &s.Spec
+	// What selects nothing has the endpoints that somebody gives it, of any family.
+	selectorless := headless(s) && len(spec.Selector) == 0
 	if spec.IPFamilyPolicy == nil {
 		policy := corev1.IPFamilyPolicySingleStack
-		if len(spec.IPFamilies) == 2 || len(spec.ClusterIPs) == 2 {
+		if selectorless {
 			policy = corev1.IPFamilyPolicyRequireDualStack
 		}
 		spec.IPFamilyPolicy = &policy
 	}
-	policy := *spec.IPFamilyPolicy
-	selectorless := headless(s) && len(spec.Selector) == 0
-	if policy == corev1.IPFamilyPolicyRequireDualStack && len(a.families) < 2 && !selectorless {
-		return field.ErrorList{field.Invalid(path.Child("ipFamilyPolicy"), policy,
-			"this cluster is not configured for dual-stack services")}
+	if errs := a.refuse(s, old, selectorless); len(errs) > 0 {
+		return errs
 	}
 	if !headless(s) {
-		for i, ip := range spec.ClusterIPs {
-			if i >= len(spec.IPFamilies) {
-				spec.IPFamilies = append(spec.IPFamilies, familyOf(ip))
-			}
-		}
-	}
-	if !selectorless {
-		for i, f := range spec.IPFamilies {
-			if !slices.Contains(a.families, f) {
-				return field.ErrorList{field.Invalid(path.Child("ipFamilies").Index(i), f,
-					"not configured on this cluster")}
-			}
+		for _, ip := range spec.ClusterIPs[min(len(spec.IPFamilies), len(spec.ClusterIPs)):] {
+			spec.IPFamilies = append(spec.IPFamilies, familyOf(ip))
 		}
 	}
 	if len(spec.IPFamilies) == 0 {
 		spec.IPFamilies = []corev1.IPFamily{a.families[0]}
 	}
-	if policy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && (len(a.families) == 2 || selectorless) {
+	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && (len(a.families) == 2 || selectorless) {
 		other := corev1.IPv6Protocol
 		if spec.IPFamilies[0] == other {
 			other = corev1.IPv4Protocol
@@ -53,4 +43,48 @@ func (a allocation) setFamilies(s *corev1.Service) field.ErrorList {
 		spec.IPFamilies = append(spec.IPFamilies, other)
 	}
 	return nil
+}
+
+// refuse returns what this cluster cannot give, or the policy does not want.
+func (a allocation) refuse(s, old *corev1.Service, selectorless bool) field.ErrorList {
+	spec, path := &s.Spec, field.NewPath("spec")
+	policy, at := *spec.IPFamilyPolicy, path.Child("ipFamilyPolicy")
+	var errs field.ErrorList
+	if policy == corev1.IPFamilyPolicySingleStack {
+		const text = "must be 'RequireDualStack' or 'PreferDualStack' when multiple %s are specified"
+		if len(spec.ClusterIPs) == 2 {
+			errs = append(errs, field.Invalid(at, policy, fmt.Sprintf(text, "cluster IPs")))
+		}
+		if len(spec.IPFamilies) == 2 {
+			errs = append(errs, field.Invalid(at, policy, fmt.Sprintf(text, "IP families")))
+		}
+	} else if old != nil && needsClusterIP(old) {
+		const text = "must be 'SingleStack' to release the secondary %s"
+		if len(old.Spec.ClusterIPs) == 2 && len(spec.ClusterIPs) == 1 {
+			errs = append(errs, field.Invalid(at, policy, fmt.Sprintf(text, "cluster IP")))
+		}
+		if len(old.Spec.IPFamilies) == 2 && len(spec.IPFamilies) == 1 {
+			errs = append(errs, field.Invalid(at, policy, fmt.Sprintf(text, "IP family")))
+		}
+	}
+	if len(errs) > 0 || selectorless {
+		return errs
+	}
+	if policy == corev1.IPFamilyPolicyRequireDualStack && len(a.families) < 2 {
+		errs = append(errs, field.Invalid(at, policy, "this cluster is not configured for dual-stack services"))
+	}
+	for i, f := range spec.IPFamilies {
+		if !slices.Contains(a.families, f) {
+			errs = append(errs, field.Invalid(path.Child("ipFamilies").Index(i), f, "not configured on this cluster"))
+		}
+	}
+	if headless(s) {
+		return errs
+	}
+	for i, ip := range spec.ClusterIPs {
+		if f := familyOf(ip); i >= len(spec.IPFamilies) && !slices.Contains(a.families, f) {
+			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", f)))
+		}
+	}
+	return errs
 }

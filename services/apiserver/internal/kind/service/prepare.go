@@ -21,8 +21,11 @@ func prepareUpdate(s, old *corev1.Service) {
 func keepChosen(s, old *corev1.Service) {
 	spec, was := &s.Spec, &old.Spec
 	if needsClusterIP(s) && needsClusterIP(old) {
-		if spec.ClusterIP == "" && (len(spec.ClusterIPs) == 0 || slices.Equal(spec.ClusterIPs, was.ClusterIPs)) {
-			spec.ClusterIP, spec.ClusterIPs = was.ClusterIP, slices.Clone(was.ClusterIPs)
+		if spec.ClusterIP == "" {
+			spec.ClusterIP = was.ClusterIP
+		}
+		if len(spec.ClusterIPs) == 0 && spec.ClusterIP == was.ClusterIP {
+			spec.ClusterIPs = slices.Clone(was.ClusterIPs)
 		}
 		if len(spec.IPFamilies) == 0 {
 			spec.IPFamilies = slices.Clone(was.IPFamilies)
@@ -58,20 +61,12 @@ func releaseSecond(spec, was *corev1.ServiceSpec) {
 	}
 }
 
-// keepNodePorts gives a port without a node port the one that it had, unless
-// another port has it now.
+// keepNodePorts gives a port without a node port the one that the port of its name
+// had, unless another port has it now.
 func keepNodePorts(now, was []corev1.ServicePort) {
-	type id struct {
-		protocol corev1.Protocol
-		port     int32
-	}
-	type use struct {
-		protocol corev1.Protocol
-		nodePort int32
-	}
-	had, taken := map[id]int32{}, map[use]bool{}
+	had, taken := map[string]int32{}, map[use]bool{}
 	for _, p := range was {
-		had[id{p.Protocol, p.Port}] = p.NodePort
+		had[p.Name] = p.NodePort
 	}
 	for _, p := range now {
 		if p.NodePort != 0 {
@@ -80,7 +75,7 @@ func keepNodePorts(now, was []corev1.ServicePort) {
 	}
 	for i := range now {
 		p := &now[i]
-		if n := had[id{p.Protocol, p.Port}]; p.NodePort == 0 && n != 0 && !taken[use{p.Protocol, n}] {
+		if n := had[p.Name]; p.NodePort == 0 && n != 0 && !taken[use{p.Protocol, n}] {
 			p.NodePort = n
 		}
 	}
@@ -90,13 +85,18 @@ func keepNodePorts(now, was []corev1.ServicePort) {
 // repeats it; what a client sets anew is left to validation.
 func dropOutdated(s, old *corev1.Service) {
 	spec, was := &s.Spec, &old.Spec
-	if needsClusterIP(old) && !needsClusterIP(s) && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
-		spec.ClusterIP, spec.ClusterIPs = "", nil
+	if needsClusterIP(old) && !needsClusterIP(s) {
+		if slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
 		if slices.Equal(spec.IPFamilies, was.IPFamilies) {
-			spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+			spec.IPFamilies = nil
+		}
+		if equal(spec.IPFamilyPolicy, was.IPFamilyPolicy) {
+			spec.IPFamilyPolicy = nil
 		}
 	}
-	if needsNodePorts(old) && !needsNodePorts(s) && sameNodePorts(spec.Ports, was.Ports) {
+	if mayHaveNodePorts(old) && !mayHaveNodePorts(s) && sameNodePorts(spec.Ports, was.Ports) {
 		for i := range spec.Ports {
 			spec.Ports[i].NodePort = 0
 		}

@@ -43,7 +43,7 @@ func Kind(cfg Config) *registry.Kind {
 			dropUnused(s)
 		}),
 		PrepareUpdate:  typed.Change(prepareUpdate),
-		Validate:       typed.Check(validate),
+		ValidateCreate: typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
 		NameIsValid:    validation.NameIsDNS1035Label,
 		Warnings:       typed.Warn(warnings),

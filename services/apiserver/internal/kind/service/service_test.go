@@ -83,6 +83,9 @@ type pools struct {
 }
 
 func (p *pools) Reserve(_ context.Context, r registry.Reservation) error {
+	if p.taken[r] && r.Pool == poolPorts {
+		return errTakenPort
+	}
 	if p.taken[r] {
 		return errors.New("provided IP is already allocated")
 	}
@@ -92,9 +95,9 @@ func (p *pools) Reserve(_ context.Context, r registry.Reservation) error {
 
 func (p *pools) Next(_ context.Context, pool string) (string, error) {
 	p.next++
-	v := map[string]string{poolIPs: "10.96.0.%d", poolSecond: "fd00::%d", poolPorts: "3000%d"}[pool]
+	v := map[string]string{poolIPs + "/IPv4": "10.96.0.%d", poolIPs + "/IPv6": "fd00::%d", poolPorts: "3000%d"}[pool]
 	v = fmt.Sprintf(v, p.next)
-	p.taken[registry.Reservation{Pool: pool, Value: v}] = true
+	p.taken[registry.Reservation{Pool: strings.Split(pool, "/")[0], Value: v}] = true
 	return v, nil
 }
 
@@ -180,7 +183,7 @@ func TestAllocateRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ spec, want string }{
 		"address": {"{clusterIP: 10.96.0.1, ports: [{port: 80}]}", `Service "web" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated`},
-		"port":    {"{type: NodePort, ports: [{port: 80, nodePort: 30000}]}", `Service "web" is invalid: spec.ports[0].nodePort: Invalid value: 30000: provided IP is already allocated`},
+		"port":    {"{type: NodePort, ports: [{port: 80, nodePort: 30000}]}", `Service "web" is invalid: spec.ports[0].nodePort: Invalid value: 30000: provided port is already allocated`},
 		"dual":    {"{ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}", `Service "web" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services`},
 		"family":  {"{ipFamilies: [IPv6], ports: [{port: 80}]}", `Service "web" is invalid: spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`},
 	} {
@@ -189,6 +192,42 @@ func TestAllocateRefuses(t *testing.T) {
 			err := single.allocate(t.Context(), taken(), parse(t, c.spec), nil)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// What is said of families follows what the cluster has, and comes before what else is wrong.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	const mixed = "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple "
+	for name, c := range map[string]struct {
+		allocation allocation
+		spec, want string
+	}{
+		"two families":           {dual, "{ipFamilies: [IPv6, IPv4], sessionAffinity: X}", mixed + "IP families are specified"},
+		"two addresses":          {dual, "{clusterIP: 10.96.0.9, clusterIPs: [10.96.0.9, 'fd00::9']}", mixed + "cluster IPs are specified"},
+		"two families are one":   {single, "{ipFamilies: [IPv4, IPv6], ipFamilyPolicy: RequireDualStack}", "[spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services, spec.ipFamilies[1]: Invalid value: \"IPv6\": not configured on this cluster]"},
+		"other address":          {single, "{clusterIP: 'fd00::9'}", "spec.clusterIPs[0]: Invalid value: [\"fd00::9\"]: IPv6 is not configured on this cluster"},
+		"second address":         {single, "{clusterIP: 10.96.0.9, clusterIPs: [10.96.0.9, 'fd00::9'], ipFamilyPolicy: PreferDualStack}", "spec.clusterIPs[1]: Invalid value: [\"10.96.0.9\",\"fd00::9\"]: IPv6 is not configured on this cluster"},
+		"no address at all":      {single, "{clusterIP: 1.2.3, sessionAffinity: X}", `spec.clusterIPs[0]: Invalid value: "1.2.3": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`},
+		"headless, of any":       {single, "{clusterIP: None}", ""},
+		"headless, with pods":    {single, "{clusterIP: None, selector: {a: b}, ipFamilies: [IPv6]}", `spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`},
+		"named twice, two ports": {single, "{type: NodePort, ports: [{name: a, port: 80, nodePort: 30000}, {name: b, port: 81, nodePort: 30000, protocol: UDP}]}", "spec.ports[1].nodePort: Invalid value: 30000: provided port is already allocated"},
+		"named twice, one port":  {single, "{type: NodePort, ports: [{name: a, port: 80, nodePort: 30000}, {name: b, port: 80, nodePort: 30000, protocol: UDP}]}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, want := parse(t, c.spec), ""
+			if c.want != "" {
+				want = `Service "web" is invalid: ` + c.want
+			}
+			err := c.allocation.allocate(t.Context(), &pools{taken: map[registry.Reservation]bool{}}, s, nil)
+			if got := fmt.Sprint(err); got != want && !(want == "" && err == nil) {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+			if name == "headless, of any" && (len(s.Spec.IPFamilies) != 2 || *s.Spec.IPFamilyPolicy != corev1.IPFamilyPolicyRequireDualStack) {
+				t.Errorf("families %v, %s", s.Spec.IPFamilies, *s.Spec.IPFamilyPolicy)
 			}
 		})
 	}
@@ -208,10 +247,11 @@ func TestUpdate(t *testing.T) {
 		"to a node port":     {"{ports: [{port: 80}]}", "{type: NodePort, ports: [{port: 80}]}", "10.96.0.1", 30002, "10.96.0.1 30002", nil},
 		"from a node port":   {"{type: NodePort, ports: [{port: 80}]}", "{ports: [{port: 80, nodePort: 30002}]}", "10.96.0.1", 0, "10.96.0.1", nil},
 		"another node port":  {"{type: NodePort, ports: [{port: 80}]}", "{type: NodePort, ports: [{port: 80, nodePort: 31000}]}", "10.96.0.1", 31000, "10.96.0.1 31000", nil},
-		"another port":       {"{type: NodePort, ports: [{port: 80}]}", "{type: NodePort, ports: [{port: 81}]}", "10.96.0.1", 30003, "10.96.0.1 30003", nil},
+		"another port":       {"{type: NodePort, ports: [{port: 80}]}", "{type: NodePort, ports: [{port: 81}]}", "10.96.0.1", 30002, "10.96.0.1 30002", nil},
+		"another name":       {"{type: NodePort, ports: [{port: 80, name: a}]}", "{type: NodePort, ports: [{port: 80, name: b}]}", "10.96.0.1", 30003, "10.96.0.1 30003", nil},
 		"to an outside name": {"{ports: [{port: 80}]}", "{type: ExternalName, externalName: a.b, clusterIP: 10.96.0.1, ports: [{port: 80}]}", "", 0, "", nil},
 		"from outside":       {"{type: ExternalName, externalName: a.b}", "{ports: [{port: 80}]}", "10.96.0.1", 0, "10.96.0.1", nil},
-		"another address": {"{ports: [{port: 80}]}", "{clusterIP: 10.96.0.9, ports: [{port: 80}]}", "10.96.0.9", 0, "10.96.0.1", []string{
+		"another address": {"{ports: [{port: 80}]}", "{clusterIP: 10.96.0.9, ports: [{port: 80}]}", "10.96.0.9", 0, "", []string{ // nothing of a refused plan is committed
 			`spec.clusterIPs[0]: Invalid value: ["10.96.0.9"]: may not change once set`,
 		}},
 	} {

@@ -88,6 +88,9 @@ func validatePorts(s *corev1.Service, path *field.Path) field.ErrorList {
 		if p.NodePort == 0 {
 			continue
 		}
+		if spec.Type == corev1.ServiceTypeExternalName {
+			continue // it is kept, and reserves nothing
+		}
 		if !mayHaveNodePorts(s) {
 			errs = append(errs, field.Forbidden(at.Child("nodePort"), fmt.Sprintf("may not be used when `type` is '%s'", spec.Type)))
 			continue

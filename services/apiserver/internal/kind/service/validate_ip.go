@@ -58,18 +58,18 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(errs) == 0 && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 	}
-	if p := spec.IPFamilyPolicy; len(errs) == 0 && p != nil && *p == corev1.IPFamilyPolicySingleStack &&
-		(len(spec.IPFamilies) > 1 || len(spec.ClusterIPs) > 1) {
-		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), *p,
-			"must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"))
-	}
 	return errs
 }
 
 func known(f corev1.IPFamily) bool { return f == corev1.IPv4Protocol || f == corev1.IPv6Protocol }
 
-// validateUpdate holds a Service to its addresses and families while its type needs them.
+// validateUpdate tells first what must not change, and then all that is wrong.
 func validateUpdate(s, old *corev1.Service) field.ErrorList {
+	return append(validateChange(s, old), validate(s)...)
+}
+
+// validateChange holds a Service to its addresses and families while its type needs them.
+func validateChange(s, old *corev1.Service) field.ErrorList {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == corev1.ServiceTypeLoadBalancer &&
@@ -81,19 +81,21 @@ func validateUpdate(s, old *corev1.Service) field.ErrorList {
 		return errs
 	}
 	now, was := &s.Spec, &old.Spec
-	single := now.IPFamilyPolicy != nil && *now.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+	if needsHealthCheckPort(s) && needsHealthCheckPort(old) && now.HealthCheckNodePort != was.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(path.Child("healthCheckNodePort"), "field is immutable"))
+	}
 	for i := range was.ClusterIPs {
 		at := path.Child("clusterIPs").Index(i)
 		switch {
 		case i >= len(now.ClusterIPs) && i == 0:
 			errs = append(errs, field.Invalid(at, now.ClusterIPs, "primary clusterIP can not be unset"))
-		case i >= len(now.ClusterIPs):
-			if !single {
-				errs = append(errs, field.Invalid(at, now.ClusterIPs, "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary clusterIP"))
-			}
+		case i >= len(now.ClusterIPs): // the families' policy allows it, or was told
 		case now.ClusterIPs[i] != was.ClusterIPs[i]:
 			errs = append(errs, field.Invalid(at, now.ClusterIPs, "may not change once set"))
 		}
+	}
+	if headless(s) && len(now.Selector) == 0 {
+		return errs
 	}
 	for i := range was.IPFamilies {
 		at := path.Child("ipFamilies").Index(i)
@@ -101,9 +103,6 @@ func validateUpdate(s, old *corev1.Service) field.ErrorList {
 		case i >= len(now.IPFamilies) && i == 0:
 			errs = append(errs, field.Invalid(at, now.IPFamilies, "primary ipFamily can not be unset"))
 		case i >= len(now.IPFamilies):
-			if !single {
-				errs = append(errs, field.Invalid(at, now.IPFamilies, "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary ipFamily"))
-			}
 		case now.IPFamilies[i] != was.IPFamilies[i]:
 			errs = append(errs, field.Invalid(at, now.IPFamilies, "may not change once set"))
 		}
