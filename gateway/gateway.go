@@ -20,8 +20,10 @@ import (
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
+	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/remote"
 	"howdah.dev/gateway/internal/report"
+	"howdah.dev/gateway/internal/rest"
 )
 
 // Config is what a gateway is built from. Zero values of the limits stand
@@ -61,6 +63,9 @@ type Config struct {
 	// MaxInFlight bounds the requests, other than streams, that are answered
 	// at one time; 2000. More get 429.
 	MaxInFlight int
+	// SharedWatches is how many watches at API servers, which many clients' watches share, may stand at a time; 0 shares none. Where the
+	// API server is in the same process there is nothing to share.
+	SharedWatches int
 	// StopTimeout bounds how long Run waits for requests after its context
 	// has ended; 5 s. Streams are ended at once.
 	StopTimeout time.Duration
@@ -77,6 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 	for name, negative := range map[string]bool{
 		"request timeout": c.RequestTimeout < 0, "body limit": c.MaxBody < 0,
 		"in-flight limit": c.MaxInFlight < 0, "stop timeout": c.StopTimeout < 0,
+		"number of shared watches": c.SharedWatches < 0,
 	} {
 		if negative {
 			problems = append(problems, fmt.Errorf("negative %s", name))
@@ -103,6 +109,7 @@ type Gateway struct {
 	handler  http.Handler
 	remote   *remote.Set
 	reporter *report.Reporter
+	feeds    *feed.Set
 }
 
 // New builds a gateway; nothing runs before Run.
@@ -117,11 +124,14 @@ func New(config Config) (*Gateway, error) {
 	}
 	elsewhere := remote.New(apiv1.NewObjectServiceClient(config.APIServer))
 	reporter := report.New(apiv1.NewDiscoveryServiceClient(config.APIServer), config.Registerer)
-	handler, err := newHandler(config, clients, elsewhere, reporter)
+	feeds := feed.New(feed.Config{
+		Client: apiv1.NewObjectServiceClient(config.APIServer), Framer: rest.Framer, Most: config.SharedWatches, Registerer: config.Registerer,
+	})
+	handler, err := newHandler(config, clients, elsewhere, reporter, feeds)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	return &Gateway{config, handler, elsewhere, reporter}, nil
+	return &Gateway{config, handler, elsewhere, reporter, feeds}, nil
 }
 
 // Handler returns the gateway as a handler, for tests and for servers that
@@ -163,6 +173,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		defer close(followed)
 		var both sync.WaitGroup
 		both.Go(func() { g.remote.Run(following) })
+		both.Go(func() { g.feeds.Run(following) })
 		both.Go(func() { g.reporter.Run(following) })
 		both.Wait()
 	}()

@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/document"
+	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/identity"
 	"howdah.dev/gateway/internal/past"
 	"howdah.dev/gateway/internal/remote"
@@ -48,11 +49,11 @@ type router struct {
 type remoteKey struct{}
 
 // newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
-func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, reporter *report.Reporter) (http.Handler, error) {
+func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, reporter *report.Reporter, feeds *feed.Set) (http.Handler, error) {
 	conn := report.Conn{ClientConnInterface: config.APIServer}
 	client := apiv1.NewObjectServiceClient(conn)
 	discovery := apiv1.NewDiscoveryServiceClient(conn)
-	objects, err := rest.New(client, config.MaxBody)
+	objects, err := rest.New(client, config.MaxBody, feeds)
 	if err != nil {
 		return nil, err
 	}

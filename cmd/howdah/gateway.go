@@ -21,6 +21,7 @@ func gatewayCommand() *cobra.Command {
 	var features featureFlags
 	var requestTimeout time.Duration
 	var profiling bool
+	var sharedWatches int
 	var cmd *cobra.Command
 	cmd = r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
 		conn, err := r.dialAPI(api)
@@ -51,7 +52,7 @@ func gatewayCommand() *cobra.Command {
 		}
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
-			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, CBOR: features.enabled(featureCBOR),
+			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: features.enabled(featureCBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()),
 		})
 		if err != nil {
@@ -64,6 +65,7 @@ func gatewayCommand() *cobra.Command {
 	proxies.flags(cmd.Flags())
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
+	cmd.Flags().IntVar(&sharedWatches, "shared-watches", 1000, "how many watches at apiservers may stand that many clients' watches share; 0 lets each client's watch bring its own events")
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"

@@ -93,15 +93,28 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchSe
 	if r.TimeoutSeconds > 0 {
 		timeout = time.After(time.Duration(r.TimeoutSeconds) * time.Second)
 	}
-	if from == 0 && r.SendInitialEvents != "true" {
+	if from == 0 && r.SendInitialEvents != "true" && !r.Feed {
 		if from, err = s.sendInitial(r, selector, stream); err != nil {
 			return err
 		}
 	}
-	for {
+	if r.Feed {
+		if from == 0 {
+			s.mu.Lock()
+			from = s.revision
+			s.mu.Unlock()
+		}
+		if err := stream.Send(&apiv1.WatchResponse{Through: from}); err != nil {
+			return err
+		}
+	}
+	for handed := false; ; {
 		s.mu.Lock()
-		log, changed, broken := s.log, s.changed, s.broken
+		log, changed, broken, revision := s.log, s.changed, s.broken, s.revision
 		s.mu.Unlock()
+		if handed {
+			log = nil
+		}
 		var out []*apiv1.WatchEvent
 		for _, e := range log {
 			if e.revision <= from || !strings.HasPrefix(e.key, prefix(r)) || !selector.Matches(labels.Set(e.object.GetLabels())) {
@@ -116,6 +129,12 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchSe
 		}
 		if len(out) > 0 {
 			if err := stream.Send(&apiv1.WatchResponse{Events: out}); err != nil {
+				return err
+			}
+		}
+		if !handed && r.JoinAfter > 0 && revision >= r.JoinAfter {
+			handed = true
+			if err := stream.Send(&apiv1.WatchResponse{Through: revision}); err != nil {
 				return err
 			}
 		}

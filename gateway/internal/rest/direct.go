@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/request"
@@ -124,53 +122,6 @@ func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form ur
 			return err
 		}
 		_, _ = out.Write(piece.GetObject())
-	}
-}
-
-func (h *Handler) watch(ctx context.Context, out *writer, x *exchange, form url.Values) error {
-	i, get := x.info, form.Get
-	push := func(header metadata.MD, message any) error {
-		response, ok := message.(*apiv1.WatchResponse)
-		if !ok {
-			return fmt.Errorf("%T is no response to a watch", message)
-		}
-		if x.framer == nil {
-			addWarnings(out.Header(), header)
-			x.framer = framerFor(response.GetContentType())
-			out.Header()["Content-Type"] = []string{x.framer.contentType()}
-		}
-		out.push(h.frames.of(x.framer, response.GetEvents()))
-		return nil
-	}
-	stream, err := h.client.Watch(ctx, &apiv1.WatchRequest{
-		Group: i.Group, Version: i.Version, Resource: i.Resource, Namespace: i.Namespace, Name: i.Name,
-		LabelSelector: get("labelSelector"), FieldSelector: get("fieldSelector"), ResourceVersion: get("resourceVersion"),
-		ResourceVersionMatch: get("resourceVersionMatch"), TimeoutSeconds: integer(form, "timeoutSeconds"),
-		AllowWatchBookmarks: get("allowWatchBookmarks") == "true", SendInitialEvents: get("sendInitialEvents"),
-		Accept: get("accept"), IncludeObject: get("includeObject"),
-	}, rpc.Sink(push))
-	if err != nil {
-		return err
-	}
-	for {
-		response, err := stream.Recv() // with the sink in use, only how the watch ends
-		if x.framer == nil {
-			header, _ := stream.Header() // what it fails with, Recv says too
-			if err != nil {
-				addWarnings(out.Header(), header)
-			} else if err = push(header, response); err == nil {
-				continue
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := push(nil, response); err != nil {
-			return err
-		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
+	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/request"
 )
 
@@ -160,7 +161,7 @@ func TestDirectIsWhatTheGeneratedHandlersDo(t *testing.T) {
 			t.Parallel()
 			serve := func(generated bool) (o outcome) {
 				server := &recorded{err: c.err, breaks: c.breaks}
-				h, err := New(apiv1.NewObjectServiceClient(server), 1<<20)
+				h, err := New(apiv1.NewObjectServiceClient(server), 1<<20, feed.New(feed.Config{}))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/compress"
+	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/request"
 	"howdah.dev/gateway/internal/socket"
 )
@@ -28,19 +29,23 @@ type Handler struct {
 	mux     *runtime.ServeMux
 	maxBody int64
 	frames  frameCache
+	feeds   *feed.Set
 	// generated sends every verb through the mux: what direct does must not differ from it.
 	generated bool
 }
 
 // New returns a handler that calls the client and takes bodies of at most
-// maxBody bytes.
-func New(client apiv1.ObjectServiceClient, maxBody int64) (*Handler, error) {
+// maxBody bytes. Its watches share feeds.
+func New(client apiv1.ObjectServiceClient, maxBody int64, feeds *feed.Set) (*Handler, error) {
 	mux, err := newMux(client)
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{client: client, mux: mux, maxBody: maxBody}, nil
+	return &Handler{client: client, mux: mux, maxBody: maxBody, feeds: feeds}, nil
 }
+
+// Framer returns how the frames of a feed are made.
+func Framer(contentType string) feed.Frame { return framerFor(contentType).appendFrame }
 
 // Serve answers a request that asks for info; md says who asks.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD) {

@@ -151,15 +151,18 @@ func (w *writer) FlushError() error {
 }
 
 // push sends the frames of a watch on their way at once; none of them sends the headers.
-func (w *writer) push(frames []byte) {
+func (w *writer) push(frames ...[]byte) {
 	if w.exchange.err != nil || w.gone {
 		return
 	}
 	w.begin()
 	w.guard()
 	defer w.stall.Stop()
-	if len(frames) > 0 {
-		if _, err := w.ResponseWriter.Write(frames); err != nil {
+	for _, b := range frames {
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := w.ResponseWriter.Write(b); err != nil {
 			w.check(err)
 			return
 		}
