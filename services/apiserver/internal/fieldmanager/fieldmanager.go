@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,7 +131,6 @@ func (m *Managers) forget(res *registry.Resource) {
 
 // track is Update in full, whatever is remembered.
 func (m *Manager) track(live, obj registry.Object, manager string) {
-	before := live.GetManagedFields()
 	if m.ignored == "" {
 		m.UpdateNoErrors(live, obj, manager)
 	} else {
@@ -139,7 +139,7 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
 		obj.SetManagedFields(slim.GetManagedFields())
 	}
-	KeepTimes(before, obj)
+	wholeTimes(obj.GetManagedFields())
 }
 
 func ignoredField(res *registry.Resource, subresource string) string {
@@ -152,35 +152,27 @@ func ignoredField(res *registry.Resource, subresource string) string {
 	return ""
 }
 
-// KeepTimes gives the entries of obj that equal one of before in all but their time that one's time.
-func KeepTimes(before []metav1.ManagedFieldsEntry, obj registry.Object) {
-	after := obj.GetManagedFields()
-	for i := range after {
-		if t := after[i].Time; t != nil && t.Nanosecond() != 0 { // which no encoding has
+// wholeTimes rounds the times of entries down to what encodings have of them.
+func wholeTimes(entries []metav1.ManagedFieldsEntry) {
+	for i := range entries {
+		if t := entries[i].Time; t != nil && t.Nanosecond() != 0 {
 			whole := t.Rfc3339Copy()
 			whole.Time = whole.UTC()
-			after[i].Time = &whole
-		}
-		for j := range before {
-			if sameEntry(&after[i], &before[j]) {
-				after[i].Time = before[j].Time
-				break
-			}
+			entries[i].Time = &whole
 		}
 	}
-	// The order follows the time: equal content must not differ in it.
-	if len(after) == len(before) {
-		ordered := make([]metav1.ManagedFieldsEntry, 0, len(after))
-		for j := range before {
-			if i := slices.IndexFunc(after, func(e metav1.ManagedFieldsEntry) bool { return sameEntry(&e, &before[j]) }); i >= 0 {
-				ordered = append(ordered, after[i])
-			}
-		}
-		if len(ordered) == len(after) {
-			after = ordered
-		}
+}
+
+// Settle gives obj the managed fields of live where nothing but their times differs: a write that changes nothing else does not
+// change who wrote last, and when.
+func Settle(live, obj registry.Object) {
+	before, after := live.GetManagedFields(), obj.GetManagedFields()
+	if !slices.EqualFunc(before, after, func(a, b metav1.ManagedFieldsEntry) bool { return sameEntry(&a, &b) }) || sameEntries(before, after) {
+		return
 	}
-	obj.SetManagedFields(after)
+	if equality.Semantic.DeepEqual(Untracked(live), Untracked(obj)) {
+		obj.SetManagedFields(before)
+	}
 }
 
 func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {

@@ -14,39 +14,63 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// ApplyScale applies a configuration to the Scale of an object whose managed fields are given, and returns the new Scale, which bears
-// the managed fields that the object is to have.
-func (m *Managers) ApplyScale(
-	res *registry.Resource, live *autoscalingv1.Scale, owned []metav1.ManagedFieldsEntry, applied *unstructured.Unstructured, manager string, force bool,
-) (*autoscalingv1.Scale, error) {
-	handler := managedfields.NewScaleHandler(owned, res.GVK.GroupVersion(), m.replicas(res))
-	entries, err := handler.ToSubresource()
-	if err != nil {
+// Scaled keeps the managed fields of an object of which a client sees a Scale only.
+type Scaled struct {
+	handler *managedfields.ScaleHandler
+	merger  *managedfields.FieldManager
+	entries []metav1.ManagedFieldsEntry
+}
+
+// ForScale returns what keeps the managed fields of an object of the resource, which are owned, through its Scale.
+func (m *Managers) ForScale(res *registry.Resource, owned []metav1.ManagedFieldsEntry) (*Scaled, error) {
+	s := &Scaled{handler: managedfields.NewScaleHandler(owned, res.GVK.GroupVersion(), m.replicas(res))}
+	var err error
+	if s.entries, err = s.handler.ToSubresource(); err != nil {
 		return nil, fmt.Errorf("managed fields of the scale: %w", err)
 	}
-	live = live.DeepCopy()
-	live.ManagedFields = entries
-	gvk := live.GroupVersionKind()
 	types, err := m.more()
 	if err != nil {
-		return nil, fmt.Errorf("field types of %s: %w", gvk, err)
+		return nil, fmt.Errorf("field types of a Scale: %w", err)
 	}
-	merger, err := managedfields.NewDefaultFieldManager(types, scales{}, scales{}, scales{}, gvk, gvk.GroupVersion(), "scale", nil)
+	gvk := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	s.merger, err = managedfields.NewDefaultFieldManager(types, scales{}, scales{}, scales{}, gvk, gvk.GroupVersion(), "scale", nil)
+	return s, err
+}
+
+// Entries are the managed fields of the Scale.
+func (s *Scaled) Entries() []metav1.ManagedFieldsEntry { return s.entries }
+
+// Update records in the Scale obj that the manager made it of live, and returns the managed fields that the object is to have.
+func (s *Scaled) Update(live, obj *autoscalingv1.Scale, manager string) ([]metav1.ManagedFieldsEntry, error) {
+	live = live.DeepCopy()
+	live.ManagedFields = s.entries
+	s.merger.UpdateNoErrors(live, obj, manager)
+	return s.parent(obj)
+}
+
+// Apply applies a configuration to the Scale live, and returns the new Scale and the managed fields that the object is to have.
+func (s *Scaled) Apply(live *autoscalingv1.Scale, applied *unstructured.Unstructured, manager string, force bool) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+	live = live.DeepCopy()
+	live.ManagedFields = s.entries
+	merged, err := s.merger.Apply(live, applied, manager, force)
 	if err != nil {
-		return nil, err
-	}
-	merged, err := merger.Apply(live, applied, manager, force)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	scale, ok := merged.(*autoscalingv1.Scale)
 	if !ok { // the configuration changes nothing
 		scale = live
 	}
-	if scale.ManagedFields, err = handler.ToParent(scale.ManagedFields); err != nil {
+	entries, err := s.parent(scale)
+	return scale, entries, err
+}
+
+func (s *Scaled) parent(scale *autoscalingv1.Scale) ([]metav1.ManagedFieldsEntry, error) {
+	entries, err := s.handler.ToParent(scale.ManagedFields)
+	if err != nil {
 		return nil, fmt.Errorf("managed fields of the object: %w", err)
 	}
-	return scale, nil
+	wholeTimes(entries)
+	return entries, nil
 }
 
 // replicas says where each version of a kind has the replicas that a Scale sets.

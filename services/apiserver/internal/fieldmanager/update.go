@@ -28,8 +28,8 @@ type outcome struct {
 // thisTime is the index of an entry whose time is that of the update.
 const thisTime = -1
 
-// Update records in obj that the manager made it of live; both are of the storage version. Entries that did not change
-// keep their time, so that a write which changes nothing is seen to.
+// Update records in obj that the manager made it of live; both are of the storage version. The entry of a manager that changes a
+// field has the time of the write, also where it owned that field before; the others keep theirs.
 //
 // Who owns what afterwards follows from who did before and from which fields differ, whatever is in them, and most updates are
 // like others before: the reports of nodes on their pods. Reading the sets of fields, holding them against the schema and writing

@@ -76,7 +76,7 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	u := &update{s: s, r: r, form: form, opts: opts, patches: true}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
-		u.scale = true
+		u.scale, u.managed = true, true
 		if applies(patchType) {
 			return p.applyScale()
 		}
@@ -202,10 +202,16 @@ func (p *patch) tracked(obj registry.Object) []metav1.ManagedFieldsEntry {
 
 // scale applies the patch to the Scale of the object.
 func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, error) {
+	scaled, err := p.s.Fields.ForScale(p.r.res, old.GetManagedFields())
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
 	before := scaleOf(p.r.res.Kind, old)
 	before.SetGroupVersionKind(scaleGVK)
+	seen := before.DeepCopy()
+	seen.ManagedFields = scaled.Entries()
 	after := &autoscalingv1.Scale{}
-	if err := p.apply(before, after, scaleGVK, nil); err != nil {
+	if err := p.apply(seen, after, scaleGVK, nil); err != nil {
 		return nil, err
 	}
 	if err := checkName(p.r, after); err != nil {
@@ -214,7 +220,11 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	if err := checkNamespace(p.r, after); err != nil {
 		return nil, err
 	}
-	return applyScale(p.r, old, after)
+	entries, err := scaled.Update(before, after, p.r.manager(p.opts.manager))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return applyScale(p.r, old, after, entries)
 }
 
 // applyScale is server-side apply to the Scale of an object, which must be there.
@@ -223,11 +233,14 @@ func (p *patch) applyScale() (operation, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	p.u.managed = true
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
+		scaled, err := p.s.Fields.ForScale(p.r.res, old.GetManagedFields())
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
 		before := scaleOf(p.r.res.Kind, old)
 		before.SetGroupVersionKind(scaleGVK)
-		after, err := p.s.Fields.ApplyScale(p.r.res, before, old.GetManagedFields(), applied.DeepCopy(), p.opts.manager, p.force)
+		after, entries, err := scaled.Apply(before, applied.DeepCopy(), p.opts.manager, p.force)
 		if err != nil {
 			return nil, plain(err)
 		}
@@ -237,13 +250,7 @@ func (p *patch) applyScale() (operation, bool, error) {
 		if err := checkNamespace(p.r, after); err != nil {
 			return nil, err
 		}
-		obj, err := applyScale(p.r, old, after)
-		if err != nil {
-			return nil, err
-		}
-		obj.SetManagedFields(after.ManagedFields)
-		fieldmanager.KeepTimes(old.GetManagedFields(), obj)
-		return obj, nil
+		return applyScale(p.r, old, after, entries)
 	}
 	return p.u, p.opts.dryRun, nil
 }
@@ -313,11 +320,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	}
 	p.u.managed = true
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
-		obj, err := merge(old.DeepCopyObject().(registry.Object))
-		if err == nil && obj != nil {
-			fieldmanager.KeepTimes(old.GetManagedFields(), obj)
-		}
-		return obj, err
+		return merge(old.DeepCopyObject().(registry.Object))
 	}
 	if p.r.subresource == "" {
 		p.u.createBy = merge

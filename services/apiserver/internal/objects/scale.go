@@ -52,12 +52,23 @@ func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options)
 		return nil, err
 	}
 	return func(_ context.Context, old registry.Object) (registry.Object, error) {
-		return applyScale(r, old, scale)
+		scaled, err := s.Fields.ForScale(r.res, old.GetManagedFields())
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		before, after := scaleOf(r.res.Kind, old), scale.DeepCopy()
+		before.SetGroupVersionKind(scaleGVK)
+		after.SetGroupVersionKind(scaleGVK)
+		entries, err := scaled.Update(before, after, r.manager(opts.manager))
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		return applyScale(r, old, after, entries)
 	}, nil
 }
 
-// applyScale returns the object with the replicas that the Scale wants.
-func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale) (registry.Object, error) {
+// applyScale returns the object with the replicas that the Scale wants, and the managed fields that come of it.
+func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, entries []metav1.ManagedFieldsEntry) (registry.Object, error) {
 	// What a custom kind may have its own validation says, of its own fields.
 	if scale.Spec.Replicas < 0 && r.res.Kind.Custom == nil {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, field.ErrorList{
@@ -72,5 +83,6 @@ func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale) (re
 		obj.SetUID(scale.UID)
 	}
 	r.res.Kind.Scale.Set(obj, scale.Spec.Replicas)
+	obj.SetManagedFields(entries)
 	return obj, nil
 }

@@ -15,6 +15,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
 )
@@ -50,7 +51,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	u := &update{s: s, r: r, form: form, opts: opts}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
 		change, err := s.scaleUpdate(r, req, opts)
-		u.change, u.scale = change, true
+		u.change, u.scale, u.managed = change, true, true
 		return u, opts.dryRun, err
 	}
 	if _, err := r.strategy(); err != nil {
@@ -134,7 +135,7 @@ type update struct {
 	action bool
 	// patches says that the uid of the new state is no precondition, but a field that a patch tried to change.
 	patches bool
-	// managed says that change has kept managedFields itself, as server-side apply does.
+	// managed says that change has kept managedFields itself, as server-side apply and the scale do.
 	managed bool
 	// respond answers with something else than the object.
 	respond func(item *codec.Item) (answer, error)
@@ -384,6 +385,7 @@ func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*regist
 	if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
 		return nil, err
 	}
+	fieldmanager.Settle(old, obj)
 	obj.SetGeneration(old.GetGeneration())
 	switch {
 	case u.action:
@@ -410,7 +412,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 		}
 	default:
 		errs = validate(r, obj, old)
-		if r.res.Kind.Warnings != nil && len(errs) == 0 {
+		if r.res.Kind.Warnings != nil && len(errs) == 0 && !u.scale {
 			for _, w := range r.res.Kind.Warnings(obj, old) {
 				r.warn(w)
 			}
