@@ -94,9 +94,9 @@ func TestJobSelectsItsOwnPods(t *testing.T) {
 	if j.Spec.Selector.MatchLabels["batch.kubernetes.io/controller-uid"] != "u" || j.Spec.Template.Labels["job-name"] != "a" || j.Labels["batch.kubernetes.io/job-name"] != "a" {
 		t.Errorf("%+v", j)
 	}
-	expect(t, append(k.Validate(j), k.ValidateCreate(j)...))
+	expect(t, k.Validate(j))
 	j.Spec.Template.Labels["controller-uid"] = "other"
-	expect(t, k.ValidateCreate(j), "spec.template.metadata.labels[controller-uid]: Invalid value: \"other\": must be 'u'")
+	expect(t, k.Validate(j), "spec.template.metadata.labels[controller-uid]: Invalid value: \"other\": must be 'u'")
 }
 
 func TestDaemonSetCountsTemplates(t *testing.T) {

@@ -18,7 +18,9 @@ type DefaultTolerationSeconds struct{}
 func (*DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
 
 // Handles implements admission.Plugin.
-func (*DefaultTolerationSeconds) Handles(a *admission.Attributes) bool { return podCreate(a) }
+func (*DefaultTolerationSeconds) Handles(a *admission.Attributes) bool {
+	return a.Is("", "pods") && a.Subresource == "" && (a.Operation == admission.Create || a.Operation == admission.Update)
+}
 
 // Admit implements admission.Mutator.
 func (*DefaultTolerationSeconds) Admit(_ context.Context, a *admission.Attributes) error {

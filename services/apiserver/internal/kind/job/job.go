@@ -31,7 +31,6 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Complete = func(obj registry.Object, _ registry.Caller) { generateSelector(obj.(*batchv1.Job)) }
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
-	k.ValidateCreate = typed.Check(validateGenerated)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.Warn(func(j, _ *batchv1.Job) []string { return podspec.TemplateWarnings(&j.Spec.Template) })
 	k.SelectableFields = typed.Get(func(j *batchv1.Job) fields.Set {
@@ -83,9 +82,6 @@ func fillTemplate(s *batchv1.JobSpec) {
 	if s.PodFailurePolicy == nil {
 		return
 	}
-	if len(s.PodFailurePolicy.Rules) == 0 {
-		s.PodFailurePolicy.Rules = nil
-	}
 	for i := range s.PodFailurePolicy.Rules {
 		for j := range s.PodFailurePolicy.Rules[i].OnPodConditions {
 			if p := &s.PodFailurePolicy.Rules[i].OnPodConditions[j]; p.Status == "" {
@@ -115,8 +111,9 @@ func generateSelector(j *batchv1.Job) {
 	if row.Deref(j.Spec.ManualSelector) {
 		return
 	}
-	bare := len(j.Labels) == 0
 	t := &j.Spec.Template
+	// A job without labels of its own has taken those of the template, and takes these as well.
+	bare := maps.Equal(j.Labels, t.Labels)
 	if t.Labels = maps.Clone(t.Labels); t.Labels == nil {
 		t.Labels = map[string]string{}
 	}

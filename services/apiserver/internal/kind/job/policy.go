@@ -2,8 +2,6 @@ package job
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -123,11 +121,11 @@ func validateSuccessPolicy(s *batchv1.JobSpec, path *field.Path) field.ErrorList
 			if len(text) > mostIndexText {
 				errs = append(errs, field.TooLong(rule.Child("succeededIndexes"), text, mostIndexText))
 			}
-			n, err := indexes(text, row.Deref(s.Completions))
+			runs, err := indexes(text, row.Deref(s.Completions))
 			if err != nil {
 				errs = append(errs, field.Invalid(rule.Child("succeededIndexes"), text, "error parsing succeededIndexes: "+err.Error()))
 			}
-			count = n
+			count = total(runs)
 		}
 		if r.SucceededCount != nil {
 			c := rule.Child("succeededCount")
@@ -141,47 +139,4 @@ func validateSuccessPolicy(s *batchv1.JobSpec, path *field.Path) field.ErrorList
 		}
 	}
 	return errs
-}
-
-// indexes counts those that a text as "1,3-5,7" names, which must be ascending
-// and below completions.
-func indexes(text string, completions int32) (int32, error) {
-	if text == "" {
-		return 0, nil
-	}
-	var n int32
-	last := -1
-	for _, part := range strings.Split(text, ",") {
-		first, second, ranged := strings.Cut(part, "-")
-		from, err := index(first, completions)
-		if err != nil {
-			return 0, err
-		}
-		to := from
-		if ranged {
-			if to, err = index(second, completions); err != nil {
-				return 0, err
-			}
-			if from >= to {
-				return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", from, to)
-			}
-		}
-		if from <= last {
-			return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, from)
-		}
-		last = to
-		n += int32(to-from) + 1
-	}
-	return n, nil
-}
-
-func index(text string, completions int32) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("cannot convert string to integer for index: %q", text)
-	}
-	if n < 0 || n >= int(completions) {
-		return 0, fmt.Errorf("too large index: %q", text)
-	}
-	return n, nil
 }

@@ -17,7 +17,10 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
 
-func validate(j *batchv1.Job) field.ErrorList {
+func validate(j *batchv1.Job) field.ErrorList { return append(validateGenerated(j), validateOwn(j)...) }
+
+// validateOwn is all but whether the labels and the selector are the generated ones.
+func validateOwn(j *batchv1.Job) field.ErrorList {
 	spec, path := &j.Spec, field.NewPath("spec")
 	errs := validateSpec(spec, path)
 	if spec.Selector == nil {
@@ -41,9 +44,15 @@ func validateGenerated(j *batchv1.Job) field.ErrorList {
 	var errs field.ErrorList
 	want := generated(j)
 	for _, key := range []string{oldUIDLabel, oldNameLabel, batchv1.ControllerUidLabel, batchv1.JobNameLabel} {
-		if got := j.Spec.Template.Labels[key]; got != want[key] {
-			errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels").Key(key), got, fmt.Sprintf("must be '%s'", want[key])))
+		at, must := path.Child("template", "metadata", "labels").Key(key), fmt.Sprintf("must be '%s'", want[key])
+		if got, set := j.Spec.Template.Labels[key]; !set {
+			errs = append(errs, field.Required(at, must))
+		} else if got != want[key] {
+			errs = append(errs, field.Invalid(at, got, must))
 		}
+	}
+	if j.Spec.Selector == nil {
+		return errs
 	}
 	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
 	if err == nil && !selector.Matches(labels.Set{batchv1.ControllerUidLabel: string(j.UID)}) {
@@ -140,40 +149,9 @@ func validateMode(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateStatus(j, old *batchv1.Job) field.ErrorList {
-	s, path := &j.Status, field.NewPath("status")
-	errs := workload.Counts(path, workload.Count{Name: "active", N: s.Active}, workload.Count{Name: "succeeded", N: s.Succeeded},
-		workload.Count{Name: "failed", N: s.Failed}, workload.Count{Name: "ready", N: row.Deref(s.Ready)},
-		workload.Count{Name: "terminating", N: row.Deref(s.Terminating)})
-	complete, failed := has(j, batchv1.JobComplete), has(j, batchv1.JobFailed)
-	conditions := path.Child("conditions")
-	if complete && failed {
-		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions"))
-	}
-	if (complete || failed) && s.Active > 0 {
-		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
-	}
-	if s.CompletionTime != nil && !complete {
-		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
-	}
-	if s.CompletionTime != nil && s.StartTime != nil && s.CompletionTime.Before(s.StartTime) {
-		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "completionTime cannot be set before startTime"))
-	}
-	if has(old, batchv1.JobComplete) && !complete {
-		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal Complete=True condition"))
-	}
-	if has(old, batchv1.JobFailed) && !failed {
-		errs = append(errs, field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal Failed=True condition"))
-	}
-	if row.Deref(s.Ready) > s.Active {
-		errs = append(errs, field.Invalid(path.Child("ready"), *s.Ready, "cannot set more ready pods than active"))
-	}
-	return errs
-}
-
 func validateUpdate(j, old *batchv1.Job) field.ErrorList {
 	s, was, path := &j.Spec, &old.Spec, field.NewPath("spec")
-	errs := check.Same(s.Selector, was.Selector, path.Child("selector"))
+	errs := validateOwn(j) // once more: Kubernetes repeats what is wrong with an updated job
 	indexed := row.Deref(s.CompletionMode) == batchv1.IndexedCompletion
 	if tandem := indexed && s.Completions != nil && was.Completions != nil; tandem {
 		if *s.Completions != *was.Completions && *s.Completions != row.Deref(s.Parallelism) {
@@ -182,6 +160,7 @@ func validateUpdate(j, old *batchv1.Job) field.ErrorList {
 	} else {
 		errs = append(errs, check.Same(s.Completions, was.Completions, path.Child("completions"))...)
 	}
+	errs = append(errs, check.Same(s.Selector, was.Selector, path.Child("selector"))...)
 	errs = append(errs, validateTemplateUpdate(j, old, path.Child("template"))...)
 	errs = append(errs, check.Same(s.CompletionMode, was.CompletionMode, path.Child("completionMode"))...)
 	errs = append(errs, check.Same(s.PodFailurePolicy, was.PodFailurePolicy, path.Child("podFailurePolicy"))...)

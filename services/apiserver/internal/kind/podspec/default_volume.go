@@ -51,9 +51,6 @@ func defaultVolume(v *corev1.Volume) {
 
 func defaultProjected(p *corev1.ProjectedVolumeSource) {
 	setPtr(&p.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
-	if len(p.Sources) == 0 {
-		p.Sources = nil
-	}
 	for i := range p.Sources {
 		s := &p.Sources[i]
 		if s.DownwardAPI != nil {

@@ -60,6 +60,8 @@ func write(out *bytes.Buffer, v reflect.Value) error {
 	case v.Kind() == reflect.Pointer && v.IsNil(), v.Kind() == reflect.Slice && v.IsNil(), v.Kind() == reflect.Map && v.IsNil():
 		out.WriteString("null")
 		return nil
+	case v.Type() == reflect.TypeFor[merged]():
+		return object(out, v.Interface().(merged))
 	case !concerns(v.Type()):
 		text, err := json.Marshal(v.Interface())
 		out.Write(text)
@@ -83,6 +85,9 @@ func write(out *bytes.Buffer, v reflect.Value) error {
 
 // fields writes a struct. What it embeds of apimachinery is the same in all versions, and has names in JSON.
 func fields(out *bytes.Buffer, v reflect.Value) error {
+	if layout, ok := layouts[v.Type()]; ok {
+		return object(out, layout(v))
+	}
 	visible := slices.DeleteFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
 		return len(f.Index) != 1 || !f.IsExported()
 	})
@@ -112,6 +117,10 @@ func fields(out *bytes.Buffer, v reflect.Value) error {
 	}
 	out.WriteByte('}')
 	return nil
+}
+
+func object(out *bytes.Buffer, entries []entry) error {
+	return list(out, '{', '}', len(entries), func(i int) error { return member(out, entries[i].name, entries[i].value) })
 }
 
 func member(out *bytes.Buffer, name string, value reflect.Value) error {
