@@ -25,10 +25,9 @@ const originKey = "howdah-origin-bin"
 
 // OriginOf reads a call's metadata. Only gateways are believed; who calls directly gets an ID and has the address of its connection.
 func OriginOf(ctx context.Context) Origin {
-	md, _ := metadata.FromIncomingContext(ctx)
 	var o Origin
 	if from, ok := rpc.Peer(ctx); ok && from.In(authn.GatewayGroup) {
-		if lines := strings.SplitN(first(md, originKey), "\n", 4); len(lines) == 4 {
+		if lines := strings.SplitN(first(ctx, originKey), "\n", 4); len(lines) == 4 {
 			o.AuditID, o.UserAgent, o.URI = lines[0], strings.ToValidUTF8(lines[2], "?"), strings.ToValidUTF8(lines[3], "?")
 			if lines[1] != "" {
 				o.SourceIPs = strings.Split(lines[1], ",")
@@ -43,7 +42,7 @@ func OriginOf(ctx context.Context) Origin {
 		o.AuditID = string(uuid.NewUUID())
 	}
 	if o.UserAgent == "" {
-		o.UserAgent = first(md, "user-agent")
+		o.UserAgent = first(ctx, "user-agent")
 	}
 	return o
 }
@@ -69,8 +68,8 @@ func (r *Request) path() string {
 	return strings.Join(parts, "/")
 }
 
-func first(md metadata.MD, key string) string {
-	if values := md.Get(key); len(values) > 0 {
+func first(ctx context.Context, key string) string {
+	if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
 		return values[0]
 	}
 	return ""

@@ -297,6 +297,9 @@ func (r *Resource) stateAt(ctx context.Context, revision int64) (*tree, error) {
 // scan walks the state in key order.
 func scan(state *tree, kind *registry.Kind, q Query) Page {
 	var page Page
+	if state.Len() == 0 {
+		return page
+	}
 	if q.Name != "" && (q.Namespace != "" || !kind.Namespaced) {
 		if i, ok := state.Get(&codec.Item{Key: kind.Key(q.Namespace, q.Name)}); ok && i.Matches(q.Label, q.Field) {
 			page.Items = []*codec.Item{i}

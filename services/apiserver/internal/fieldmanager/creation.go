@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,12 +48,17 @@ func digestOf(obj registry.Object, manager, ignored string) (d digest, ok bool) 
 		return d, false
 	}
 	size := m.Size()
-	b := make([]byte, size, size+len(manager))
-	if _, err := m.MarshalToSizedBuffer(b); err != nil {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = slices.Grow((*buffer)[:0], size+len(manager))[:size]
+	if _, err := m.MarshalToSizedBuffer(*buffer); err != nil {
 		return d, false
 	}
-	return sha256.Sum256(append(b, manager...)), true
+	return sha256.Sum256(append(*buffer, manager...)), true
 }
+
+// buffers hold what is only digested.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Create records in obj, a new object of the storage version, that the manager made it.
 //

@@ -101,9 +101,8 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	if err := r.scope(); err != nil {
 		return err
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	r.agent = userAgent(md)
-	r.fence, err = fenceOf(md)
+	r.agent = userAgent(ctx)
+	r.fence, err = fenceOf(ctx)
 	if r.res.Version == nil && r.res.Kind.Deprecated != "" {
 		r.warn(r.res.Kind.Deprecated)
 	}
@@ -393,9 +392,9 @@ func (s *Server) authorize(ctx context.Context, a *authz.Attributes) (err error)
 }
 
 // userAgent is the client's own, which the gateway passes on, without what gRPC adds.
-func userAgent(md metadata.MD) string {
+func userAgent(ctx context.Context) string {
 	for _, key := range []string{"grpcgateway-user-agent", "howdah-user-agent", "user-agent"} {
-		if v := md.Get(key); len(v) > 0 {
+		if v := metadata.ValueFromIncomingContext(ctx, key); len(v) > 0 {
 			return v[0]
 		}
 	}
@@ -422,8 +421,8 @@ func (r *request) manager(named string) string {
 }
 
 // fenceOf reads "role/epoch".
-func fenceOf(md metadata.MD) (store.Fence, error) {
-	values := md.Get("howdah-fence")
+func fenceOf(ctx context.Context) (store.Fence, error) {
+	values := metadata.ValueFromIncomingContext(ctx, "howdah-fence")
 	if len(values) == 0 || values[0] == "" {
 		return store.Fence{}, nil
 	}

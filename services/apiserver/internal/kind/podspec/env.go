@@ -26,15 +26,16 @@ var (
 
 func (s *scope) validateEnv(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, v := range vars {
-		at := path.Index(i)
+	for i := range vars {
+		v := &vars[i]
+		// Most are right, so a path is made only where it is needed: pods have dozens of variables.
 		if v.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		} else {
-			errs = append(errs, check.Each(validation.IsRelaxedEnvVarName(v.Name), v.Name, at.Child("name"))...)
+			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
+		} else if wrong := validation.IsRelaxedEnvVarName(v.Name); len(wrong) > 0 {
+			errs = append(errs, check.Each(wrong, v.Name, path.Index(i).Child("name"))...)
 		}
 		if v.ValueFrom != nil {
-			errs = append(errs, s.validateEnvSource(&v, at.Child("valueFrom"))...)
+			errs = append(errs, s.validateEnvSource(v, path.Index(i).Child("valueFrom"))...)
 		}
 	}
 	return errs

@@ -21,14 +21,16 @@ func (w *warner) container(c *corev1.Container, path *field.Path) {
 			w.say(path.Child("resources", "requests").Key(string(name)), fraction, q.String())
 		}
 	}
-	seen := map[string]bool{}
-	for i, v := range c.Env {
-		// A value that extends the one before needs it.
-		self := "$(" + v.Name + ")"
-		if seen[v.Name] && (v.Value == self || !strings.Contains(v.Value, self)) {
-			w.say(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
+	seen := make(map[string]struct{}, len(c.Env))
+	for i := range c.Env {
+		v := &c.Env[i]
+		if _, again := seen[v.Name]; again {
+			// A value that extends the one before needs it.
+			if self := "$(" + v.Name + ")"; v.Value == self || !strings.Contains(v.Value, self) {
+				w.say(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
+			}
 		}
-		seen[v.Name] = true
+		seen[v.Name] = struct{}{}
 	}
 }
 
