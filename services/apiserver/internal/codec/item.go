@@ -257,6 +257,9 @@ func Decode(kind *registry.Kind, value []byte) (registry.Object, error) {
 		return nil, fmt.Errorf("stored %s: %w", kind.GVK.Kind, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	if kind.Restore != nil {
+		kind.Restore(obj)
+	}
 	return obj, nil
 }
 

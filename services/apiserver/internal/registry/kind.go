@@ -47,6 +47,8 @@ type Kind struct {
 
 	// Default fills unset fields as Kubernetes documents.
 	Default func(Object)
+	// Restore fills in what the stored form of an object does not keep, as the kind of what is part of it.
+	Restore func(Object)
 	// Share makes parts of an object those of others that are equal, before it is kept in memory. Nobody may change
 	// what it consists of afterwards. nil: there is nothing worth sharing.
 	Share func(Object)

@@ -73,6 +73,11 @@ func Default(c *corev1.PersistentVolumeClaim) {
 // DefaultTemplate fills a claim that is part of a StatefulSet, where it says its kind.
 func DefaultTemplate(c *corev1.PersistentVolumeClaim) {
 	Default(c)
+	Name(c)
+}
+
+// Name says of what version and kind a claim is that is part of another object.
+func Name(c *corev1.PersistentVolumeClaim) {
 	if c.APIVersion == "" {
 		c.APIVersion = "v1"
 	}

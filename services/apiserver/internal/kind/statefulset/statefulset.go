@@ -31,6 +31,11 @@ func Kind(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(s *appsv1.StatefulSet) *appsv1.StatefulSetSpec { return &s.Spec },
 		func(s *appsv1.StatefulSet) *appsv1.StatefulSetStatus { return &s.Status }, validateStatus)
 	k.Default = typed.Do(func(s *appsv1.StatefulSet) { fill(s, appsv1.RollingUpdateStatefulSetStrategyType) })
+	k.Restore = typed.Do(func(s *appsv1.StatefulSet) {
+		for i := range s.Spec.VolumeClaimTemplates {
+			claim.Name(&s.Spec.VolumeClaimTemplates[i])
+		}
+	})
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return warnings(s) })
