@@ -25,6 +25,8 @@ import (
 	"howdah.dev/services/controllers/internal/resourcequota"
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/serviceaccount"
+	"howdah.dev/services/controllers/internal/serviceaddress"
+	"howdah.dev/services/controllers/internal/servicecidr"
 	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/volumeprotection"
 )
@@ -46,6 +48,8 @@ func table() []row {
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
 		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},
+		{"network", "servicecidr", "service-cidr-controller", simple(servicecidr.New)},
+		{"network", "serviceaddress", "ipallocator-repair-controller", simple(serviceaddress.New)},
 		{"nodes", "nodeipam", "node-ipam-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cidrs) == 0 {
 				return controller.Unit{}, nil

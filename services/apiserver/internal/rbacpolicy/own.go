@@ -15,6 +15,7 @@ func (p *Policy) own() {
 		rule("batch", "jobs", "create"),
 		rule("discovery.k8s.io", "endpointslices", "create"),
 		rule("coordination.k8s.io", "leases", "create"),
+		rule("networking.k8s.io", "ipaddresses", "create"),
 		rule("rbac.authorization.k8s.io", "clusterroles", "escalate"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 		named(rule("certificates.k8s.io", "signers", "approve"), "kubernetes.io/kube-apiserver-client-kubelet"),
