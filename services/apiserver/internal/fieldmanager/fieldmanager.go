@@ -139,6 +139,9 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
 		obj.SetManagedFields(slim.GetManagedFields())
 	}
+	if after := obj.GetManagedFields(); m.foreign(after) {
+		obj.SetManagedFields(m.own(after))
+	}
 	wholeTimes(obj.GetManagedFields())
 }
 

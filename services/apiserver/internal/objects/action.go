@@ -185,7 +185,7 @@ type issue struct {
 func (i *issue) about() *request { return i.r }
 
 func (i *issue) plan(ctx context.Context) (*plan, error) {
-	item, err := find(ctx, i.s.Cache, i.r.res.Kind, i.r.namespace, i.r.name)
+	item, err := find(ctx, i.s.Cache, i.r.res.Kind, i.r.res.GroupResource(), i.r.namespace, i.r.name)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	default:
 		return "", false, noSuchResource()
 	}
-	item, err := find(ctx, s.Cache, r.res.Kind, r.namespace, r.name)
+	item, err := find(ctx, s.Cache, r.res.Kind, r.res.GroupResource(), r.namespace, r.name)
 	if err != nil {
 		return "", false, err
 	}

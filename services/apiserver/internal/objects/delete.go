@@ -122,7 +122,7 @@ func (d *deletion) about() *request { return d.r }
 
 func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	r, kind := d.r, d.r.res.Kind
-	item, err := find(ctx, d.s.Cache, kind, r.namespace, r.name)
+	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
 	if err != nil {
 		return nil, err
 	}

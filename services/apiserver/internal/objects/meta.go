@@ -149,12 +149,21 @@ func validate(r *request, obj, old registry.Object) field.ErrorList {
 	kind := r.res.Kind
 	path := field.NewPath("metadata")
 	nameIsValid := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
-	if kind.NameIsValid != nil {
+	version := r.res.Version
+	strict := version != nil && version.Validate != nil
+	if kind.NameIsValid != nil && !strict {
 		nameIsValid = kind.NameIsValid
 	}
 	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, nameIsValid, path)
 	if qualifiesFinalizers(kind) {
 		errs = append(errs, validateFinalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
+	}
+	if strict && old == nil {
+		return version.Validate(obj, nil, errs)
+	}
+	if strict {
+		changes := validation.ValidateObjectMetaAccessorUpdate(obj, old, path)
+		return append(slices.Concat(changes, errs), version.Validate(obj, old, errs)...)
 	}
 	if kind.Validate != nil {
 		errs = append(errs, kind.Validate(obj)...)

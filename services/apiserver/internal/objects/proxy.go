@@ -60,7 +60,7 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 	if s.Network == nil {
 		return apierrors.NewServiceUnavailable("this apiserver has no way to pods")
 	}
-	item, err := find(ctx, s.Cache, r.res.Kind, r.namespace, name)
+	item, err := find(ctx, s.Cache, r.res.Kind, r.res.GroupResource(), r.namespace, name)
 	if err != nil {
 		return err
 	}

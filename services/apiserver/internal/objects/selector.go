@@ -34,7 +34,7 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 		return q, scope, false, apierrors.NewBadRequest(err.Error())
 	}
 	ok = true
-	known := selectable(res.Kind)
+	known := selectable(res)
 	var rest []fields.Selector
 	for _, r := range field.Requirements() {
 		if !known[r.Field] {
@@ -87,12 +87,19 @@ func converted(kind *registry.Kind, q cache.Query) (cache.Query, func([]*codec.I
 	}
 }
 
-func selectable(kind *registry.Kind) map[string]bool {
+func selectable(res *registry.Resource) map[string]bool {
+	kind, names := res.Kind, res.Kind.Selectable
+	if res.Version != nil {
+		names = res.Version.Selectable
+	}
 	known := map[string]bool{"metadata.name": true}
 	if kind.Namespaced {
 		known["metadata.namespace"] = true
 	}
-	if kind.SelectableFields != nil {
+	for _, name := range names {
+		known[name] = true
+	}
+	if kind.SelectableFields != nil && names == nil {
 		for field := range kind.SelectableFields(kind.New()) {
 			known[field] = true
 		}

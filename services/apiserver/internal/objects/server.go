@@ -149,7 +149,7 @@ func (o Objects) Get(ctx context.Context, group, resource, namespace, name strin
 		if k.GVK.Group != group || k.Resource != resource {
 			continue
 		}
-		item, err := find(ctx, o.Cache, k, namespace, name)
+		item, err := find(ctx, o.Cache, k, k.GroupResource(), namespace, name)
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +175,8 @@ func (o Objects) List(group, resource, namespace string) []registry.Object {
 }
 
 // find returns the newest item that the cache knows. One that seems absent is looked for in the newest state before it fails
-// with 404.
-func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, namespace, name string) (*codec.Item, error) {
+// with 404 of the group and resource.
+func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, gr schema.GroupResource, namespace, name string) (*codec.Item, error) {
 	key := kind.Key(namespace, name)
 	if item, known, err := lookUp(ctx, kind, key, name); known {
 		return item, err
@@ -185,12 +185,12 @@ func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, namespace, n
 		return item, nil
 	}
 	if err := c.Fresh(ctx); err != nil {
-		return nil, storeError(err, kind.GroupResource(), name, "get")
+		return nil, storeError(err, gr, name, "get")
 	}
 	if item := codec.LoadOne(ctx, kind, c.For(kind).Get(key)); item != nil {
 		return item, nil
 	}
-	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+	return nil, apierrors.NewNotFound(gr, name)
 }
 
 // storeError turns an error of the store or cache into the one that the API answers.

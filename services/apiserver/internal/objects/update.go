@@ -157,7 +157,7 @@ func (u *update) takeTry() bool { u.tries++; return u.tries < maxAttempts }
 
 func (u *update) plan(ctx context.Context) (*plan, error) {
 	r, kind := u.r, u.r.res.Kind
-	item, err := find(ctx, u.s.Cache, kind, r.namespace, r.name)
+	item, err := find(ctx, u.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
 	if apierrors.IsNotFound(err) && (u.create != nil || u.createBy != nil) {
 		return u.planCreate(ctx)
 	}

@@ -98,6 +98,8 @@ type Kind struct {
 	// SelectableFields returns the fields beyond metadata.name and
 	// metadata.namespace that field selectors may name.
 	SelectableFields func(Object) fields.Set
+	// Selectable names those of SelectableFields that the storage version has; nil: all.
+	Selectable []string
 
 	// Columns and Cells make the Table that kubectl prints; Cells returns
 	// one value a column. nil is Name and Created At.
@@ -148,6 +150,11 @@ type Version struct {
 	// ToStored and FromStored convert; nil fields of either are kept.
 	ToStored   func(in Object) (Object, error)
 	FromStored func(in Object) (Object, error)
+	// Validate checks in place of the kind what is written through this version, in the stored form; names are DNS subdomains. old is nil
+	// for a new object; meta is what is wrong with its metadata, for its place among the problems. Nil: as the kind does.
+	Validate func(obj, old Object, meta field.ErrorList) field.ErrorList
+	// Selectable is as Kind.Selectable.
+	Selectable []string
 	// Deprecated is the text of the Warning header; empty means none.
 	Deprecated string
 }

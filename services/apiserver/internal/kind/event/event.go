@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,13 +29,23 @@ func Kind(now func() time.Time) *registry.Kind {
 		Served:  []registry.Version{eventsVersion()},
 
 		CreateOnUpdate: true,
+		NameIsValid:    path.ValidatePathSegmentName, // as the older API has it
 		Validate:       typed.Check(validate),
-		ValidateUpdate: typed.CheckChange(validateUpdate),
 
 		SelectableFields: typed.Get(selectable),
+		Selectable:       append(fieldsOf("involvedObject"), "reportingComponent", "source"),
 		Columns:          columns,
 		Cells:            typed.Get(func(e *corev1.Event) []any { return cells(e, now()) }),
 	}
+}
+
+// fieldsOf names the fields to select by that both APIs have; they call the object that an event is about differently.
+func fieldsOf(object string) []string {
+	names := []string{"reason", "type"}
+	for _, part := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
+		names = append(names, object+"."+part)
+	}
+	return names
 }
 
 func selectable(e *corev1.Event) fields.Set {

@@ -17,6 +17,8 @@ func eventsVersion() registry.Version {
 		Default:    func(registry.Object) {},
 		ToStored:   typed.Convert(FromEvents),
 		FromStored: typed.Convert(ToEvents),
+		Validate:   validateEvents,
+		Selectable: append(fieldsOf("regarding"), "reportingController"),
 	}
 }
 

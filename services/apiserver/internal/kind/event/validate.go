@@ -2,7 +2,7 @@ package event
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,16 +19,20 @@ const (
 	maxNote     = 1024
 )
 
-func validate(e *corev1.Event) field.ErrorList {
+// validate checks an event that is written through the older API.
+func validate(e *corev1.Event) field.ErrorList { return validateBoth(e, "reportingComponent") }
+
+// validateBoth checks what both APIs ask for; the field that names the controller is called as the API calls it.
+func validateBoth(e *corev1.Event, controllerField string) field.ErrorList {
 	// An event time is what tells events of the newer API.
 	if e.EventTime.IsZero() {
-		return validateNamespace(e)
+		return validateNamespace(e, metav1.NamespaceDefault)
 	}
 	var errs field.ErrorList
 	if e.InvolvedObject.Namespace == "" {
-		errs = validateNamespace(e)
+		errs = validateNamespace(e, metav1.NamespaceDefault, metav1.NamespaceSystem)
 	}
-	controller, instance := field.NewPath("reportingComponent"), field.NewPath("reportingInstance")
+	controller, instance := field.NewPath(controllerField), field.NewPath("reportingInstance")
 	if e.ReportingController == "" {
 		errs = append(errs, field.Required(controller, ""))
 	}
@@ -54,47 +58,14 @@ func sized(s string, most int, path *field.Path) field.ErrorList {
 }
 
 // validateNamespace wants an event where the object is that it is about, and
-// those about cluster-wide objects in one of two namespaces.
-func validateNamespace(e *corev1.Event) field.ErrorList {
+// those about cluster-wide objects in one of the namespaces.
+func validateNamespace(e *corev1.Event, clusterWide ...string) field.ErrorList {
 	ref := e.InvolvedObject.Namespace
 	if ref == e.Namespace {
 		return nil
 	}
-	if ref == "" && (e.Namespace == metav1.NamespaceDefault || e.Namespace == metav1.NamespaceSystem) {
+	if ref == "" && slices.Contains(clusterWide, e.Namespace) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), ref, "does not match event.namespace")}
-}
-
-// validateUpdate holds events of the newer API to what they said; their series
-// may go on.
-func validateUpdate(e, old *corev1.Event) field.ErrorList {
-	if e.EventTime.IsZero() && old.EventTime.IsZero() {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, f := range []struct {
-		name     string
-		now, was any
-	}{
-		{"involvedObject", e.InvolvedObject, old.InvolvedObject},
-		{"reason", e.Reason, old.Reason},
-		{"message", e.Message, old.Message},
-		{"source", e.Source, old.Source},
-		{"firstTimestamp", e.FirstTimestamp, old.FirstTimestamp},
-		{"lastTimestamp", e.LastTimestamp, old.LastTimestamp},
-		{"count", e.Count, old.Count},
-		{"type", e.Type, old.Type},
-		{"action", e.Action, old.Action},
-		{"related", e.Related, old.Related},
-		{"reportingController", e.ReportingController, old.ReportingController},
-		{"reportingInstance", e.ReportingInstance, old.ReportingInstance},
-	} {
-		errs = append(errs, check.Same(f.now, f.was, field.NewPath(f.name))...)
-	}
-	// Stored times have seconds only where they came through the older API.
-	if !e.EventTime.Truncate(time.Second).Equal(old.EventTime.Truncate(time.Second)) {
-		errs = append(errs, check.Same(e.EventTime, old.EventTime, field.NewPath("eventTime"))...)
-	}
-	return errs
 }
