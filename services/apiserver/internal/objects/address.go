@@ -88,7 +88,7 @@ func (a *Addresses) Ranges() []netip.Prefix {
 		}
 	}
 	slices.SortFunc(ready, func(x, y *networkingv1.ServiceCIDR) int {
-		if d := cmp.Compare(own(y), own(x)); d != 0 {
+		if d := cmp.Compare(isDefault(y), isDefault(x)); d != 0 {
 			return d
 		}
 		return cmp.Compare(x.Name, y.Name)
@@ -104,7 +104,7 @@ func (a *Addresses) Ranges() []netip.Prefix {
 	return ranges
 }
 
-func own(c *networkingv1.ServiceCIDR) int {
+func isDefault(c *networkingv1.ServiceCIDR) int {
 	if c.Name == defaultRange {
 		return 1
 	}

@@ -67,6 +67,11 @@ func (a allocation) refuse(s, old *corev1.Service, selectorless bool) field.Erro
 			errs = append(errs, field.Invalid(at, policy, fmt.Sprintf(text, "IP family")))
 		}
 	}
+	for i, ip := range spec.ClusterIPs {
+		if f := familyOf(ip); !headless(s) && i >= len(spec.IPFamilies) && !slices.Contains(a.families, f) {
+			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", f)))
+		}
+	}
 	if len(errs) > 0 || selectorless {
 		return errs
 	}
@@ -76,14 +81,6 @@ func (a allocation) refuse(s, old *corev1.Service, selectorless bool) field.Erro
 	for i, f := range spec.IPFamilies {
 		if !slices.Contains(a.families, f) {
 			errs = append(errs, field.Invalid(path.Child("ipFamilies").Index(i), f, "not configured on this cluster"))
-		}
-	}
-	if headless(s) {
-		return errs
-	}
-	for i, ip := range spec.ClusterIPs {
-		if f := familyOf(ip); i >= len(spec.IPFamilies) && !slices.Contains(a.families, f) {
-			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", f)))
 		}
 	}
 	return errs

@@ -19,9 +19,6 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	}
 	ips, families := path.Child("clusterIPs"), path.Child("ipFamilies")
 	var errs field.ErrorList
-	if len(spec.IPFamilies) > 2 {
-		errs = append(errs, field.Invalid(families, spec.IPFamilies, "may only hold up to 2 values"))
-	}
 	for i, f := range spec.IPFamilies {
 		errs = append(errs, check.OneOf(f, families.Index(i), corev1.IPv4Protocol, corev1.IPv6Protocol)...)
 		if slices.Contains(spec.IPFamilies[:i], f) {
