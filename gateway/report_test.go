@@ -26,7 +26,7 @@ func TestWhatTheGatewayAnswersByItselfIsReported(t *testing.T) {
 	}{
 		{"GET", "/api/v1/namespaces/default/pods", 200, nil},
 		{"GET", "/api/v1/namespaces/default/pods?limit=x", 400, pods},
-		{"PUT", "/api/v1/namespaces/default/pods", 405, &apiv1.Access{Version: "v1", Resource: "pods", Namespace: "default"}},
+		{"PUT", "/api/v1/namespaces/default/pods", 405, &apiv1.Access{Verb: "update", Version: "v1", Resource: "pods", Namespace: "default"}},
 		{"GET", "/api/v1/namespaces/default/pods?timeout=x", 400, pods},
 		{"GET", "/none", 404, &apiv1.Access{Verb: "get", Path: "/none"}},
 		{"POST", "/version", 405, &apiv1.Access{Verb: "post", Path: "/version"}},

@@ -251,7 +251,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	metrics := objects.NewMetrics(cfg.Registerer)
 	cfg.tellBuild()
 	remembering := front.Remembering{Authenticator: authenticator}
-	maxReads, maxWrites := s.share(authenticator, metrics)
+	maxReads, maxWrites := s.share(authenticator, authorizer, metrics)
 	s.aggregator = aggregate.New(aggregate.Config{
 		Table: table, Cache: s.cache, API: lateAPI{s}, Network: s.network, Certificate: cfg.FrontProxy, ClientCA: cfg.ClientCA,
 		RequestHeaderCA: cfg.FrontProxyCA, AllowedNames: cfg.FrontProxyNames, Registerer: cfg.Registerer, Clock: cfg.Clock,

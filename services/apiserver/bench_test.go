@@ -73,7 +73,7 @@ func lifecycle(tb testing.TB, f *fixture, n int) map[string]time.Duration {
 			Version: "v1", Resource: "pods", Namespace: "default", Object: body[i], ContentType: protobuf, Accept: protobuf, FieldManager: "controllers"}}}
 	})
 	step("bind", func(i int) *apiv1.BatchItem {
-		b := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("n%d", i%100)}}
+		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%05d", i)}, Target: corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("n%d", i%100)}}
 		return &apiv1.BatchItem{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{
 			Version: "v1", Resource: "pods", Namespace: "default", Name: fmt.Sprintf("p%05d", i), Subresource: "binding",
 			Object: sealed(tb, "v1", "Binding", b), ContentType: protobuf, Accept: protobuf}}}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/task"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/flow"
 	"howdah.dev/services/apiserver/internal/front"
 	"howdah.dev/services/apiserver/internal/objects"
@@ -15,7 +16,7 @@ import (
 
 // share builds what stands before the services, and answers the limits that are left to the object service: none where
 // requests are let in by priority and fairness.
-func (s *Server) share(authenticator front.Authenticator, metrics *objects.Metrics) (maxReads, maxWrites int) {
+func (s *Server) share(authenticator front.Authenticator, authorizer authz.Authorizer, metrics *objects.Metrics) (maxReads, maxWrites int) {
 	source := flow.FromCache(s.known.Table, s.cache)
 	s.keeper = flow.Keeper{Source: source, Fresh: s.cache.Fresh, Clock: s.cfg.Clock}
 	maxReads, maxWrites = s.cfg.MaxReads, s.cfg.MaxWrites
@@ -25,7 +26,7 @@ func (s *Server) share(authenticator front.Authenticator, metrics *objects.Metri
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Panics: metrics.Panics, Other: s.counted(metrics)})
+	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics)})
 	return maxReads, maxWrites
 }
 

@@ -58,7 +58,7 @@ func TestSelectorTransitions(t *testing.T) {
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
 	f.patch("v1/pods", "a", `{"metadata":{"labels":{"in":"yes"}}}`)
 	if _, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: "a", Subresource: "binding",
-		Object: []byte(`{"target":{"kind":"Node","name":"n1"}}`)}); err != nil {
+		Object: []byte(`{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n1"}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	f.patch("v1/pods", "a", `{"metadata":{"labels":{"in":null}}}`)

@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,9 +41,33 @@ type cborKey struct{}
 // WithCBOR marks the context of a request that may be answered in CBOR.
 func WithCBOR(ctx context.Context) context.Context { return context.WithValue(ctx, cborKey{}, true) }
 
-// Error answers with the Status of err.
+// Error answers with the Status of err, unless the request's time is over: that is what it has failed for then.
 func Error(w http.ResponseWriter, r *http.Request, err error) {
+	if Late(r) {
+		timedOut(w, r)
+		return
+	}
 	Status(w, r, apistatus.Of(err))
+}
+
+// Late reports whether the request's time is over.
+func Late(r *http.Request) bool {
+	deadline, ok := r.Context().Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
+// timedOut answers as Kubernetes does: in a form that depends on nothing that the client asked for.
+func timedOut(w http.ResponseWriter, r *http.Request) {
+	s := apistatus.Of(apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0))
+	s.TypeMeta = metav1.TypeMeta{}
+	report.Refused(r.Context(), &s)
+	body, _ := json.Marshal(s) // a Status holds nothing that JSON cannot
+	body = append(body, '\n')
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusGatewayTimeout)
+	_, _ = w.Write(body)
 }
 
 // Status answers with a Status and its code. Where the Status says when to

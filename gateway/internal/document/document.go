@@ -93,6 +93,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := apistatus.Of(err)
 	switch {
+	case answer.Late(r):
+		answer.Error(w, r, err)
 	case Health(r.URL.Path) && status.Code == http.StatusInternalServerError:
 		http.Error(w, status.Message, http.StatusInternalServerError)
 	case strings.HasPrefix(r.URL.Path, "/openapi/v") && (status.Code == http.StatusNotFound || status.Code == http.StatusNotAcceptable):

@@ -123,15 +123,30 @@ func (r *Reporter) Done(req *Request, method string, path string, info request.I
 	}
 }
 
-// verbOf is the verb as the log has it: streams are known by their method.
+// verbOf is the verb as the log has it: streams, and what is not allowed, are known by their method.
 func verbOf(info request.Info, method string) string {
-	switch {
-	case info.Verb != request.Connect:
+	if info.Verb != request.Connect && info.Verb != "" {
 		return info.Verb
-	case method == http.MethodGet || method == http.MethodHead:
-		return request.Get
 	}
-	return request.Create
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		if info.Name == "" {
+			return request.List
+		}
+		return request.Get
+	case http.MethodPut:
+		return request.Update
+	case http.MethodPatch:
+		return request.Patch
+	case http.MethodDelete:
+		if info.Name == "" {
+			return request.DeleteCollection
+		}
+		return request.Delete
+	case http.MethodPost:
+		return request.Create
+	}
+	return ""
 }
 
 // Run sends reports until ctx ends.

@@ -293,8 +293,8 @@ func (w *Writer) settle(ctx context.Context, e *entry, stored *corev1.Pod, err e
 		fresh, getErr := object.For(w.client, object.Pod).Get(obs.Untraced(ctx), e.pod.Namespace, e.pod.Name)
 		w.mu.Lock()
 		switch {
-		case apierrors.IsNotFound(getErr) || getErr == nil && fresh.UID != e.pod.UID:
-			return nil
+		case apierrors.IsNotFound(getErr) || apierrors.IsForbidden(getErr) || getErr == nil && fresh.UID != e.pod.UID:
+			return nil // it is gone, and a node has nothing to do with a pod that is gone
 		case getErr != nil:
 			w.again(e, true)
 			return getErr

@@ -34,8 +34,15 @@ func (a Authorizer) Authorize(ctx context.Context, attributes *authz.Attributes)
 	return decision, reason, err
 }
 
-// Decided tells that the request was allowed or forbidden where the reason is not known.
-func (e *Entry) Decided(word string) { e.Annotate(decisionKey, word) }
+// Judge asks the authorizer once more about a request that was answered elsewhere, to tell of its decision.
+func (e *Entry) Judge(ctx context.Context, authorizer authz.Authorizer, attributes *authz.Attributes) {
+	if e == nil {
+		return
+	}
+	slot := &Slot{}
+	slot.Put(e)
+	_, _, _ = Authorizer{authorizer}.Authorize(WithSlot(ctx, slot), attributes)
+}
 
 // Allowed tells that the request is allowed without a decision.
 func (e *Entry) Allowed() {

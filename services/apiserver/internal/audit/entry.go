@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -33,10 +34,22 @@ type Request struct {
 	// Path is set where no resource is asked for.
 	Path                                                   string
 	Group, Version, Resource, Subresource, Namespace, Name string
-	// Body is what was sent, in its content type.
+	// Body is what was sent, in its content type, where nobody tells later what was received.
 	Body        []byte
 	ContentType string
 	Origin      Origin
+}
+
+// longRunning reports whether the answer is a stream, by Kubernetes' rule.
+func (r *Request) longRunning() bool {
+	if r.Path != "" {
+		return strings.HasPrefix(r.Path, "/debug/pprof/")
+	}
+	switch r.Subresource {
+	case "attach", "exec", "proxy", "log", "portforward":
+		return true
+	}
+	return r.Verb == "watch"
 }
 
 // Entry is the audit of one request. The nil Entry records nothing.
@@ -49,6 +62,8 @@ type Entry struct {
 	panicked bool
 	ended    bool
 	stranger bool // nobody knows who asks
+	// long says that the answer is a stream; started, that its beginning was recorded.
+	long, started bool
 }
 
 // Slot is where a request's entry is found by those who have something to tell it. It is there before the entry is: of a stream,
@@ -96,7 +111,7 @@ func (l *Log) Begin(r *Request) *Entry {
 		return nil
 	}
 	now := metav1.NewMicroTime(l.clock.Now())
-	e := &Entry{log: l, config: config, event: auditv1.Event{
+	e := &Entry{log: l, config: config, long: r.longRunning(), event: auditv1.Event{
 		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()},
 		Level:    auditv1.Level(config.Level), AuditID: types.UID(r.Origin.AuditID), RequestURI: cmp.Or(r.Origin.URI, r.path()), Verb: r.Verb,
 		SourceIPs: r.Origin.SourceIPs, UserAgent: r.Origin.UserAgent, RequestReceivedTimestamp: now,
@@ -119,10 +134,44 @@ func (l *Log) Begin(r *Request) *Entry {
 	}
 	e.stage(auditv1.StageRequestReceived, now)
 	e.event.ImpersonatedUser = as // whether he may be is found out after a request was received
-	if config.Level.GreaterOrEqual(auditinternal.LevelRequest) {
+	if e.takes() {
 		e.event.RequestObject = e.object(r.Body, r.ContentType)
 	}
 	return e
+}
+
+// takes reports whether what was sent is recorded.
+func (e *Entry) takes() bool {
+	return e != nil && e.config.Level.GreaterOrEqual(auditinternal.LevelRequest)
+}
+
+// Sent tells what was sent, as a patch, that is no object.
+func (e *Entry) Sent(body []byte, contentType string) {
+	if !e.takes() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.event.RequestObject = e.object(body, contentType)
+}
+
+// Received tells which object was sent, as it was understood. understood is called only if it is recorded.
+func (e *Entry) Received(gvk schema.GroupVersionKind, understood func() any) {
+	if !e.takes() {
+		return
+	}
+	value, err := json.Marshal(understood())
+	var object map[string]any
+	if err == nil {
+		err = json.Unmarshal(value, &object)
+	}
+	if err != nil || object == nil {
+		return // what was read from a request can be written again
+	}
+	object["apiVersion"], object["kind"] = gvk.GroupVersion().String(), gvk.Kind
+	if body, err := json.Marshal(object); err == nil {
+		e.Sent(body, runtime.ContentTypeJSON)
+	}
 }
 
 func userInfo(u *authn.User) authenticationv1.UserInfo {
@@ -176,6 +225,7 @@ func (e *Entry) Started() {
 	if e.ended || e.event.ResponseStatus != nil {
 		return
 	}
+	e.started = true
 	e.event.ResponseStatus = &metav1.Status{Code: http.StatusOK}
 	e.stage(auditv1.StageResponseStarted, metav1.NewMicroTime(e.log.clock.Now()))
 }
@@ -206,38 +256,63 @@ func (e *Entry) End(code int, body []byte, contentType string, err error) {
 		return
 	}
 	e.ended = true
+	now := metav1.NewMicroTime(e.log.clock.Now())
+	e.answered(code, body, contentType, err)
+	switch {
+	case e.panicked:
+		e.stage(auditv1.StagePanic, now)
+	case e.stranger:
+		e.stage(auditv1.StageResponseStarted, now)
+	default:
+		if e.long && !e.started { // a refusal is the beginning of a stream, too
+			e.stage(auditv1.StageResponseStarted, now)
+		}
+		e.stage(auditv1.StageResponseComplete, now)
+	}
+}
+
+// answered fills in what was answered.
+func (e *Entry) answered(code int, body []byte, contentType string, err error) {
 	status := &metav1.Status{Code: int32(max(code, http.StatusOK))}
 	if err != nil {
 		s := apistatus.Of(err)
 		status = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
+		if e.plain(s) {
+			e.event.ResponseStatus = &metav1.Status{Code: s.Code}
+			return
+		}
 		if e.Wants() {
 			s.Kind, s.APIVersion = "Status", "v1"
 			body, _ = json.Marshal(s) // a Status holds nothing that JSON cannot
 			contentType = runtime.ContentTypeJSON
 		}
 	}
-	if told := e.told(body, contentType); told != nil && err == nil {
+	if told := told(body, contentType); told != nil && err == nil {
 		status = told
+		status.Code = max(status.Code, int32(code))
 	}
 	e.event.ResponseStatus = status
-	if e.Wants() {
+	if e.Wants() && (e.event.ObjectRef != nil || err != nil || discovered(body)) {
 		e.event.ResponseObject = e.object(body, contentType)
 	}
-	stage := auditv1.StageResponseComplete
-	switch {
-	case e.panicked:
-		stage = auditv1.StagePanic
-	case e.stranger:
-		stage = auditv1.StageResponseStarted
-	}
-	e.stage(stage, metav1.NewMicroTime(e.log.clock.Now()))
 }
 
-// told is the Status that a deletion was answered with, if it was one.
-func (e *Entry) told(body []byte, contentType string) *metav1.Status {
-	if e.event.Verb != "delete" && e.event.Verb != "deletecollection" {
-		return nil
+// plain reports whether Kubernetes answers so by text, of which its log has the code only: a path that nothing serves, or an answer
+// in no form that the client takes.
+func (e *Entry) plain(s metav1.Status) bool {
+	return s.Reason == metav1.StatusReasonNotAcceptable || s.Code == http.StatusNotFound && s.Message == apistatus.PageNotFound
+}
+
+// discovered reports whether an answer for a path is a discovery document; those are objects, and nothing else is.
+func discovered(body []byte) bool {
+	var object struct {
+		Kind string `json:"kind"`
 	}
+	return json.Unmarshal(body, &object) == nil && strings.HasPrefix(object.Kind, "API")
+}
+
+// told is the Status that was answered, if it was one.
+func told(body []byte, contentType string) *metav1.Status {
 	var s metav1.Status
 	if contentType != runtime.ContentTypeJSON || !bytes.HasPrefix(body, []byte(`{"kind":"Status"`)) || json.Unmarshal(body, &s) != nil {
 		return nil

@@ -67,7 +67,11 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 	origin := audit.OriginOf(ctx)
 	b, ok := req.(*apiv1.BatchRequest)
 	if !ok {
-		if e := log.Begin(c.audited(req, r, origin)); e != nil {
+		a := c.audited(req, r, origin)
+		if a.Path == "" { // the service tells, once it has read it
+			a.Body = nil
+		}
+		if e := log.Begin(a); e != nil {
 			c.slot.Put(e)
 		}
 		return
@@ -113,12 +117,8 @@ func (f *Front) report(ctx context.Context, m *apiv1.ReportRequest) error {
 		User: user, Verb: access.Verb, Path: access.Path, Group: access.Group, Version: access.Version, Resource: access.Resource,
 		Subresource: access.Subresource, Namespace: access.Namespace, Name: access.Name, Origin: audit.OriginOf(ctx),
 	})
-	switch { // whether it may was decided before; why is not known here
-	case access.Path == "" || user == nil:
-	case m.GetCode() == http.StatusForbidden:
-		entry.Decided("forbid")
-	default:
-		entry.Decided("allow")
+	if user != nil && f.cfg.Authorizer != nil && (access.Path != "" || m.GetCode() != http.StatusBadRequest) { // what cannot be read is not decided on
+		entry.Judge(ctx, f.cfg.Authorizer, authz.For(user, access))
 	}
 	var status metav1.Status
 	if json.Unmarshal(m.GetStatus(), &status) == nil && status.Code >= http.StatusBadRequest {

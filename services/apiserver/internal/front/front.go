@@ -18,6 +18,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/flow"
 )
 
@@ -37,6 +38,8 @@ type Config struct {
 	Count func(group, version, resource string) int
 	// Audit records calls; nil records none.
 	Audit *audit.Log
+	// Authorizer tells the audit why a request that a gateway answered might be made; nil tells nothing.
+	Authorizer authz.Authorizer
 	// Other counts calls that are for no resource, or were refused before they came to one.
 	Other func(verb, group, version, resource, subresource string, code int32)
 	// Panics counts handlers that panicked.

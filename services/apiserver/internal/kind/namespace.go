@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ func namespace(now func() time.Time) *registry.Kind {
 		// Since 1.21 every namespace bears its name as a label, so that
 		// selectors can name it.
 		Default: typed.Do(func(ns *corev1.Namespace) {
+			ns.Status.Phase = cmp.Or(ns.Status.Phase, corev1.NamespaceActive)
 			if ns.Name == "" {
 				return
 			}
@@ -61,8 +63,10 @@ func namespace(now func() time.Time) *registry.Kind {
 			PrepareUpdate:  typed.Change(func(ns, old *corev1.Namespace) { ns.Status = old.Status }),
 			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList { return validateFinalizers(ns) }),
 		}},
-		BeginDelete: typed.Do(func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating }),
-		Holds:       typed.Get(func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 }),
+		BeginDelete: typed.Do(func(ns *corev1.Namespace) {
+			ns.Status.Phase, ns.DeletionGracePeriodSeconds = corev1.NamespaceTerminating, nil // its end is no matter of time
+		}),
+		Holds: typed.Get(func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 }),
 
 		SelectableFields: typed.Get(func(ns *corev1.Namespace) fields.Set {
 			return fields.Set{"status.phase": string(ns.Status.Phase)}

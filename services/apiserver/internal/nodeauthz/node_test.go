@@ -110,7 +110,7 @@ func TestNode(t *testing.T) {
 		{of("list", "", "serviceaccounts", "", "ns", ""), false, "can only create tokens for individual service accounts"},
 		{of("get", "", "pods", "", "ns", "mine"), true, ""},
 		{of("get", "", "pods", "", "ns", "theirs"), false, unrelated},
-		{of("get", "", "pods", "", "ns", "gone"), true, ""},
+		{of("get", "", "pods", "", "ns", "gone"), false, unrelated},
 		{of("watch", "", "pods", "", "", ""), false, "can only list/watch pods with spec.nodeName field selector"},
 		{selecting(of("watch", "", "pods", "", "", ""), "spec.nodeName=n1"), true, ""},
 		{selecting(of("watch", "", "pods", "", "", ""), "spec.nodeName=n2"), false, "can only list/watch pods with spec.nodeName field selector"},

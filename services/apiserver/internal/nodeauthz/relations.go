@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -40,8 +39,7 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 	case "pods":
 		obj, err := p.Objects.Get(ctx, "", "pods", namespace, name)
 		pod, ok := obj.(*corev1.Pod)
-		// An agent that asks for a pod which is gone needs to hear just that.
-		return apierrors.IsNotFound(err) || ok && err == nil && pod.Spec.NodeName == node
+		return ok && err == nil && pod.Spec.NodeName == node
 	case "resourceslices":
 		obj, err := p.Objects.Get(ctx, group, resource, "", name)
 		slice, ok := obj.(*resourcev1.ResourceSlice)

@@ -37,13 +37,13 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}
 	kind := r.res.Kind
 	if a := kind.Actions[r.subresource]; a != nil {
-		return s.apply(r, a, body, form, opts)
+		return s.apply(ctx, r, a, body, form, opts)
 	}
 	if kind.GVK.Group == "" && r.subresource == "eviction" && kind.Resource == "pods" {
-		return s.eviction(r, body, form, opts)
+		return s.eviction(ctx, r, body, form, opts)
 	}
 	if kind.GVK.Group == "" && r.subresource == "token" && kind.Resource == "serviceaccounts" && s.Tokens != nil {
-		return s.token(r, body, form, opts)
+		return s.token(ctx, r, body, form, opts)
 	}
 	if _, err := r.strategy(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 }
 
 // apply is an action that the kind itself applies, as a Binding.
-func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form codec.Form, opts options) (operation, error) {
+func (s *Server) apply(ctx context.Context, r *request, a *registry.Action, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := a.New()
 	warnings, err := body.Into(posted, a.GVK)
 	if err != nil {
@@ -61,10 +61,11 @@ func (s *Server) apply(r *request, a *registry.Action, body codec.Body, form cod
 	for _, w := range warnings {
 		r.warn(w)
 	}
+	receivedAs(ctx, posted, a.GVK)
 	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
 	}
-	if name := posted.GetName(); name != "" && name != r.name {
+	if posted.GetName() != r.name {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind))
 	}
 	posted.SetName(r.name)
@@ -110,7 +111,7 @@ func checkTarget(target corev1.ObjectReference) error {
 }
 
 // eviction deletes the pod, if its disruption budget lets it.
-func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
+func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &policyv1.Eviction{}
 	if _, err := body.Into(posted, evictionGVK); err != nil {
 		// The older version has the same fields.
@@ -118,6 +119,7 @@ func (s *Server) eviction(r *request, body codec.Body, form codec.Form, opts opt
 			return nil, err
 		}
 	}
+	receivedAs(ctx, posted, evictionGVK)
 	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func (e *evict) answer(*codec.Item, *plan) (answer, error) {
 }
 
 // token issues a token; nothing is stored.
-func (s *Server) token(r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
+func (s *Server) token(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &TokenRequest{}
 	if _, err := body.Into(posted, tokenGVK); err != nil {
 		return nil, err
@@ -165,6 +167,7 @@ func (s *Server) token(r *request, body codec.Body, form codec.Form, opts option
 	if posted.Spec.ExpirationSeconds == nil {
 		posted.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
 	}
+	receivedAs(ctx, posted, tokenGVK)
 	if err := s.Fields.Posted(tokenGVK, r.subresource, &TokenRequest{}, posted, r.manager(opts.manager)); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -96,11 +96,11 @@ func (b *batch) read(ctx context.Context, n int) (item, error) {
 		}
 	case *apiv1.BatchItem_Patch:
 		if err = prepare("patch", w.Patch, w.Patch.GetName(), w.Patch.GetSubresource()); err == nil {
-			out.op, out.dryRun, err = b.s.patchOperation(r, w.Patch)
+			out.op, out.dryRun, err = b.s.patchOperation(ctx, r, w.Patch)
 		}
 	case *apiv1.BatchItem_Delete:
 		if err = prepare("delete", w.Delete, w.Delete.GetName(), ""); err == nil {
-			out.op, out.dryRun, err = b.s.deleteOperation(r, w.Delete)
+			out.op, out.dryRun, err = b.s.deleteOperation(ctx, r, w.Delete)
 		}
 	default:
 		err = apierrors.NewBadRequest("the batch item has no write")

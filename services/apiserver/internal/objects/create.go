@@ -67,6 +67,7 @@ func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.Cre
 	if err != nil {
 		return nil, false, err
 	}
+	r.received(ctx, obj)
 	r.generated = obj.GetName() == ""
 	return &create{s: s, r: r, form: form, opts: opts, body: obj}, opts.dryRun, nil
 }

@@ -30,7 +30,7 @@ func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *ap
 	if err != nil {
 		return nil, err
 	}
-	op, dryRun, err := s.deleteOperation(r, req)
+	op, dryRun, err := s.deleteOperation(ctx, r, req)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *ap
 	return &apiv1.DeleteResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
 }
 
-func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operation, bool, error) {
+func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.DeleteRequest) (operation, bool, error) {
 	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, false, err
@@ -52,6 +52,7 @@ func (s *Server) deleteOperation(r *request, req *apiv1.DeleteRequest) (operatio
 	if err != nil {
 		return nil, false, err
 	}
+	receivedOptions(ctx, req.GetOptions(), o)
 	return &deletion{s: s, r: r, form: form, options: o, dryRun: len(o.DryRun) > 0}, len(o.DryRun) > 0, nil
 }
 
@@ -210,7 +211,7 @@ func (d *deletion) preconditions(ctx context.Context, item *codec.Item, old regi
 }
 
 // mark begins the deletion in obj and reports whether something makes it wait: a grace period, finalizers or what
-// else the kind names. Where nothing does, obj is the last state.
+// else the kind names. Where nothing does, obj is the last state, which tells of the deletion where the kind knows a grace period.
 func (d *deletion) mark(obj, old registry.Object) bool {
 	kind := d.r.res.Kind
 	grace := int64(0)
@@ -234,10 +235,10 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 		}
 		return held || current > 0
 	}
-	if !held && grace == 0 {
+	if !held && grace == 0 && kind.GracePeriod == nil {
 		return false
 	}
-	obj.SetFinalizers(finalizers)
+	obj.SetFinalizers(finalizers) // what is given time is marked even where it takes none
 	obj.SetDeletionTimestamp(&metav1.Time{Time: d.s.now().Add(time.Duration(grace) * time.Second)})
 	obj.SetDeletionGracePeriodSeconds(&grace)
 	if g := obj.GetGeneration(); g > 0 {
@@ -246,7 +247,7 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 	if kind.BeginDelete != nil {
 		kind.BeginDelete(obj)
 	}
-	return true
+	return held || grace > 0
 }
 
 // propagate returns the finalizers that the propagation policy leaves: the garbage collector acts on them.

@@ -18,6 +18,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -33,7 +34,7 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 	if err != nil {
 		return nil, err
 	}
-	op, dryRun, err := s.patchOperation(r, req)
+	op, dryRun, err := s.patchOperation(ctx, r, req)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 	return &apiv1.PatchResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
 }
 
-func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation, bool, error) {
+func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.PatchRequest) (operation, bool, error) {
 	media, _, _ := mime.ParseMediaType(req.GetContentType()) // empty where it does not parse
 	patchType := types.PatchType(media)
 	switch patchType {
@@ -72,6 +73,7 @@ func (s *Server) patchOperation(r *request, req *apiv1.PatchRequest) (operation,
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, false, err
 	}
+	audit.From(ctx).Sent(req.GetObject(), req.GetContentType())
 	r.managerName, r.applies = opts.manager, applies(patchType)
 	u := &update{s: s, r: r, form: form, opts: opts, patches: true}
 	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}

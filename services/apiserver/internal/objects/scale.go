@@ -33,7 +33,7 @@ func scaleOf(kind *registry.Kind, obj registry.Object) *autoscalingv1.Scale {
 type changeFunc = func(ctx context.Context, old registry.Object) (registry.Object, error)
 
 // scaleUpdate reads a PUT of a Scale.
-func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options) (changeFunc, error) {
+func (s *Server) scaleUpdate(ctx context.Context, r *request, req *apiv1.UpdateRequest, opts options) (changeFunc, error) {
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
@@ -45,6 +45,7 @@ func (s *Server) scaleUpdate(r *request, req *apiv1.UpdateRequest, opts options)
 	for _, w := range warnings {
 		r.warn(w)
 	}
+	receivedAs(ctx, scale, scaleGVK)
 	if err := checkName(r, scale); err != nil {
 		return nil, err
 	}

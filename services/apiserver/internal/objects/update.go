@@ -50,7 +50,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	}
 	u := &update{s: s, r: r, form: form, opts: opts}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
-		change, err := s.scaleUpdate(r, req, opts)
+		change, err := s.scaleUpdate(ctx, r, req, opts)
 		u.change, u.scale, u.managed = change, true, true
 		return u, opts.dryRun, err
 	}
@@ -65,6 +65,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	if err != nil {
 		return nil, false, err
 	}
+	r.received(ctx, obj)
 	if err := checkName(r, obj); err != nil {
 		return nil, false, err
 	}

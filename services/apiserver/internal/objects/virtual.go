@@ -39,6 +39,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err != nil {
 		return nil, err
 	}
+	receivedAs(ctx, obj, res.GVK)
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, err
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
@@ -86,3 +88,11 @@ func lazyReason(a *authz.Attributes, g *grant) string {
 	}
 	return fmt.Sprintf("RBAC: allowed by %s of %s %q to %s", g.binding, g.ref.Kind, g.ref.Name, g.subjectOf(a.User))
 }
+
+// RulesFor implements authz.Lister.
+func (r Authorizer) RulesFor(_ context.Context, user *authn.User, namespace string) ([]rbacv1.PolicyRule, bool, error) {
+	rules, missing := r.Source.Index().RulesFor(user, namespace)
+	return rules, false, utilerrors.NewAggregate(missing)
+}
+
+var _ authz.Lister = Authorizer{}
