@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// remoteTimeout bounds a request for one remote object, also where its caller has more time, as for many such: a server may hang.
-	remoteTimeout = 10 * time.Second
+	// remoteTimeout bounds a request for remote objects, also where its caller has more time, as for many such: a server may hang.
+	remoteTimeout = 15 * time.Second
 	// watchGrace is how much longer than it was asked to a watch of remote objects may last.
 	watchGrace = 30 * time.Second
 	// maxRemote is how many writes of a batch go to extension API servers at the same time.
@@ -75,7 +75,7 @@ func (r Resource[T]) remoteGet(ctx context.Context, namespace, name string) (T, 
 }
 
 func (r Resource[T]) remoteList(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	objects, err := r.remote(namespace)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r Resource[T]) DeleteCollection(ctx context.Context, namespace string, opt
 	if !r.kind.Remote {
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), "deletecollection")
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	objects, err := r.remote(namespace)
 	if err != nil {
