@@ -158,6 +158,7 @@ type Validator interface {
 type Objects interface {
 	// Get returns an object, read-only. One that seems absent is looked for in the newest state before it fails with 404.
 	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
-	// List returns the objects of a namespace, or of all of them, that are known, read-only.
-	List(group, resource, namespace string) []registry.Object
+	// List returns the objects of a namespace, or of all of them, that are known, read-only. All that this server has
+	// acknowledged is among them.
+	List(ctx context.Context, group, resource, namespace string) []registry.Object
 }

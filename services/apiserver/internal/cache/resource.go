@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/btree"
@@ -37,6 +38,8 @@ type Resource struct {
 	watchers  watchers
 	snapshots []snapshot
 	gone      bool // the kind is not served any more
+
+	acknowledged atomic.Int64 // revision of the newest change that a client of this process knows of
 }
 
 type snapshot struct {

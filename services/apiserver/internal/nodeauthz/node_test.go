@@ -28,7 +28,7 @@ func (w world) Get(_ context.Context, group, resource, namespace, name string) (
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: resource}, name)
 }
 
-func (w world) List(_, resource, namespace string) (all []registry.Object) {
+func (w world) List(_ context.Context, _, resource, namespace string) (all []registry.Object) {
 	for key, obj := range w {
 		if key[0] == resource && key[1] == namespace {
 			all = append(all, obj)

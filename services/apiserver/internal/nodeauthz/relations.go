@@ -15,7 +15,7 @@ import (
 type Objects interface {
 	// Get fails with 404 where there is no such object.
 	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
-	List(group, resource, namespace string) []registry.Object
+	List(ctx context.Context, group, resource, namespace string) []registry.Object
 }
 
 // Pods finds relations by looking at the pods of a namespace. Node agents ask when they start a pod, which is seldom enough to
@@ -55,16 +55,16 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 			return false
 		}
 		claim := volume.Spec.ClaimRef
-		return p.any(node, claim.Namespace, func(pod *corev1.Pod) bool { return refers(pod, "persistentvolumeclaims", claim.Name) })
+		return p.any(ctx, node, claim.Namespace, func(pod *corev1.Pod) bool { return refers(pod, "persistentvolumeclaims", claim.Name) })
 	case "secrets":
-		return p.any(node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) || p.byVolume(ctx, pod, name) })
+		return p.any(ctx, node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) || p.byVolume(ctx, pod, name) })
 	}
-	return p.any(node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) })
+	return p.any(ctx, node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) })
 }
 
 // any reports whether a pod of the namespace that is bound to the node does as asked.
-func (p Pods) any(node, namespace string, does func(*corev1.Pod) bool) bool {
-	return slices.ContainsFunc(p.Objects.List("", "pods", namespace), func(obj registry.Object) bool {
+func (p Pods) any(ctx context.Context, node, namespace string, does func(*corev1.Pod) bool) bool {
+	return slices.ContainsFunc(p.Objects.List(ctx, "", "pods", namespace), func(obj registry.Object) bool {
 		pod, ok := obj.(*corev1.Pod)
 		return ok && pod.Spec.NodeName == node && does(pod)
 	})

@@ -327,6 +327,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 			revision = results[first[n]].Revision
 		}
 		kind := in.r.res.Kind
+		b.s.Cache.For(kind).Acknowledge(revision)
 		answers[n], errs[n] = in.op.answer(plans[n].item(kind, kind.Key(in.r.namespace, in.r.name), revision), plans[n])
 		b.revisions[n], b.changed[n] = revision, len(plans[n].writes) > 0
 	}

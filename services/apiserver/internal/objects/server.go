@@ -159,13 +159,15 @@ func (o Objects) Get(ctx context.Context, group, resource, namespace, name strin
 }
 
 // List implements admission.Objects.
-func (o Objects) List(group, resource, namespace string) []registry.Object {
+func (o Objects) List(ctx context.Context, group, resource, namespace string) []registry.Object {
 	var objects []registry.Object
 	for _, k := range o.Table.Kinds() {
 		if k.GVK.Group != group || k.Resource != resource {
 			continue
 		}
-		for _, item := range o.Cache.For(k).List(cache.Query{Namespace: namespace}).Items {
+		known := o.Cache.For(k)
+		_ = known.Acknowledged(ctx) // a cache that stays behind answers with what it has, as an informer does
+		for _, item := range known.List(cache.Query{Namespace: namespace}).Items {
 			if obj, err := item.Object(); err == nil {
 				objects = append(objects, obj)
 			}

@@ -106,6 +106,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
 		if err == nil {
+			s.Cache.For(kind).Acknowledge(revision)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)
 		}
 		if handed != nil {

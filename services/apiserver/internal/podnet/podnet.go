@@ -23,7 +23,7 @@ import (
 // Objects reads Services, EndpointSlices and Nodes.
 type Objects interface {
 	Get(ctx context.Context, group, resource, namespace, name string) (registry.Object, error)
-	List(group, resource, namespace string) []registry.Object
+	List(ctx context.Context, group, resource, namespace string) []registry.Object
 }
 
 // Dialer makes connections to Services.
@@ -88,7 +88,7 @@ func (d *Dialer) Backends(ctx context.Context, namespace, name string, port int3
 	if wanted == nil {
 		return nil, fmt.Errorf("no service port %d found for service %q", port, name)
 	}
-	backends := endpoints(d.Objects.List("discovery.k8s.io", "endpointslices", namespace), name, wanted)
+	backends := endpoints(d.Objects.List(ctx, "discovery.k8s.io", "endpointslices", namespace), name, wanted)
 	if len(backends) == 0 {
 		return nil, fmt.Errorf("no endpoints available for service %q", name)
 	}

@@ -35,7 +35,7 @@ func (f fakeObjects) Get(_ context.Context, group, resource, namespace, name str
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: resource}, name)
 }
 
-func (f fakeObjects) List(_, resource, namespace string) (found []registry.Object) {
+func (f fakeObjects) List(_ context.Context, _, resource, namespace string) (found []registry.Object) {
 	for _, o := range f[resource] {
 		if o.GetNamespace() == namespace {
 			found = append(found, o)

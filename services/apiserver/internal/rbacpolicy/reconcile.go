@@ -27,7 +27,7 @@ type API interface {
 
 // Objects lists what is known of a kind.
 type Objects interface {
-	List(group, resource, namespace string) []registry.Object
+	List(ctx context.Context, group, resource, namespace string) []registry.Object
 }
 
 // Run makes the policy stand: it writes what is missing, again and again until nothing is, or ctx ends. Several
@@ -56,7 +56,7 @@ func once(ctx context.Context, api API, objects Objects, fresh func(context.Cont
 	if err := fresh(ctx); err != nil {
 		return false, err
 	}
-	items, err := plan(Default(), objects)
+	items, err := plan(ctx, Default(), objects)
 	if err != nil || len(items) == 0 {
 		return err == nil, err
 	}
@@ -74,9 +74,9 @@ func once(ctx context.Context, api API, objects Objects, fresh func(context.Cont
 
 // plan returns the writes that bring what is known to the policy. What was added to a role or binding by hand stays; what
 // is annotated not to be updated is left alone.
-func plan(p Policy, objects Objects) ([]*apiv1.BatchItem, error) {
+func plan(ctx context.Context, p Policy, objects Objects) ([]*apiv1.BatchItem, error) {
 	w := &writes{}
-	reconcile(w, objects, "clusterroles", p.ClusterRoles, func(have, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, bool) {
+	reconcile(ctx, w, objects, "clusterroles", p.ClusterRoles, func(have, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, bool) {
 		out := have.DeepCopy()
 		if want.AggregationRule == nil {
 			out.Rules = extend(have.Rules, want.Rules)
@@ -93,17 +93,17 @@ func plan(p Policy, objects Objects) ([]*apiv1.BatchItem, error) {
 		}
 		return out, true
 	})
-	reconcile(w, objects, "roles", p.Roles, func(have, want *rbacv1.Role) (*rbacv1.Role, bool) {
+	reconcile(ctx, w, objects, "roles", p.Roles, func(have, want *rbacv1.Role) (*rbacv1.Role, bool) {
 		out := have.DeepCopy()
 		out.Rules = extend(have.Rules, want.Rules)
 		return out, true
 	})
-	reconcile(w, objects, "clusterrolebindings", p.ClusterRoleBindings, func(have, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, bool) {
+	reconcile(ctx, w, objects, "clusterrolebindings", p.ClusterRoleBindings, func(have, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, bool) {
 		out := have.DeepCopy()
 		out.Subjects = join(have.Subjects, want.Subjects)
 		return out, have.RoleRef == want.RoleRef
 	})
-	reconcile(w, objects, "rolebindings", p.RoleBindings, func(have, want *rbacv1.RoleBinding) (*rbacv1.RoleBinding, bool) {
+	reconcile(ctx, w, objects, "rolebindings", p.RoleBindings, func(have, want *rbacv1.RoleBinding) (*rbacv1.RoleBinding, bool) {
 		out := have.DeepCopy()
 		out.Subjects = join(have.Subjects, want.Subjects)
 		return out, have.RoleRef == want.RoleRef
@@ -133,9 +133,9 @@ type writes struct {
 
 // reconcile adds the writes for one kind. merge returns the object with what it lacks, or false where only replacing it helps:
 // the reference of a binding cannot be changed.
-func reconcile[T registry.Object](w *writes, objects Objects, resource string, want []T, merge func(have, want T) (T, bool)) {
+func reconcile[T registry.Object](ctx context.Context, w *writes, objects Objects, resource string, want []T, merge func(have, want T) (T, bool)) {
 	known := map[[2]string]T{}
-	for _, obj := range objects.List(rbacv1.GroupName, resource, "") {
+	for _, obj := range objects.List(ctx, rbacv1.GroupName, resource, "") {
 		if t, ok := obj.(T); ok {
 			known[[2]string{t.GetNamespace(), t.GetName()}] = t
 		}

@@ -30,7 +30,7 @@ func (*DefaultStorageClass) Handles(a *admission.Attributes) bool {
 }
 
 // Admit implements admission.Mutator.
-func (p *DefaultStorageClass) Admit(_ context.Context, a *admission.Attributes) error {
+func (p *DefaultStorageClass) Admit(ctx context.Context, a *admission.Attributes) error {
 	claim, ok := a.Object.(*corev1.PersistentVolumeClaim)
 	if !ok || claim.Spec.StorageClassName != nil {
 		return nil
@@ -38,7 +38,7 @@ func (p *DefaultStorageClass) Admit(_ context.Context, a *admission.Attributes) 
 	if _, named := claim.Annotations[corev1.BetaStorageClassAnnotation]; named {
 		return nil
 	}
-	class := newest(p.Objects.List(storagev1.GroupName, "storageclasses", ""), func(obj registry.Object) bool {
+	class := newest(p.Objects.List(ctx, storagev1.GroupName, "storageclasses", ""), func(obj registry.Object) bool {
 		marks := obj.GetAnnotations()
 		return marks[defaultStorageAnnotation] == "true" || marks[defaultStorageAnnotationBeta] == "true"
 	})
@@ -61,7 +61,7 @@ func (*DefaultIngressClass) Handles(a *admission.Attributes) bool {
 }
 
 // Admit implements admission.Mutator.
-func (p *DefaultIngressClass) Admit(_ context.Context, a *admission.Attributes) error {
+func (p *DefaultIngressClass) Admit(ctx context.Context, a *admission.Attributes) error {
 	ingress, ok := a.Object.(*networkingv1.Ingress)
 	if !ok || ingress.Spec.IngressClassName != nil {
 		return nil
@@ -69,7 +69,7 @@ func (p *DefaultIngressClass) Admit(_ context.Context, a *admission.Attributes) 
 	if _, named := ingress.Annotations[ingressClassAnnotation]; named {
 		return nil
 	}
-	class := newest(p.Objects.List(networkingv1.GroupName, "ingressclasses", ""), func(obj registry.Object) bool {
+	class := newest(p.Objects.List(ctx, networkingv1.GroupName, "ingressclasses", ""), func(obj registry.Object) bool {
 		return obj.GetAnnotations()[networkingv1.AnnotationIsDefaultIngressClass] == "true"
 	})
 	if class != nil {

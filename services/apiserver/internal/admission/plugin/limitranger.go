@@ -31,9 +31,9 @@ func (*LimitRanger) Handles(a *admission.Attributes) bool {
 	return false
 }
 
-func (p *LimitRanger) ranges(namespace string) []corev1.LimitRangeItem {
+func (p *LimitRanger) ranges(ctx context.Context, namespace string) []corev1.LimitRangeItem {
 	var items []corev1.LimitRangeItem
-	for _, obj := range p.Objects.List("", "limitranges", namespace) {
+	for _, obj := range p.Objects.List(ctx, "", "limitranges", namespace) {
 		if r, ok := obj.(*corev1.LimitRange); ok {
 			items = append(items, r.Spec.Limits...)
 		}
@@ -42,13 +42,13 @@ func (p *LimitRanger) ranges(namespace string) []corev1.LimitRangeItem {
 }
 
 // Admit implements admission.Mutator.
-func (p *LimitRanger) Admit(_ context.Context, a *admission.Attributes) error {
+func (p *LimitRanger) Admit(ctx context.Context, a *admission.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
 	var notes []string
-	for _, obj := range p.Objects.List("", "limitranges", a.Namespace) {
+	for _, obj := range p.Objects.List(ctx, "", "limitranges", a.Namespace) {
 		if r, ok := obj.(*corev1.LimitRange); ok {
 			notes = append(notes, setDefaults(pod, r)...)
 		}
@@ -115,8 +115,8 @@ func fillIn(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
 }
 
 // Validate implements admission.Validator.
-func (p *LimitRanger) Validate(_ context.Context, a *admission.Attributes) error {
-	items := p.ranges(a.Namespace)
+func (p *LimitRanger) Validate(ctx context.Context, a *admission.Attributes) error {
+	items := p.ranges(ctx, a.Namespace)
 	if len(items) == 0 {
 		return nil
 	}

@@ -47,7 +47,7 @@ func (*PodPreset) Name() string { return "PodPreset" }
 func (*PodPreset) Handles(a *admission.Attributes) bool { return podCreate(a) }
 
 // Admit implements admission.Mutator. Presets that contradict each other or the pod leave it as it is, with a warning.
-func (p *PodPreset) Admit(_ context.Context, a *admission.Attributes) error {
+func (p *PodPreset) Admit(ctx context.Context, a *admission.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok || pod.Annotations[presetExclude] == "true" {
 		return nil
@@ -55,7 +55,7 @@ func (p *PodPreset) Admit(_ context.Context, a *admission.Attributes) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return nil
 	}
-	presets := p.selecting(a, pod)
+	presets := p.selecting(ctx, a, pod)
 	if len(presets) == 0 {
 		return nil
 	}
@@ -71,9 +71,9 @@ func (p *PodPreset) Admit(_ context.Context, a *admission.Attributes) error {
 }
 
 // selecting returns the namespace's presets that select the pod, by name. One that cannot be read is left out, with a warning.
-func (p *PodPreset) selecting(a *admission.Attributes, pod *corev1.Pod) []preset {
+func (p *PodPreset) selecting(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) []preset {
 	var out []preset
-	for _, obj := range p.Objects.List("settings.k8s.io", "podpresets", a.Namespace) {
+	for _, obj := range p.Objects.List(ctx, "settings.k8s.io", "podpresets", a.Namespace) {
 		spec, err := readPreset(obj)
 		var selector labels.Selector
 		if err == nil {

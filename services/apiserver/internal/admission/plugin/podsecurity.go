@@ -119,9 +119,9 @@ func (g namespaceGetter) GetNamespace(ctx context.Context, name string) (*corev1
 type podLister struct{ objects admission.Objects }
 
 // ListPods implements psa.PodLister.
-func (l podLister) ListPods(_ context.Context, namespace string) ([]*corev1.Pod, error) {
+func (l podLister) ListPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
-	for _, obj := range l.objects.List("", "pods", namespace) {
+	for _, obj := range l.objects.List(ctx, "", "pods", namespace) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			pods = append(pods, pod)
 		}

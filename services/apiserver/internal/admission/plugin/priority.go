@@ -70,12 +70,12 @@ func keepPriority(a *admission.Attributes, pod *corev1.Pod) {
 }
 
 // Validate implements admission.Validator.
-func (p *Priority) Validate(_ context.Context, a *admission.Attributes) error {
+func (p *Priority) Validate(ctx context.Context, a *admission.Attributes) error {
 	class, ok := a.Object.(*schedulingv1.PriorityClass)
 	if !ok || !class.GlobalDefault {
 		return nil
 	}
-	if other := p.standard(); other != nil && other.Name != class.Name {
+	if other := p.standard(ctx); other != nil && other.Name != class.Name {
 		return a.Forbidden(fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", other.Name))
 	}
 	return nil
@@ -84,7 +84,7 @@ func (p *Priority) Validate(_ context.Context, a *admission.Attributes) error {
 func (p *Priority) resolve(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) (int32, corev1.PreemptionPolicy, error) {
 	name := pod.Spec.PriorityClassName
 	if name == "" {
-		class := p.standard()
+		class := p.standard(ctx)
 		if class == nil {
 			return 0, corev1.PreemptLowerPriority, nil
 		}
@@ -109,9 +109,9 @@ func (p *Priority) resolve(ctx context.Context, a *admission.Attributes, pod *co
 }
 
 // standard returns the class of pods that name none, or nil: the lowest of those that say so.
-func (p *Priority) standard() *schedulingv1.PriorityClass {
+func (p *Priority) standard(ctx context.Context) *schedulingv1.PriorityClass {
 	var found *schedulingv1.PriorityClass
-	for _, obj := range p.Objects.List(schedulingv1.GroupName, "priorityclasses", "") {
+	for _, obj := range p.Objects.List(ctx, schedulingv1.GroupName, "priorityclasses", "") {
 		if class, ok := obj.(*schedulingv1.PriorityClass); ok && class.GlobalDefault && (found == nil || class.Value < found.Value) {
 			found = class
 		}

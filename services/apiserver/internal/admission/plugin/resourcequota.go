@@ -76,8 +76,8 @@ func (*ResourceQuota) Handles(a *admission.Attributes) bool {
 }
 
 // Validate implements admission.Validator.
-func (p *ResourceQuota) Validate(_ context.Context, a *admission.Attributes) error {
-	quotas := p.Objects.List("", "resourcequotas", a.Namespace)
+func (p *ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) error {
+	quotas := p.Objects.List(ctx, "", "resourcequotas", a.Namespace)
 	if len(quotas) == 0 && len(p.Limited) == 0 {
 		return nil
 	}

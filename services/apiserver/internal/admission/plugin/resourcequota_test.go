@@ -84,7 +84,7 @@ func TestResourceQuotaCharges(t *testing.T) {
 		}
 		got := ""
 		if a.Usage != nil {
-			list, err := a.Usage.Charge(p.Objects.List("", "resourcequotas", "default")[0].(*corev1.ResourceQuota))
+			list, err := a.Usage.Charge(p.Objects.List(t.Context(), "", "resourcequotas", "default")[0].(*corev1.ResourceQuota))
 			if err != nil {
 				t.Error(err)
 			}

@@ -99,7 +99,7 @@ func (w world) Get(_ context.Context, group, resource, namespace, name string) (
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: resource}, name)
 }
 
-func (w world) List(_, resource, namespace string) []registry.Object {
+func (w world) List(_ context.Context, _, resource, namespace string) []registry.Object {
 	var out []registry.Object
 	for _, obj := range w[resource] {
 		if namespace == "" || obj.GetNamespace() == "" || obj.GetNamespace() == namespace {

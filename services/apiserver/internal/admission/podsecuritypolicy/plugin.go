@@ -125,7 +125,7 @@ func (p *Plugin) usable(ctx context.Context, a *admission.Attributes, pod *corev
 		})
 	}
 	var out []*policy
-	for _, obj := range p.Objects.List(group, resource, "") {
+	for _, obj := range p.Objects.List(ctx, group, resource, "") {
 		allowed, err := p.allowed(ctx, users, a.Namespace, obj.GetName())
 		if err != nil {
 			return nil, err

@@ -81,7 +81,7 @@ func (e *evaluator) find(ctx context.Context, kind *registry.Resource, ref *regi
 		return nil, err
 	}
 	var found []registry.Object
-	for _, obj := range e.objects.List(group, resource, namespace) {
+	for _, obj := range e.objects.List(ctx, group, resource, namespace) {
 		if selector.Matches(labels.Set(obj.GetLabels())) {
 			found = append(found, obj)
 		}

@@ -42,7 +42,7 @@ func (n namespaces) Get(_ context.Context, _, resource, _, name string) (registr
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, nil
 }
 
-func (namespaces) List(string, string, string) []registry.Object { return nil }
+func (namespaces) List(context.Context, string, string, string) []registry.Object { return nil }
 
 func deployment(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
