@@ -74,6 +74,9 @@ func (v *version) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: v.group, Version: v.name, Kind: v.names.Kind}
 }
 
+// Stored implements registry.Custom.
+func (v *version) Stored() bool { return v.raw || v.name == v.storage }
+
 // Remote implements registry.Custom.
 func (v *version) Remote() bool { return v.converter != nil && !v.raw }
 

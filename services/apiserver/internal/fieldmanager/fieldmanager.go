@@ -139,8 +139,11 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
 		obj.SetManagedFields(slim.GetManagedFields())
 	}
-	if after := obj.GetManagedFields(); m.foreign(after) {
+	switch after := obj.GetManagedFields(); {
+	case m.foreign(after):
 		obj.SetManagedFields(m.own(after))
+	case len(after) == 0:
+		obj.SetManagedFields(nil) // custom objects would have an empty list
 	}
 	wholeTimes(obj.GetManagedFields())
 }

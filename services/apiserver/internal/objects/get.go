@@ -123,7 +123,9 @@ func (r *request) readable() bool {
 // unserved is the refusal of a subresource that the kind has not, or not with this verb.
 func (r *request) unserved() error {
 	kind := r.res.Kind
-	r.warnings = nil // nothing is reached that they could be about
+	if kind.Custom == nil {
+		r.warnings = nil // nothing is reached that they could be about
+	}
 	known := r.readable() || kind.Writes[r.subresource] != nil || kind.Actions[r.subresource] != nil
 	if !known && kind.GVK.Group == "" {
 		switch kind.Resource {

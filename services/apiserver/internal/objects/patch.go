@@ -76,7 +76,7 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 	audit.From(ctx).Sent(req.GetObject(), req.GetContentType())
 	r.managerName, r.applies = opts.manager, applies(patchType)
 	u := &update{s: s, r: r, form: form, opts: opts, patches: true}
-	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1"}
+	p := &patch{s: s, r: r, u: u, kind: patchType, body: req.GetObject(), opts: opts, force: req.GetForce() == "true" || req.GetForce() == "1", told: len(r.warnings)}
 	if r.subresource == "scale" && r.res.Kind.Scale != nil {
 		u.scale, u.managed = true, true
 		if applies(patchType) {
@@ -146,6 +146,8 @@ type patch struct {
 	body  []byte
 	opts  options
 	force bool
+	// told are how many warnings the request had before it was first planned.
+	told int
 }
 
 // change applies the patch in the version of the request.
@@ -272,7 +274,7 @@ func (p *patch) read(gvk schema.GroupVersionKind) (*unstructured.Unstructured, e
 // apply makes out of in, which it leaves as it is. kind is that of an object that may be custom.
 func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind *registry.Kind) error {
 	// Problems that were told by an earlier plan are not told twice.
-	p.r.warnings = nil
+	p.r.warnings = p.r.warnings[:min(p.told, len(p.r.warnings))]
 	strict := p.opts.validation != codec.Ignore
 	patched, err := codec.PatchParts(p.kind, p.body, in, out, gvk, strict)
 	if err != nil {

@@ -67,7 +67,20 @@ func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item
 	if createRevision == 0 {
 		createRevision = revision
 	}
-	return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
+	if kind.Custom == nil || kind.Custom.Stored() {
+		return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
+	}
+	// What the stored version has no fields for is lost, and so it is in the answer.
+	item := codec.NewItem(kind, key, p.value, revision, createRevision)
+	if revision > 0 {
+		return item
+	}
+	obj, err := item.Copy()
+	if err != nil {
+		return item // its answer is the error
+	}
+	obj.SetResourceVersion(p.obj.GetResourceVersion())
+	return codec.NewDecodedItem(kind, key, p.value, obj, revision, createRevision)
 }
 
 // outcome returns what a committed plan has made of the object.

@@ -18,6 +18,8 @@ type Custom interface {
 	Encode(ctx context.Context, obj Object) ([]byte, error)
 	// Convert returns an object of any version of the kind in this one; it may be the same object.
 	Convert(ctx context.Context, obj Object) (Object, error)
+	// Stored reports that objects are stored in this version.
+	Stored() bool
 	// Remote reports that conversion calls a webhook, so that it must not happen under a lock.
 	Remote() bool
 	// Fit drops what the schema does not know and returns, where it is asked for, the paths of that. It fails on metadata of the
