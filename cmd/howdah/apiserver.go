@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -84,8 +85,12 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		}
 		gateways = append(gateways, address)
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		problems = append(problems, fmt.Errorf("the host's name, for the apiserver's lease: %w", err))
+	}
 	cfg := apiserver.Config{
-		DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
+		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
 		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),

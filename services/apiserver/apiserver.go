@@ -90,6 +90,8 @@ type Config struct {
 	Audit Audit
 	// HistoryRetention is how long the change log is kept at least; default 1 h.
 	HistoryRetention time.Duration
+	// Identity names this apiserver, by its host: it shows itself as a Lease in kube-system. Empty shows none.
+	Identity string
 	// EventTTL is how long an Event stays after it was last written; default 1 h, less than 0 is for ever.
 	EventTTL time.Duration
 	// MaxReads and MaxWrites bound the requests in flight; default 400 and 200. Their sum is what priority and fairness
@@ -265,6 +267,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	})
 	s.keeper.API = s.objects
 	s.expire()
+	s.announce()
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: served.Has}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{

@@ -1,0 +1,39 @@
+package apiserver
+
+import (
+	"context"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/presence"
+)
+
+// announce makes the server show itself as a Lease in kube-system, if it has an identity.
+func (s *Server) announce() {
+	if s.cfg.Identity == "" {
+		return
+	}
+	leases := s.known.Table.FindKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	keeper := presence.New(presence.Config{
+		API: s.objects, Hostname: s.cfg.Identity, Clock: s.cfg.Clock,
+		Leases: func() []*coordinationv1.Lease {
+			var all []*coordinationv1.Lease
+			for _, item := range s.cache.For(leases.Kind).List(cache.Query{Namespace: metav1.NamespaceSystem}).Items {
+				if obj, err := item.Object(); err == nil {
+					all = append(all, obj.(*coordinationv1.Lease))
+				}
+			}
+			return all
+		},
+	})
+	s.background = append(s.background, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ready:
+			return keeper.Run(ctx)
+		}
+	})
+}
