@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -197,6 +198,14 @@ func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVe
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	case subresource == "status":
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
+		for _, path := range res.Kind.Status.Untracked {
+			first, rest, nested := strings.Cut(path, ".")
+			if nested {
+				set.Insert(fieldpath.MakePathOrDie(first, rest))
+			} else {
+				set.Insert(fieldpath.MakePathOrDie(first))
+			}
+		}
 	case subresource == "" && res.Kind.Status != nil:
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	default:

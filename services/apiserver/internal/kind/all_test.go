@@ -78,8 +78,11 @@ func TestRows(t *testing.T) {
 			if k.PrepareCreate != nil {
 				k.PrepareCreate(obj)
 			}
+			wrong := map[string]bool{}
 			if k.Validate != nil {
-				k.Validate(obj)
+				for _, err := range k.Validate(obj) {
+					wrong[err.Error()] = true
+				}
 			}
 			if k.SelectableFields != nil {
 				k.SelectableFields(obj)
@@ -90,8 +93,10 @@ func TestRows(t *testing.T) {
 				k.PrepareUpdate(obj, old)
 			}
 			if k.ValidateUpdate != nil && (k.Validate != nil || k.ValidateCreate == nil) { // others validate all of it there
-				if errs := k.ValidateUpdate(obj, old); len(errs) > 0 {
-					t.Errorf("an update that changes nothing is refused: %v", errs)
+				for _, err := range k.ValidateUpdate(obj, old) {
+					if !wrong[err.Error()] { // some repeat what Validate finds
+						t.Errorf("an update that changes nothing is refused: %v", err)
+					}
 				}
 			}
 			if k.Release != nil {

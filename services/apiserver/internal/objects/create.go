@@ -118,7 +118,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	}
 	if obj.GetName() == "" {
 		if obj.GetGenerateName() == "" {
-			return nil, invalid(r, "", validate(r, obj, nil))
+			return nil, invalid(r, "", validate(r, obj))
 		}
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
@@ -134,7 +134,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
 		return nil, err
 	}
-	if errs := validate(r, obj, nil); len(errs) > 0 {
+	if errs := validate(r, obj); len(errs) > 0 {
 		p.end(false)
 		return nil, invalid(r, obj.GetName(), errs)
 	}

@@ -144,40 +144,27 @@ func generateName(prefix string) string {
 	return prefix + string(suffix[:])
 }
 
-// validate returns every problem of a new or changed object.
-func validate(r *request, obj, old registry.Object) field.ErrorList {
-	kind := r.res.Kind
-	path := field.NewPath("metadata")
-	nameIsValid := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
-	version := r.res.Version
-	strict := version != nil && version.Validate != nil
-	if kind.NameIsValid != nil && !strict {
-		nameIsValid = kind.NameIsValid
-	}
-	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, nameIsValid, path)
-	if qualifiesFinalizers(kind) {
-		errs = append(errs, validateFinalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
-	}
-	if strict && old == nil {
-		return version.Validate(obj, nil, errs)
-	}
-	if strict {
-		changes := validation.ValidateObjectMetaAccessorUpdate(obj, old, path)
-		return append(slices.Concat(changes, errs), version.Validate(obj, old, errs)...)
+// validate returns every problem of a new object.
+func validate(r *request, obj registry.Object) field.ErrorList {
+	kind, errs := r.res.Kind, wholeMeta(r, obj)
+	if v := r.res.Version; v != nil && v.Validate != nil {
+		return v.Validate(obj, nil, errs)
 	}
 	if kind.Validate != nil {
 		errs = append(errs, kind.Validate(obj)...)
 	}
-	if old == nil && kind.ValidateCreate != nil {
+	if kind.ValidateCreate != nil {
 		errs = append(errs, kind.ValidateCreate(obj)...)
 	}
-	if old != nil {
-		errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
-		if kind.ValidateUpdate != nil {
-			errs = append(errs, kind.ValidateUpdate(obj, old)...)
-		}
-	}
 	return errs
+}
+
+// nameIsValid is the check of names of the request's kind and version.
+func nameIsValid(r *request) validation.ValidateNameFunc {
+	if v := r.res.Version; r.res.Kind.NameIsValid == nil || v != nil && v.Validate != nil {
+		return validation.NameIsDNSSubdomain
+	}
+	return r.res.Kind.NameIsValid
 }
 
 // standardFinalizers are those that no domain has to precede.
@@ -234,8 +221,4 @@ func success(r *request, name, uid string) runtime.Object {
 			Name: name, Group: r.res.GVR.Group, Kind: r.res.GVR.Resource, UID: typesUID(uid),
 		},
 	}
-}
-
-func validateMetaUpdate(obj, old registry.Object) field.ErrorList {
-	return validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))
 }

@@ -404,19 +404,12 @@ func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*regist
 func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj registry.Object) (*admission.Usage, error) {
 	r := u.r
 	var errs field.ErrorList
-	switch {
-	case u.action:
-	case strategy != nil:
-		errs = validateMetaUpdate(obj, old)
-		if strategy.ValidateUpdate != nil {
-			errs = append(errs, strategy.ValidateUpdate(obj, old)...)
-		}
-	default:
-		errs = validate(r, obj, old)
-		if r.res.Kind.Warnings != nil && len(errs) == 0 && !u.scale {
-			for _, w := range r.res.Kind.Warnings(obj, old) {
-				r.warn(w)
-			}
+	if !u.action {
+		errs = validateUpdate(r, obj, old, strategy)
+	}
+	if strategy == nil && !u.action && !u.scale && r.res.Kind.Warnings != nil && len(errs) == 0 {
+		for _, w := range r.res.Kind.Warnings(obj, old) {
+			r.warn(w)
 		}
 	}
 	if len(errs) > 0 {
@@ -451,7 +444,6 @@ func keepMeta(obj, old registry.Object) {
 		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	}
 	obj.SetGeneration(old.GetGeneration())
-	obj.SetSelfLink("")
 	// The validation of updates compares it.
 	obj.SetResourceVersion(old.GetResourceVersion())
 }

@@ -165,6 +165,8 @@ type Status struct {
 	// may be written there) from old.
 	PrepareUpdate  func(obj, old Object)
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Untracked are metadata that such a write leaves alone, and whose fields it does not come to own: "metadata" or "metadata.labels".
+	Untracked []string
 	// Alone says that Default looks at nothing of the spec to default the
 	// status, so that a patch of the status need not carry the spec along.
 	Alone bool

@@ -102,6 +102,7 @@ func validatingPolicyKind(now func() time.Time) *registry.Kind {
 	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.SpecStatus(k, func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec },
 		func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicyStatus { return &p.Status }, validatePolicyStatus)
+	row.KeepMeta(k)
 	k.Default = typed.Do(func(p *validatingPolicy) {
 		row.Set(&p.Spec.FailurePolicy, admissionv1.Fail)
 		defaultMatch(p.Spec.MatchConstraints)

@@ -54,6 +54,7 @@ func Kind(now func() time.Time) *registry.Kind {
 				d.Spec, d.Labels, d.Generation = old.Spec, old.Labels, old.Generation
 			}),
 			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
+			Untracked:      []string{"metadata.labels"},
 		},
 		Scale: &registry.Scale{
 			Get: func(obj registry.Object) (int32, int32, string) {

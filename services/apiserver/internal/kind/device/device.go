@@ -37,6 +37,7 @@ func claim(now func() time.Time) *registry.Kind {
 	k.Namespaced = true
 	row.SpecStatus(k, func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimSpec { return &c.Spec },
 		func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimStatus { return &c.Status }, validateClaimStatus)
+	row.KeepMeta(k)
 	withoutGeneration(k)
 	k.Default = typed.Do(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec); fillStatus(&c.Status) })
 	k.ValidateCreate = typed.Check(validateClaim) // afterwards it cannot change

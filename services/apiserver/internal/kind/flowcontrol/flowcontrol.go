@@ -32,6 +32,7 @@ func flowSchema(now func() time.Time) *registry.Kind {
 	k := row.Of[flow, flowcontrolv1.FlowSchemaList](flowcontrolv1.SchemeGroupVersion, "flowschemas")
 	row.SpecStatus(k, func(f *flow) *flowcontrolv1.FlowSchemaSpec { return &f.Spec },
 		func(f *flow) *flowcontrolv1.FlowSchemaStatus { return &f.Status }, validateSchemaStatus)
+	keepMeta(k)
 	k.Default = typed.Do(func(f *flow) {
 		if f.Spec.MatchingPrecedence == 0 {
 			f.Spec.MatchingPrecedence = defaultPrecedence
@@ -69,6 +70,7 @@ func priorityLevel(now func() time.Time) *registry.Kind {
 	k := row.Of[level, flowcontrolv1.PriorityLevelConfigurationList](flowcontrolv1.SchemeGroupVersion, "prioritylevelconfigurations")
 	row.SpecStatus(k, func(l *level) *flowcontrolv1.PriorityLevelConfigurationSpec { return &l.Spec },
 		func(l *level) *flowcontrolv1.PriorityLevelConfigurationStatus { return &l.Status }, validateLevelStatus)
+	keepMeta(k)
 	k.Default = typed.Do(fillLevel)
 	k.Validate = typed.Check(validateLevel)
 	queuing := flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
@@ -116,5 +118,16 @@ func fillLevel(l *level) {
 func fill(n *int32, value int32) {
 	if *n == 0 {
 		*n = value
+	}
+}
+
+// keepMeta has writes of the status leave all of the metadata alone.
+func keepMeta(k *registry.Kind) {
+	row.KeepMeta(k)
+	prepare := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, old registry.Object) {
+		prepare(obj, old)
+		obj.SetGenerateName(old.GetGenerateName())
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	}
 }

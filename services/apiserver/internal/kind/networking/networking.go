@@ -115,6 +115,7 @@ func serviceCIDR(now func() time.Time) *registry.Kind {
 	k := row.Of[cidr, networkingv1.ServiceCIDRList](gv, "servicecidrs")
 	row.SpecStatusUncounted(k, func(c *cidr) *networkingv1.ServiceCIDRSpec { return &c.Spec },
 		func(c *cidr) *networkingv1.ServiceCIDRStatus { return &c.Status }, nil)
+	row.KeepMeta(k)
 	k.ValidateCreate = typed.Check(func(c *cidr) field.ErrorList { return validateCIDRs(&c.Spec) })
 	k.ValidateUpdate = typed.CheckChange(func(c, old *cidr) field.ErrorList { return validateCIDRsUpdate(&c.Spec, old.Spec.CIDRs) })
 	k.Columns = []metav1.TableColumnDefinition{

@@ -5,15 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // prepareEphemeral keeps all but the ephemeral containers.
 func prepareEphemeral(p, old *corev1.Pod) {
 	added := p.Spec.EphemeralContainers
-	revision := p.ResourceVersion
-	old.DeepCopyInto(p)
-	p.ResourceVersion = revision
+	metav1.ResetObjectMetaForStatus(p, old)
+	old.Spec.DeepCopyInto(&p.Spec)
+	old.Status.DeepCopyInto(&p.Status)
 	p.Spec.EphemeralContainers = added
 	bumpGeneration(p, old)
 }

@@ -2,6 +2,7 @@
 package pod
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,7 +27,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		New:     func() registry.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
-		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec) }),
+		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); agree(&p.Status) }),
 		Share:         typed.Do(newSharer().share),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
@@ -47,6 +48,7 @@ func Kind(now func() time.Time) *registry.Kind {
 
 		Status: &registry.Status{
 			Alone:          true,
+			Untracked:      []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
 			PrepareUpdate:  typed.Change(prepareStatus),
 			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
 		},
@@ -107,16 +109,45 @@ func prepareStatus(p, old *corev1.Pod) {
 	if old.DeletionTimestamp != nil {
 		p.DeletionTimestamp = old.DeletionTimestamp.DeepCopy()
 	}
-	p.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
 	if p.Status.QOSClass == "" {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
-	// The two spellings of the pod's addresses agree.
+	keepObserved(&p.Status, &old.Status)
+	dropStatus(&p.Status)
+}
+
+// keepObserved restores the generations that a writer who knows nothing of them leaves out.
+func keepObserved(s, old *corev1.PodStatus) {
+	if s.ObservedGeneration == 0 {
+		s.ObservedGeneration = old.ObservedGeneration
+	}
+	for _, was := range old.Conditions {
+		first := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == was.Type })
+		if first >= 0 && s.Conditions[first].ObservedGeneration == 0 {
+			s.Conditions[first].ObservedGeneration = was.ObservedGeneration
+		}
+	}
+}
+
+// agree makes the two spellings of the pod's addresses the same: the older one holds where they differ.
+func agree(s *corev1.PodStatus) {
 	switch {
-	case p.Status.PodIP == "" && len(p.Status.PodIPs) > 0:
-		p.Status.PodIP = p.Status.PodIPs[0].IP
-	case p.Status.PodIP != "" && len(p.Status.PodIPs) == 0:
-		p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
+	case s.PodIP == "" && len(s.PodIPs) > 0:
+		s.PodIP = s.PodIPs[0].IP
+	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	}
+}
+
+// dropStatus forgets what belongs to features that Kubernetes 1.36 has off by default: ImageVolumeWithDigest and DRANodeAllocatableResources.
+func dropStatus(s *corev1.PodStatus) {
+	s.NodeAllocatableResourceClaimStatuses = nil
+	for _, list := range statusLists(s) {
+		for i := range list.statuses {
+			for j := range list.statuses[i].VolumeMounts {
+				list.statuses[i].VolumeMounts[j].VolumeStatus = nil
+			}
+		}
 	}
 }
 

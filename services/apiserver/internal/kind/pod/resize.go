@@ -3,6 +3,7 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/podspec"
@@ -11,9 +12,8 @@ import (
 // prepareResize keeps all of the object but the spec, whose changes are
 // validated: a client that changes something else learns of it.
 func prepareResize(p, old *corev1.Pod) {
-	spec, revision := p.Spec, p.ResourceVersion
-	old.DeepCopyInto(p)
-	p.Spec, p.ResourceVersion = spec, revision
+	metav1.ResetObjectMetaForStatus(p, old)
+	old.Status.DeepCopyInto(&p.Status)
 	bumpGeneration(p, old)
 }
 

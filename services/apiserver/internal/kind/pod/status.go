@@ -1,11 +1,12 @@
 package pod
 
 import (
-	"net"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilnet "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/podspec"
@@ -14,16 +15,18 @@ import (
 func validateStatusUpdate(p, old *corev1.Pod) field.ErrorList {
 	s, path := &p.Status, field.NewPath("status")
 	var errs field.ErrorList
+	for i, c := range s.Conditions {
+		at := path.Child("conditions").Index(i)
+		errs = append(errs, validateObserved(c.ObservedGeneration, at.Child("observedGeneration"))...)
+		errs = append(errs, check.QualifiedName(string(c.Type), at.Child("Type"))...)
+	}
 	if p.Spec.NodeName != old.Spec.NodeName {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}
 	if s.NominatedNodeName != "" {
 		errs = append(errs, check.Subdomain(s.NominatedNodeName, path.Child("nominatedNodeName"))...)
 	}
-	errs = append(errs, check.NonNegative(s.ObservedGeneration, path.Child("observedGeneration"))...)
-	for i, c := range s.Conditions {
-		errs = append(errs, check.NonNegative(c.ObservedGeneration, path.Child("conditions").Index(i).Child("observedGeneration"))...)
-	}
+	errs = append(errs, validateObserved(s.ObservedGeneration, path.Child("observedGeneration"))...)
 	errs = append(errs, validateTransition(s.ContainerStatuses, old.Status.ContainerStatuses,
 		func(string) corev1.RestartPolicy { return p.Spec.RestartPolicy }, path.Child("containerStatuses"))...)
 	initPolicy := initPolicies(&p.Spec)
@@ -33,7 +36,27 @@ func validateStatusUpdate(p, old *corev1.Pod) field.ErrorList {
 	if s.QOSClass != old.Status.QOSClass && old.Status.QOSClass != "" {
 		errs = append(errs, field.Invalid(path.Child("qosClass"), s.QOSClass, check.Immutable))
 	}
-	return append(errs, validateIPs(s, path)...)
+	errs = append(errs, validateClaimStatuses(p, path)...)
+	errs = append(errs, validateIPs(s, path)...)
+	for _, list := range statusLists(s) {
+		errs = append(errs, validateUsers(list.statuses, path.Child(list.name))...)
+	}
+	errs = append(errs, validateHealth(s.ContainerStatuses, p.Spec.Containers, path.Child("containerStatuses"))...)
+	errs = append(errs, validateHealth(s.InitContainerStatuses, p.Spec.InitContainers, path.Child("initContainerStatuses"))...)
+	for i, c := range s.EphemeralContainerStatuses {
+		if len(c.AllocatedResourcesStatus) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("ephemeralContainerStatuses").Index(i).Child("allocatedResourcesStatus"),
+				"must not be specified in container status"))
+		}
+	}
+	return errs
+}
+
+func validateObserved(generation int64, path *field.Path) field.ErrorList {
+	if generation < 0 {
+		return field.ErrorList{field.Invalid(path, generation, "must be a non-negative integer")}
+	}
+	return nil
 }
 
 // initPolicies tells how each init container restarts: sidecars always, the
@@ -69,7 +92,6 @@ func validateTransition(now, was []corev1.ContainerStatus, policy func(string) c
 }
 
 func validateIPs(s *corev1.PodStatus, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
 	var ips, hosts []string
 	for _, ip := range s.PodIPs {
 		ips = append(ips, ip.IP)
@@ -77,35 +99,34 @@ func validateIPs(s *corev1.PodStatus, path *field.Path) field.ErrorList {
 	for _, ip := range s.HostIPs {
 		hosts = append(hosts, ip.IP)
 	}
-	errs = append(errs, addresses(ips, "podIPs", path)...)
-	errs = append(errs, addresses(hosts, "hostIPs", path)...)
-	if len(hosts) > 0 && s.HostIP != "" && s.HostIP != hosts[0] {
+	errs := addresses(ips, s.PodIPs, path.Child("podIPs"))
+	if len(hosts) > 0 && s.HostIP != hosts[0] {
 		errs = append(errs, field.Invalid(path.Child("hostIPs").Index(0).Child("ip"), hosts[0], "must be equal to `hostIP`"))
 	}
-	if len(ips) > 0 && s.PodIP != "" && s.PodIP != ips[0] {
-		errs = append(errs, field.Invalid(path.Child("podIPs").Index(0).Child("ip"), ips[0], "must be equal to `podIP`"))
-	}
-	return errs
+	return append(errs, addresses(hosts, s.HostIPs, path.Child("hostIPs"))...)
 }
 
-// addresses wants at most one address a family.
-func addresses(ips []string, name string, path *field.Path) field.ErrorList {
+// addresses wants at most one address a family; list is what they are from.
+func addresses(ips []string, list any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	at := path.Child(name)
-	families := map[bool]bool{}
-	seen := map[string]bool{}
 	for i, ip := range ips {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Index(i), ip, false, nil)...)
-		if seen[ip] {
-			errs = append(errs, field.Duplicate(at.Index(i), ip))
-		}
-		seen[ip] = true
-		if parsed := net.ParseIP(ip); parsed != nil {
-			families[parsed.To4() != nil] = true
-		}
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
 	}
-	if len(ips) > 2 || len(ips) == 2 && len(errs) == 0 && len(families) != 2 {
-		errs = append(errs, field.Invalid(at, ips, "may specify no more than one IP for each IP family"))
+	if len(ips) < 2 {
+		return errs
+	}
+	families := map[bool]bool{}
+	for i, ip := range ips {
+		parsed := utilnet.ParseIPSloppy(ip)
+		if parsed == nil {
+			families = nil
+			errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:invalid IP[%d]: %s", i, ip)))
+			break
+		}
+		families[parsed.To4() != nil] = true
+	}
+	if len(ips) > 2 || len(families) != 2 {
+		errs = append(errs, field.Invalid(path, list, "may specify no more than one IP for each IP family"))
 	}
 	return errs
 }

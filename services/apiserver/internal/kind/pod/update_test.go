@@ -105,6 +105,7 @@ func TestGenerationAndStatusAreTheServers(t *testing.T) {
 	s := old.DeepCopy()
 	s.Spec.NodeName, s.Status.Phase, s.Status.PodIP, s.Labels = "n", corev1.PodRunning, "10.0.0.1", map[string]string{"a": "b"}
 	s.Status.QOSClass = ""
+	agree(&s.Status)
 	prepareStatus(s, old)
 	if s.Spec.NodeName != "" || s.Status.Phase != corev1.PodRunning || s.Status.PodIPs[0].IP != "10.0.0.1" || s.Status.QOSClass != corev1.PodQOSBestEffort {
 		t.Errorf("%+v", s)
@@ -122,7 +123,7 @@ func TestStatusUpdate(t *testing.T) {
 	wantErrors(t, validateStatusUpdate(p, old),
 		"status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
 		`status.qosClass: Invalid value: "Guaranteed": field is immutable`,
-		`status.podIPs: Invalid value: ["10.0.0.1","10.0.0.2"]: may specify no more than one IP for each IP family`)
+		`status.podIPs: Invalid value: [{"ip":"10.0.0.1"},{"ip":"10.0.0.2"}]: may specify no more than one IP for each IP family`)
 	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	p.Status.PodIPs[1].IP, p.Status.QOSClass = "fd00::1", old.Status.QOSClass
 	wantErrors(t, validateStatusUpdate(p, old))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,6 +86,16 @@ func Status[T registry.Object, S any](k *registry.Kind, spec func(T) *S, check f
 	if check != nil {
 		k.Status.ValidateUpdate = func(obj, old registry.Object) field.ErrorList { return check(obj.(T), old.(T)) }
 	}
+}
+
+// KeepMeta has writes of the kind's status leave the metadata alone, but for what nobody would change.
+func KeepMeta(k *registry.Kind) {
+	prepare := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, old registry.Object) {
+		metav1.ResetObjectMetaForStatus(obj, old)
+		prepare(obj, old)
+	}
+	k.Status.Untracked = []string{"metadata"}
 }
 
 // Set gives an unset optional field its default.

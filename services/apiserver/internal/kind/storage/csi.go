@@ -42,6 +42,7 @@ func attachment(now func() time.Time) *registry.Kind {
 		errs := volumeError(a.Status.AttachError, field.NewPath("status", "attachError"))
 		return append(errs, volumeError(a.Status.DetachError, field.NewPath("status", "detachError"))...)
 	})
+	row.KeepMeta(k)
 	k.Validate = typed.Check(func(a *va) field.ErrorList {
 		path := field.NewPath("spec")
 		errs := driverName(a.Spec.Attacher, path.Child("attacher"))
