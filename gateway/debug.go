@@ -51,14 +51,19 @@ func (rt *router) serveConfig(w http.ResponseWriter) {
 }
 
 // serveFlags answers /flagz.
-func (rt *router) serveFlags(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+func (rt *router) serveFlags(w http.ResponseWriter, r *http.Request) {
 	var lines []string
+	flags := map[string]string{}
 	for _, setting := range rt.config.Settings {
-		lines = append(lines, strings.Replace(setting, "=", ":", 1))
+		name, value, _ := strings.Cut(setting, "=")
+		flags[name] = value
+		lines = append(lines, name+": "+value)
 	}
 	slices.Sort(lines)
-	fmt.Fprintf(w, "\ngateway flagz\n%s\n%s\n", notParseable, strings.Join(lines, "\n"))
+	servePage(w, r, page{
+		kind: "Flagz", text: fmt.Sprintf("\ngateway flagz\n%s\n%s\n", notParseable, strings.Join(lines, "\n")),
+		fields: map[string]any{"flags": flags},
+	})
 }
 
 // serveStatus answers /statusz.
@@ -76,8 +81,11 @@ func (rt *router) serveStatus(w http.ResponseWriter, r *http.Request, md metadat
 	if rt.config.Profiling {
 		paths = append([]string{"/debug/pprof"}, paths...)
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintf(w, "\ngateway statusz\n%s\n\nStarted= %s\nUp= %d hr %02d min %02d sec\nGo version= %s\nBinary version= %s\nEmulation version= %s.%s\nPaths= %s\n",
+	text := fmt.Sprintf("\ngateway statusz\n%s\n\nStarted= %s\nUp= %d hr %02d min %02d sec\nGo version= %s\nBinary version= %s\nEmulation version= %s.%s\nPaths= %s\n",
 		notParseable, rt.began.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60, runtime.Version(),
 		v.GitVersion, v.Major, v.Minor, strings.Join(paths, " "))
+	servePage(w, r, page{kind: "Statusz", text: text, fields: map[string]any{
+		"startTime": rt.began.UTC().Format(time.RFC3339), "uptimeSeconds": int64(up.Seconds()), "goVersion": runtime.Version(),
+		"binaryVersion": v.GitVersion, "emulationVersion": v.Major + "." + v.Minor, "paths": paths,
+	}})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"google.golang.org/grpc/metadata"
 
 	"howdah.dev/gateway/internal/answer"
@@ -17,7 +18,7 @@ import (
 // the API server has not got.
 func (rt *router) serveMetrics(w http.ResponseWriter, r *http.Request, md metadata.MD) {
 	ctx := metadata.NewOutgoingContext(r.Context(), md)
-	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	format := expfmt.NewFormat(expfmt.TypeTextPlain).WithEscapingScheme(model.UnderscoreEscaping)
 	resp, err := rt.discovery.Document(ctx, &apiv1.DocumentRequest{Path: r.URL.Path})
 	if status := apistatus.Of(apistatus.FromGRPC(err)); err != nil && status.Code != http.StatusNotFound {
 		answer.Status(w, r, status)

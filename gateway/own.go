@@ -26,12 +26,14 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 		rt.roles.Serve(w, r, caller.Metadata())
 	case path == "/metrics" && rt.config.Gatherer != nil && read:
 		rt.serveMetrics(w, r, md)
+	case path == "/metrics/slis" && read:
+		rt.documents.Serve(w, r, md)
 	case strings.HasPrefix(path, "/debug/pprof") && rt.config.Profiling:
 		serveProfile(w, r)
 	case path == "/configz" && read:
 		rt.serveConfig(w)
 	case path == "/flagz" && read:
-		rt.serveFlags(w)
+		rt.serveFlags(w, r)
 	case path == "/statusz" && read:
 		rt.serveStatus(w, r, md)
 	default:

@@ -71,7 +71,7 @@ func TestRoleAPIs(t *testing.T) {
 		{"profiles for nobody", "", "GET", "/debug/pprof/", nil, 401, "Unauthorized", ""},
 		{"settings", "admin", "GET", "/configz", nil, 200, `{"gateway":{"database-url":"<hidden>","listen":":6443"}}`, ""},
 		{"settings for nobody", "", "GET", "/configz", nil, 401, "Unauthorized", ""},
-		{"flags", "admin", "GET", "/flagz", nil, 200, "database-url:<hidden>\nlisten::6443", ""},
+		{"flags", "admin", "GET", "/flagz", nil, 200, "database-url: <hidden>\nlisten: :6443", ""},
 		{"status", "admin", "GET", "/statusz", nil, 200, "Binary version= v1.36.3+howdah\nEmulation version= 1.36\nPaths= /debug/pprof /configz", ""},
 		{"metrics for nobody", "", "GET", "/metrics", nil, 401, "Unauthorized", ""},
 	}

@@ -33,7 +33,7 @@ func (s *Server) checks(more []discovery.Check, database func(context.Context) e
 	ready := func(context.Context) error { return s.notReady() }
 	all := []discovery.Check{
 		{Name: "ping", Live: true, Run: good}, {Name: "log", Live: true, Run: good},
-		{Name: "etcd", Live: true, Run: database}, {Name: "etcd-readiness", Run: database}, {Name: "informer-sync", Run: ready},
+		{Name: "etcd", Live: true, Run: database}, {Name: "etcd-readiness", Ready: true, Run: database}, {Name: "informer-sync", Ready: true, Run: ready},
 		{Name: "store", Run: database}, {Name: "cache", Run: ready},
 	}
 	for _, step := range steps {
@@ -41,7 +41,7 @@ func (s *Server) checks(more []discovery.Check, database func(context.Context) e
 			all = append(all, discovery.Check{Name: step, Live: true, Run: ready, Alive: good})
 		}
 	}
-	return slices.Concat(more, all, []discovery.Check{{Name: "shutdown", Run: s.stopping}})
+	return slices.Concat(more, all, []discovery.Check{{Name: "shutdown", Ready: true, Run: s.stopping}})
 }
 
 // does reports whether the step is one of this server's.

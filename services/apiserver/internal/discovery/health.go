@@ -38,12 +38,17 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 			}
 		}
 	}
+	if probe == "healthz" {
+		checks = slices.DeleteFunc(checks, func(c Check) bool { return c.Ready })
+	}
 	if single {
 		for _, c := range checks {
 			if c.Name != only {
 				continue
 			}
-			if err := c.Run(ctx); err != nil {
+			err := c.Run(ctx)
+			s.sli.observe(probe, c.Name, err)
+			if err != nil {
 				return nil, unhealthy("internal server error: " + err.Error())
 			}
 			return plainText("ok"), nil
@@ -51,10 +56,10 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 		return nil, pageNotFound()
 	}
 	options, _ := url.ParseQuery(query) // what does not parse is left out
-	return report(ctx, probe, checks, options)
+	return s.report(ctx, probe, checks, options)
 }
 
-func report(ctx context.Context, probe string, checks []Check, options url.Values) (*document, error) {
+func (s *Server) report(ctx context.Context, probe string, checks []Check, options url.Values) (*document, error) {
 	var text strings.Builder
 	var failed []string
 	excluded := map[string]bool{}
@@ -67,7 +72,9 @@ func report(ctx context.Context, probe string, checks []Check, options url.Value
 			fmt.Fprintf(&text, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		if err := c.Run(ctx); err != nil {
+		err := c.Run(ctx)
+		s.sli.observe(probe, c.Name, err)
+		if err != nil {
 			slog.WarnContext(ctx, "health check failed", "probe", probe, "check", c.Name, "err", err)
 			failed = append(failed, c.Name)
 			fmt.Fprintf(&text, "[-]%s failed: reason withheld\n", c.Name)

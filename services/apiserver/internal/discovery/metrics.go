@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // metricsOf writes metrics in Prometheus' text format.
@@ -17,7 +18,7 @@ func metricsOf(g prometheus.Gatherer) (*document, error) {
 	if err != nil && len(families) == 0 {
 		return nil, fmt.Errorf("gather metrics: %w", err)
 	}
-	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	format := expfmt.NewFormat(expfmt.TypeTextPlain).WithEscapingScheme(model.UnderscoreEscaping)
 	var text bytes.Buffer
 	encoder := expfmt.NewEncoder(&text, format)
 	for _, family := range families {

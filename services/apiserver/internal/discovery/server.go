@@ -48,6 +48,8 @@ type Check struct {
 	Name string
 	// Live says that its failure wants a restart; otherwise it only makes the server not ready.
 	Live bool
+	// Ready says that only /readyz has it: /healthz is of those that are asked for both.
+	Ready bool
 	// Alive takes Run's place where it is asked whether a restart would help; nil is Run.
 	Alive func(ctx context.Context) error
 	Run   func(ctx context.Context) error
@@ -80,6 +82,7 @@ type Config struct {
 type Server struct {
 	apiv1.UnimplementedDiscoveryServiceServer
 	cfg Config
+	sli *sli
 
 	mu      sync.Mutex
 	current *served
@@ -99,7 +102,7 @@ var _ apiv1.DiscoveryServiceServer = (*Server)(nil)
 
 // New returns a server.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg}
+	return &Server{cfg: cfg, sli: newSLI()}
 }
 
 // served returns what is served now. Custom kinds that another apiserver has established meanwhile are among it.
@@ -228,6 +231,8 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 		return s.health(ctx, path, query)
 	case path == "/metrics":
 		return metricsOf(s.cfg.Metrics)
+	case path == "/metrics/slis":
+		return metricsOf(s.sli.registry)
 	case path == "/":
 		return s.served(ctx).index()
 	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):

@@ -178,18 +178,18 @@ func nodeServingRule(asked *x509.CertificateRequest, usages []certificatesv1.Key
 
 // exactly demands digital signature and the purpose, and allows key encipherment, which only RSA keys use.
 func exactly(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
-	for _, wanted := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose} {
-		if !slices.Contains(usages, wanted) {
-			return fmt.Errorf("usages did not match %v", []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose})
-		}
+	all := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose}
+	if !slices.Contains(usages, certificatesv1.UsageDigitalSignature) || !slices.Contains(usages, purpose) || only(usages, all...) != nil {
+		slices.Sort(all)
+		return fmt.Errorf("usages did not match %v", all)
 	}
-	return only(usages, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose)
+	return nil
 }
 
 func only(usages []certificatesv1.KeyUsage, allowed ...certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		if !slices.Contains(allowed, usage) {
-			return fmt.Errorf("usage %q is not one of %q", usage, allowed)
+			return fmt.Errorf("invalid usage for client certificate: %s", usage)
 		}
 	}
 	return nil

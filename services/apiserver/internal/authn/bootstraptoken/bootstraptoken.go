@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"time"
@@ -59,13 +60,19 @@ func (v Verifier) Holder(ctx context.Context, token string) (*authn.User, error)
 		return nil, fmt.Errorf("the bootstrap token is a %T", obj)
 	}
 	if err := v.good(secret, id, parts[2]); err != nil {
-		return nil, fmt.Errorf("bootstrap token %s: %w", id, err)
+		return nil, refused(ctx, id, err)
 	}
 	all, err := extraGroups(secret)
 	if err != nil {
-		return nil, fmt.Errorf("bootstrap token %s: %w", id, err)
+		return nil, refused(ctx, id, err)
 	}
 	return &authn.User{Name: userPrefix + id, Groups: append([]string{group}, all...)}, nil
+}
+
+// refused logs why a token is not good. As in Kubernetes, its bearer is not told, and others may know the token.
+func refused(ctx context.Context, id string, why error) error {
+	slog.InfoContext(ctx, "bootstrap token refused", "id", id, "err", why)
+	return authn.ErrNotMine
 }
 
 func (v Verifier) good(secret *corev1.Secret, id, password string) error {
