@@ -398,7 +398,7 @@ func (w *walker) deletes(name string) {
 	if got := w.must(w.get(name, "")); got.GetDeletionTimestamp() != nil {
 		t.Error("a dry deletion began one")
 	}
-	req.DryRun = nil
+	req.DryRun, req.PropagationPolicy = nil, "Background" // some leave dependents alone else
 	resp, err := w.api.Delete(w.ctx, req)
 	if err != nil {
 		t.Fatalf("delete: %v", err)
@@ -425,7 +425,7 @@ func (w *walker) deletes(name string) {
 		w.must(w.create(body, false))
 	}
 	_, err = w.api.DeleteCollection(w.ctx, &apiv1.DeleteCollectionRequest{
-		Group: w.res.GVR.Group, Version: w.res.GVR.Version, Resource: w.res.GVR.Resource, Namespace: w.namespace, LabelSelector: "walk=yes",
+		Group: w.res.GVR.Group, Version: w.res.GVR.Version, Resource: w.res.GVR.Resource, Namespace: w.namespace, LabelSelector: "walk=yes", PropagationPolicy: "Background",
 	})
 	if err != nil {
 		t.Errorf("delete the collection: %v", err)

@@ -98,7 +98,7 @@ func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
 			return f, nil
 		}
 	}
-	return form, NotAcceptable(o.accepted())
+	return form, o.NotAcceptable()
 }
 
 // truth reads a boolean; what is none is false.
@@ -211,8 +211,11 @@ func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
 			return f, nil
 		}
 	}
-	return plain, NotAcceptable(o.accepted())
+	return plain, o.NotAcceptable()
 }
+
+// NotAcceptable is the 406 that lists what is offered.
+func (o Offer) NotAcceptable() error { return NotAcceptable(o.accepted()) }
 
 // NotAcceptable is the 406 that lists the media types that are offered.
 func NotAcceptable(offered string) error {

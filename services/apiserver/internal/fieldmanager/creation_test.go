@@ -84,6 +84,9 @@ func TestCreateIsRemembered(t *testing.T) {
 			m.Update(emptyOf(res), full, "kubectl")
 
 			got, want := second.GetManagedFields(), full.GetManagedFields()
+			if len(res.Kind.Untracked) > 0 && len(want) == 0 && len(got) == 0 {
+				return // nobody owns what it consists of
+			}
 			if len(want) == 0 || len(got) != len(want) {
 				t.Fatalf("%d entries, want %d", len(got), len(want))
 			}

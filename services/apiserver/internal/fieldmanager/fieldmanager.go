@@ -193,27 +193,32 @@ func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {
 // resetFields are the fields that a write does not own although its body carries them.
 func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var set *fieldpath.Set
-	switch {
+	switch status := res.Kind.Status; {
 	case subresource == "status" && res.Kind.Custom != nil:
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	case subresource == "status":
-		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
-		for _, path := range res.Kind.Status.Untracked {
-			first, rest, nested := strings.Cut(path, ".")
-			if nested {
-				set.Insert(fieldpath.MakePathOrDie(first, rest))
-			} else {
-				set.Insert(fieldpath.MakePathOrDie(first))
-			}
-		}
-	case subresource == "" && res.Kind.Status != nil:
-		set = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+		set = paths("spec", status.Untracked)
+	case subresource == "" && status != nil:
+		set = paths("status", res.Kind.Untracked)
 	default:
 		return nil
 	}
 	return map[fieldpath.APIVersion]fieldpath.Filter{
 		fieldpath.APIVersion(res.GVK.GroupVersion().String()): fieldpath.NewExcludeSetFilter(set),
 	}
+}
+
+// paths are the fields of these names; a dot leads from one into the next.
+func paths(first string, more []string) *fieldpath.Set {
+	set := fieldpath.NewSet(fieldpath.MakePathOrDie(first))
+	for _, name := range more {
+		var path fieldpath.Path
+		for part := range strings.SplitSeq(name, ".") {
+			path = append(path, fieldpath.PathElement{FieldName: &part})
+		}
+		set.Insert(path)
+	}
+	return set
 }
 
 // converter converts between the versions of one kind.

@@ -48,7 +48,7 @@ func All(cfg Config) []*registry.Kind {
 		cfg.Now = time.Now
 	}
 	now := cfg.Now
-	return answer(beta.Add(slices.Concat([]*registry.Kind{
+	return orphan(answer(beta.Add(slices.Concat([]*registry.Kind{
 		namespace(now),
 		node.Kind(now),
 		pod.Kind(now),
@@ -86,5 +86,5 @@ func All(cfg Config) []*registry.Kind {
 		storage.Kinds(now),
 		flowcontrol.Kinds(now),
 		device.Kinds(now),
-	)))
+	))))
 }

@@ -42,7 +42,9 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 	}
 	k.PrepareUpdate = typed.Change(func(r, old *signingRequest) { r.Spec, r.Status = old.Spec, old.Status })
 	k.Validate = typed.Check(validateSigningRequest)
+	k.Untracked = []string{"spec"}
 	k.Status = &registry.Status{
+		Untracked: []string{"status.conditions"},
 		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
 			r.Spec = old.Spec
 			r.Status.Conditions = stamped(undecided(r.Status.Conditions, old.Status.Conditions), old.Status.Conditions, metav1.NewTime(now()))
@@ -50,6 +52,7 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 		ValidateUpdate: typed.CheckChange(validateIssued),
 	}
 	k.Writes = map[string]*registry.Status{"approval": {
+		Untabled: true,
 		PrepareUpdate: typed.Change(func(r, old *signingRequest) {
 			list := r.Status.Conditions
 			r.Spec, r.Status = old.Spec, old.Status

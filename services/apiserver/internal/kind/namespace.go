@@ -60,6 +60,7 @@ func namespace(now func() time.Time) *registry.Kind {
 			}),
 		},
 		Writes: map[string]*registry.Status{"finalize": {
+			Untabled:       true,
 			PrepareUpdate:  typed.Change(func(ns, old *corev1.Namespace) { ns.Status = old.Status }),
 			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList { return validateFinalizers(ns) }),
 		}},

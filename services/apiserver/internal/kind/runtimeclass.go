@@ -22,7 +22,7 @@ import (
 
 func runtimeClass(now func() time.Time) *registry.Kind {
 	k := row.Of[nodev1.RuntimeClass, nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "runtimeclasses")
-	k.NeedsRevision = true
+	k.NeedsRevision, k.CreateOnUpdate = true, true
 	k.Validate = typed.Check(func(c *nodev1.RuntimeClass) field.ErrorList {
 		var errs field.ErrorList
 		if handler := field.NewPath("handler"); c.Handler == "" {

@@ -34,6 +34,7 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 		return nil, err
 	}
 	receivedOptions(ctx, req.GetOptions(), o)
+	r.warnOfOrphans(o)
 	page, err := s.list(ctx, r.res, listOptions{
 		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
 		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(), limit: req.GetLimit(), token: req.GetContinue(),

@@ -67,6 +67,9 @@ func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.Cre
 	if err != nil {
 		return nil, false, err
 	}
+	// Nobody is heard about the deletion of what is not there yet, nor owns it.
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
 	r.received(ctx, obj)
 	r.generated = obj.GetName() == ""
 	return &create{s: s, r: r, form: form, opts: opts, body: obj}, opts.dryRun, nil

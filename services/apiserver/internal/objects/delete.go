@@ -53,6 +53,7 @@ func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.Del
 		return nil, false, err
 	}
 	receivedOptions(ctx, req.GetOptions(), o)
+	r.warnOfOrphans(o)
 	return &deletion{s: s, r: r, form: form, options: o, dryRun: len(o.DryRun) > 0}, len(o.DryRun) > 0, nil
 }
 
@@ -207,7 +208,18 @@ func (d *deletion) preconditions(ctx context.Context, item *codec.Item, old regi
 	if err := (&update{s: d.s, r: d.r}).latest(ctx, item); err != nil {
 		return err
 	}
+	if d.r.res.Kind.BeginDelete != nil { // which begins where Kubernetes compares them in other words
+		return apierrors.NewConflict(d.r.res.GroupResource(), d.r.name, contradicted(want, old))
+	}
 	return apierrors.NewConflict(schema.GroupResource{Group: d.r.res.GVK.Group, Resource: d.r.res.GVK.Kind}, d.r.name, problem)
+}
+
+// contradicted says which precondition the object does not meet.
+func contradicted(want *metav1.Preconditions, old registry.Object) error {
+	if want.UID != nil && *want.UID != old.GetUID() {
+		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *want.UID, old.GetUID())
+	}
+	return fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *want.ResourceVersion, old.GetResourceVersion())
 }
 
 // mark begins the deletion in obj and reports whether something makes it wait: a grace period, finalizers or what
@@ -218,7 +230,7 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 	if kind.GracePeriod != nil {
 		grace = kind.GracePeriod(old, d.options)
 	}
-	finalizers := propagate(old, d.options)
+	finalizers := d.propagate(old)
 	held := len(finalizers) > 0 || kind.Holds != nil && kind.Holds(old)
 	if begun := old.GetDeletionTimestamp(); begun != nil {
 		// Begun before: the grace period may only get shorter.
@@ -240,19 +252,20 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 	}
 	obj.SetFinalizers(finalizers) // what is given time is marked even where it takes none
 	obj.SetDeletionTimestamp(&metav1.Time{Time: d.s.now().Add(time.Duration(grace) * time.Second)})
+	if kind.BeginDelete != nil {
+		kind.BeginDelete(obj)
+		return true
+	}
 	obj.SetDeletionGracePeriodSeconds(&grace)
 	if g := obj.GetGeneration(); g > 0 {
 		obj.SetGeneration(g + 1)
-	}
-	if kind.BeginDelete != nil {
-		kind.BeginDelete(obj)
 	}
 	return held || grace > 0
 }
 
 // propagate returns the finalizers that the propagation policy leaves: the garbage collector acts on them.
-func propagate(old registry.Object, o *metav1.DeleteOptions) []string {
-	orphan, foreground := false, false
+func (d *deletion) propagate(old registry.Object) []string {
+	o, orphan, foreground := d.options, false, false
 	switch {
 	case o.OrphanDependents != nil:
 		orphan = *o.OrphanDependents
@@ -260,8 +273,13 @@ func propagate(old registry.Object, o *metav1.DeleteOptions) []string {
 		orphan = *o.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *o.PropagationPolicy == metav1.DeletePropagationForeground
 	default:
-		// What the object bears stands; no kind orphans by default.
-		return old.GetFinalizers()
+		// What the object bears stands.
+		if isPropagation := func(f string) bool {
+			return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+		}; !orphans(d.r.res, o) || slices.ContainsFunc(old.GetFinalizers(), isPropagation) {
+			return old.GetFinalizers()
+		}
+		orphan = true
 	}
 	kept := slices.DeleteFunc(slices.Clone(old.GetFinalizers()), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
@@ -275,6 +293,18 @@ func propagate(old registry.Object, o *metav1.DeleteOptions) []string {
 	return kept
 }
 
+// orphans reports whether a deletion with these options leaves dependents alone although it does not say so.
+func orphans(res *registry.Resource, o *metav1.DeleteOptions) bool {
+	return o.OrphanDependents == nil && o.PropagationPolicy == nil && res.Kind.Orphans != nil && res.Kind.Orphans(res.GVK.GroupVersion())
+}
+
+// warnOfOrphans tells who deletes objects what becomes of those that depend on them.
+func (r *request) warnOfOrphans(o *metav1.DeleteOptions) {
+	if text := r.res.Kind.OrphansWarning; text != "" && orphans(r.res, o) {
+		r.warn(text)
+	}
+}
+
 func (d *deletion) answer(item *codec.Item, p *plan) (answer, error) {
 	code := int32(http.StatusOK)
 	if p.accepted {
@@ -285,12 +315,13 @@ func (d *deletion) answer(item *codec.Item, p *plan) (answer, error) {
 		a.code = code
 		return a, err
 	}
+	if d.r.res.Kind.ReturnDeleted {
+		a, err := d.s.answer(d.r, item, d.form)
+		a.code = code
+		return a, err
+	}
 	form := d.form
 	form.As = codec.Whole
-	if d.r.res.Kind.ReturnDeleted {
-		b, err := item.Encoded(d.r.res, form)
-		return answer{b, form.ContentType(), code}, err
-	}
 	b, contentType, err := codec.Any(success(d.r, d.r.name, string(p.obj.GetUID())), statusGVK, form)
 	return answer{b, contentType, code}, err
 }

@@ -88,6 +88,9 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 	if _, err := r.strategy(); err != nil {
 		return nil, false, err
 	}
+	if !r.readable() { // as finalize of a Namespace, what cannot be read cannot be patched
+		return nil, false, r.unserved()
+	}
 	if applies(patchType) {
 		return p.applyOperation()
 	}

@@ -182,7 +182,22 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	if form, err = form.For(r.res.Kind, accept, r.offer); err != nil || form.As == codec.Whole || r.verb == "watch" && form.As != codec.Table {
 		return form, err
 	}
+	if form.As == codec.Table && r.untabled() {
+		return form, r.offer.NotAcceptable()
+	}
 	return form, r.offer.Fits(form, accept, r.res, r.verb == "list")
+}
+
+// untabled reports whether the request is for a subresource of which there are no tables.
+func (r *request) untabled() bool {
+	kind := r.res.Kind
+	if r.verb == "create" || r.verb != "update" && !r.readable() {
+		return false // what is not served at all says so first
+	}
+	if w := kind.Writes[r.subresource]; w != nil {
+		return w.Untabled
+	}
+	return r.subresource == "status" && kind.Status != nil && kind.Status.Untabled
 }
 
 // route refuses an Accept header that names nothing that the handlers of built-in kinds offer.

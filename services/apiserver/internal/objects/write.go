@@ -118,6 +118,9 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
+		if err == nil && p.deleted {
+			return op.answer(p.item(kind, key, 0), p) // what goes is answered at the revision that it last had
+		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)

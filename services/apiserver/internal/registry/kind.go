@@ -89,6 +89,9 @@ type Kind struct {
 	// Scale makes the scale subresource work.
 	Scale *Scale
 
+	// Untracked are further fields than the status that nobody owns by a write to the object itself; a dot leads into a field.
+	Untracked []string
+
 	// CreateOnUpdate lets a PUT of an absent name create it, as for a Lease.
 	CreateOnUpdate bool
 	// NeedsRevision refuses an update that carries no resourceVersion, with
@@ -116,8 +119,13 @@ type Kind struct {
 	// ReturnDeleted answers a deletion that is done at once with the object
 	// rather than with a Status, as for a Pod.
 	ReturnDeleted bool
+	// Orphans, which may be nil, reports whether a deletion through a version that says nothing of dependents leaves them alone,
+	// and OrphansWarning is what whoever asks for it is told; empty is nothing.
+	Orphans        func(schema.GroupVersion) bool
+	OrphansWarning string
 	// BeginDelete marks an object whose deletion has to wait, when its
-	// deletionTimestamp is set: a Namespace's phase becomes Terminating.
+	// deletionTimestamp is set: a Namespace's phase becomes Terminating. Such
+	// a deletion has no period of grace and is no new generation.
 	BeginDelete func(Object)
 	// Holds reports that more than metadata.finalizers and the grace period
 	// holds an object in deletion, as a Namespace's spec.finalizers. When it
@@ -163,7 +171,9 @@ type Version struct {
 type Status struct {
 	// PrepareUpdate carries over everything but the status (and what else
 	// may be written there) from old.
-	PrepareUpdate  func(obj, old Object)
+	PrepareUpdate func(obj, old Object)
+	// Untabled says that there are no tables of what the subresource answers.
+	Untabled       bool
 	ValidateUpdate func(obj, old Object) field.ErrorList
 	// Untracked are metadata that such a write leaves alone, and whose fields it does not come to own: "metadata" or "metadata.labels".
 	Untracked []string

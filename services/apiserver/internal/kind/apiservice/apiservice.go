@@ -40,11 +40,12 @@ func Kind(now func() time.Time) *registry.Kind {
 	})
 	k.PrepareUpdate = typed.Change(func(s, old *service) { s.Status = old.Status })
 	k.Status = &registry.Status{
-		PrepareUpdate:  typed.Change(func(s, old *service) {
+		PrepareUpdate: typed.Change(func(s, old *service) {
 			s.Spec, s.Labels, s.Annotations = old.Spec, old.Labels, old.Annotations
 			s.Finalizers, s.OwnerReferences = old.Finalizers, old.OwnerReferences
 		}),
 		Untracked:      []string{"metadata"},
+		Untabled:       true,
 		ValidateUpdate: typed.CheckChange(func(s, _ *service) field.ErrorList { return validateConditions(s) }),
 	}
 	k.NeedsRevision = true

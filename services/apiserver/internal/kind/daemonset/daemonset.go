@@ -44,7 +44,11 @@ func Kind(now func() time.Time) *registry.Kind {
 			setTemplateGeneration(d, n)
 		}
 	}
-	k.Default = typed.Do(func(d *appsv1.DaemonSet) { fill(d, appsv1.RollingUpdateDaemonSetStrategyType) })
+	k.Default = typed.Do(func(d *appsv1.DaemonSet) {
+		fill(d, appsv1.RollingUpdateDaemonSetStrategyType)
+		// Who writes an object without the count owns it nevertheless: for Kubernetes it is a field of every object.
+		setTemplateGeneration(d, templateGeneration(d))
+	})
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.Warn(func(d, _ *appsv1.DaemonSet) []string { return podspec.TemplateWarnings(&d.Spec.Template) })

@@ -51,6 +51,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.ValidateUpdate = typed.CheckChange(c.update)
 	k.Warnings = typed.Warn(c.warnings)
 	k.Status = &registry.Status{
+		Untabled:       true,
 		PrepareUpdate:  typed.Change(func(d, old *crd) { d.Spec = old.Spec }),
 		ValidateUpdate: typed.CheckChange(c.status),
 	}

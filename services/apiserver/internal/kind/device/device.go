@@ -38,6 +38,7 @@ func claim(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimSpec { return &c.Spec },
 		func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimStatus { return &c.Status }, validateClaimStatus)
 	row.KeepMeta(k)
+	k.Status.Untabled = true
 	withoutGeneration(k)
 	k.Default = typed.Do(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec); fillStatus(&c.Status) })
 	k.ValidateCreate = typed.Check(validateClaim) // afterwards it cannot change

@@ -54,10 +54,12 @@ func Kind(now func() time.Time) *registry.Kind {
 		},
 		Writes: map[string]*registry.Status{
 			"ephemeralcontainers": {
+				Untabled:       true,
 				PrepareUpdate:  typed.Change(prepareEphemeral),
 				ValidateUpdate: typed.CheckChange(validateEphemeralUpdate),
 			},
 			"resize": {
+				Untabled:       true,
 				PrepareUpdate:  typed.Change(prepareResize),
 				ValidateUpdate: typed.CheckChange(validateResize),
 			},

@@ -20,7 +20,7 @@ import (
 // LimitRange returns the kind LimitRange.
 func LimitRange() *registry.Kind {
 	k := row.Of[corev1.LimitRange, corev1.LimitRangeList](corev1.SchemeGroupVersion, "limitranges")
-	k.Namespaced, k.ShortNames = true, []string{"limits"}
+	k.Namespaced, k.ShortNames, k.CreateOnUpdate = true, []string{"limits"}, true
 	k.Default = typed.Do(func(l *corev1.LimitRange) {
 		for i := range l.Spec.Limits {
 			fill(&l.Spec.Limits[i])

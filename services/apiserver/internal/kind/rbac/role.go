@@ -24,7 +24,7 @@ func Kinds(now func() time.Time) []*registry.Kind {
 // Names of roles may have colons and capitals, as "system:masters" has: they
 // only have to fit into a URL.
 func named(k *registry.Kind) *registry.Kind {
-	k.NameIsValid = namepath.ValidatePathSegmentName
+	k.NameIsValid, k.CreateOnUpdate = namepath.ValidatePathSegmentName, true
 	return k
 }
 
