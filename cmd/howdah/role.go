@@ -94,7 +94,7 @@ func (r *role) start(cmd *cobra.Command) (func(), error) {
 	}
 	klog.SetSlogLogger(slog.Default())
 	r.registry = prometheus.NewRegistry()
-	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if r.tlsDir == "" {
 		return finish, nil
 	}

@@ -66,10 +66,14 @@ func New(cfg Config) *Controller {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
+	var queue workqueue.TypedRateLimitingQueueConfig[string]
+	if cfg.Metrics != nil {
+		queue.Name, queue.MetricsProvider = cfg.Name, cfg.Metrics.queues
+	}
 	return &Controller{
 		cfg: cfg,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 100*time.Second)),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 100*time.Second), queue),
 		causes: map[string]*cause{},
 	}
 }
@@ -195,11 +199,13 @@ func (c *Controller) span(ctx context.Context, key string) (context.Context, tra
 type Metrics struct {
 	seconds *prometheus.HistogramVec
 	total   *prometheus.CounterVec
+	queues  *queueMetrics
 }
 
 // NewMetrics registers the controllers' metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		queues: newQueueMetrics(),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_reconcile_time_seconds", Help: "Time of one reconcile.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
@@ -208,7 +214,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "controller_runtime_reconcile_total", Help: "Reconciles, by result.",
 		}, []string{"controller", "result"}),
 	}
-	registerer.MustRegister(m.seconds, m.total)
+	registerer.MustRegister(append(m.queues.collectors(), m.seconds, m.total)...)
 	return m
 }
 

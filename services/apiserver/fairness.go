@@ -26,7 +26,7 @@ func (s *Server) share(authenticator front.Authenticator, authorizer authz.Autho
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics)})
+	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
 	return maxReads, maxWrites
 }
 

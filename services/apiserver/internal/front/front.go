@@ -42,6 +42,8 @@ type Config struct {
 	Authorizer authz.Authorizer
 	// Other counts calls that are for no resource, or were refused before they came to one.
 	Other func(verb, group, version, resource, subresource string, code int32)
+	// Document counts what was asked for at a path of discovery, health and the like.
+	Document func(path string, code int32)
 	// Panics counts handlers that panicked.
 	Panics prometheus.Counter
 }
@@ -212,6 +214,10 @@ func (c *call) end(ctx context.Context, resp any, err *error, panicked any) {
 			code := int32(200)
 			if *err != nil {
 				code = apistatus.Of(*err).Code
+			}
+			if r.document {
+				c.front.cfg.Document(r.Path, code)
+				return
 			}
 			c.front.cfg.Other(r.Verb, r.Group, r.Version, r.plain, r.Subresource, code)
 		}()

@@ -39,6 +39,7 @@ func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *ap
 		return nil, err
 	}
 	r.header(ctx)
+	r.code = a.code
 	return &apiv1.DeleteResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
 }
 

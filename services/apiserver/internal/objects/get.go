@@ -37,6 +37,7 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 		return nil, err
 	}
 	r.header(ctx)
+	r.size = len(answer.object)
 	return &apiv1.GetResponse{Object: answer.object, ContentType: answer.contentType}, nil
 }
 

@@ -47,7 +47,11 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 		return err
 	}
 	r.header(ctx)
-	sender := newListSender(stream.Send, form.ContentType(), req.GetAcceptEncoding())
+	send := func(part *apiv1.ListResponse) error {
+		r.size += len(part.GetObject())
+		return stream.Send(part)
+	}
+	sender := newListSender(send, form.ContentType(), req.GetAcceptEncoding())
 	defer sender.free()
 	if sender.hold {
 		if done, err := s.Cache.Segments().GzipList(r.res, page.items, page.meta, form, compressFrom, sender.compressed); done || err != nil {

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,11 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	sli       *prometheus.HistogramVec
-	current   *prometheus.GaugeVec
-	long      *prometheus.GaugeVec
+	sizes     *prometheus.HistogramVec
+	// deprecated says which versions that will go are asked for.
+	deprecated *prometheus.GaugeVec
+	current    *prometheus.GaugeVec
+	long       *prometheus.GaugeVec
 	// watchEvents counts what watches were told.
 	watchEvents *prometheus.CounterVec
 	watchers    *prometheus.GaugeVec
@@ -36,6 +40,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		sli: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_request_sli_duration_seconds", Help: "The same, by which Kubernetes' objectives for the answers of an API server are measured.", Buckets: sliBuckets,
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_response_sizes", Help: "Bytes of the answers to gets and lists.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7),
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		deprecated: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_requested_deprecated_apis", Help: "Versions that are deprecated and were asked for, with the release that removes them.",
+		}, []string{"group", "version", "resource", "subresource", "removed_release"}),
 		current: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_current_inflight_requests", Help: "Requests that are being answered.",
 		}, []string{"request_kind"}),
@@ -56,7 +66,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.durations, m.sli, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
+		registerer.MustRegister(m.requests, m.durations, m.sli, m.sizes, m.deprecated, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
 	}
 	return m
 }
@@ -81,13 +91,36 @@ func (m *Metrics) observe(r *request, code int32) {
 			subresource = ""
 		}
 	}
-	labels := [...]string{metricVerb(r), "", group, version, resource, subresource, scopeOf(r), component}
+	dryRun := ""
+	if r.dryRun {
+		dryRun = "All"
+	}
+	labels := [...]string{metricVerb(r), dryRun, group, version, resource, subresource, scopeOf(r), component}
 	m.requests.WithLabelValues(append(labels[:], strconv.Itoa(int(code)))...).Inc()
-	if !r.long {
-		took := time.Since(r.start).Seconds()
-		m.durations.WithLabelValues(labels[:]...).Observe(took)
+	took := time.Since(r.start).Seconds()
+	m.durations.WithLabelValues(labels[:]...).Observe(took)
+	if r.verb != "watch" && !r.dryRun {
 		m.sli.WithLabelValues(labels[0], group, version, resource, subresource, labels[6], component).Observe(took)
 	}
+	if r.size > 0 {
+		m.sizes.WithLabelValues(labels[0], group, version, resource, subresource, labels[6], component).Observe(float64(r.size))
+	}
+}
+
+// removedIn finds the release in the text of a warning.
+var removedIn = regexp.MustCompile(`unavailable in v(\d+\.\d+)\+`)
+
+// outdated notes that a deprecated version was asked for, as those who prepare an upgrade look for it.
+func (m *Metrics) outdated(r *request, warning string) {
+	release := ""
+	if found := removedIn.FindStringSubmatch(warning); found != nil {
+		release = found[1]
+	}
+	subresource := r.subresource
+	if _, known := knownSubresources[subresource]; !known {
+		subresource = ""
+	}
+	m.deprecated.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, subresource, release).Set(1)
 }
 
 // sliBuckets are those whose bounds rules for Kubernetes name, in seconds.
@@ -96,7 +129,7 @@ var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4,
 // component is who answers, as Kubernetes labels it.
 const component = "apiserver"
 
-// requestLabels are those of a request, as Kubernetes has them. dry_run is empty: who tries a write out costs the same.
+// requestLabels are those of a request, as Kubernetes has them. dry_run is All of what is tried out.
 func requestLabels() []string {
 	return []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
 }
@@ -108,6 +141,8 @@ func metricVerb(r *request) string {
 		return "POST"
 	case "update":
 		return "PUT"
+	case "deletecollection":
+		return "DELETE" // of the scope namespace or cluster
 	case "patch":
 		if r.applies {
 			return "APPLY"
@@ -149,6 +184,20 @@ func (m *Metrics) Other(verb, group, version, resource, subresource string, code
 		subresource = ""
 	}
 	m.requests.WithLabelValues(verb, "", group, version, resource, subresource, "", component, strconv.Itoa(int(code))).Inc()
+}
+
+// Document counts a request for a document, as Kubernetes does: by where it lies, and a probe under no component.
+func (m *Metrics) Document(path string, code int32) {
+	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	part := component
+	switch root {
+	case "api", "apis":
+	case "healthz", "livez", "readyz":
+		root, part = "/"+root, ""
+	default:
+		root = ""
+	}
+	m.requests.WithLabelValues("GET", "", "", "", "", root, "", part, strconv.Itoa(int(code))).Inc()
 }
 
 var knownSubresources = map[string]struct{}{

@@ -43,6 +43,7 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 		return nil, err
 	}
 	r.header(ctx)
+	r.code = a.code
 	return &apiv1.PatchResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
 }
 

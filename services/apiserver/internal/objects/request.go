@@ -56,6 +56,9 @@ type request struct {
 	start       time.Time
 	long        bool // a watch or stream
 	generated   bool // the name is made up here
+	dryRun      bool
+	code        int32 // of the answer, where it is not what the verb has by itself
+	size        int   // of the answer to a get or list, in bytes
 	warnings    []string
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
@@ -105,9 +108,11 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	r.fence, err = fenceOf(ctx)
 	if r.res.Version == nil && r.res.Kind.Deprecated != "" {
 		r.warn(r.res.Kind.Deprecated)
+		s.Metrics.outdated(r, r.res.Kind.Deprecated)
 	}
 	if r.res.Version != nil && r.res.Version.Deprecated != "" {
 		r.warn(r.res.Version.Deprecated)
+		s.Metrics.outdated(r, r.res.Version.Deprecated)
 	}
 	return err
 }
@@ -305,6 +310,9 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 	code := int32(200)
 	if r.verb == "create" {
 		code = 201
+	}
+	if r.code != 0 {
+		code = r.code
 	}
 	if *err != nil {
 		code = apistatus.Of(*err).Code

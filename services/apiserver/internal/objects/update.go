@@ -36,6 +36,7 @@ func (s *Server) Update(ctx context.Context, req *apiv1.UpdateRequest) (resp *ap
 		return nil, err
 	}
 	r.header(ctx)
+	r.code = a.code
 	return &apiv1.UpdateResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
 }
 

@@ -98,6 +98,7 @@ func (s *Server) outcome(p *plan, handed *cache.Handed, kind *registry.Kind, key
 // execute plans and commits a write until it lands, fails, or the object keeps moving on.
 func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer, error) {
 	r := op.about()
+	r.dryRun = dryRun
 	for attempt := 1; ; attempt++ {
 		p, err := s.planned(ctx, op)
 		if errors.Is(err, errStale) && attempt < maxAttempts {
