@@ -93,7 +93,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: a.features.enabled(featureCBOR),
+		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: a.features.enabled(featureCBOR), Features: a.features.on(),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)

@@ -6,13 +6,26 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// featureCBOR is the one feature gate that can be set: application/cbor is served. It has Kubernetes' name and default, which
-// is off.
+// featureCBOR is the feature gate with which application/cbor is served.
 const featureCBOR = "CBORServingAndStorage"
+
+// The gates that stand for many.
+const (
+	allAlpha = "AllAlpha"
+	allBeta  = "AllBeta"
+)
+
+// features are the feature gates that can be set, with their stages: Kubernetes' names, all off by default as there.
+var features = map[string]string{
+	featureCBOR:              allAlpha,
+	"ClusterTrustBundle":     allBeta,
+	"StorageVersionMigrator": allBeta,
+}
 
 // featureFlags are the feature gates, set as Kubernetes' are: --feature-gates=Name=true.
 type featureFlags struct {
@@ -20,14 +33,15 @@ type featureFlags struct {
 }
 
 func (g *featureFlags) flags(f *pflag.FlagSet) {
-	f.StringToStringVar(&g.gates, "feature-gates", nil, "features to switch on or off, as Name=true; known is "+featureCBOR+" (default false), with which application/cbor is served: set it on apiservers and gateways")
+	f.StringToStringVar(&g.gates, "feature-gates", nil, "features to switch on or off, as Name=true; known are "+strings.Join(slices.Sorted(maps.Keys(features)), ", ")+
+		", and AllAlpha and AllBeta for all of a stage (default: all are off). "+featureCBOR+", with which application/cbor is served, belongs on apiservers and gateways; the others switch kinds on that --runtime-config names")
 }
 
 // check reports the gates that are not known, and those that are neither on nor off.
 func (g *featureFlags) check() error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(g.gates)) {
-		if name != featureCBOR {
+		if _, known := features[name]; !known && name != allAlpha && name != allBeta {
 			problems = append(problems, fmt.Errorf("--feature-gates: unrecognized feature gate: %s", name))
 		} else if _, err := strconv.ParseBool(g.gates[name]); err != nil {
 			problems = append(problems, fmt.Errorf("--feature-gates: invalid value of %s=%s, err: %w", name, g.gates[name], err))
@@ -36,7 +50,21 @@ func (g *featureFlags) check() error {
 	return errors.Join(problems...)
 }
 
+// enabled reports whether a gate is on: what is said of it decides, or else of its stage.
 func (g *featureFlags) enabled(name string) bool {
-	on, err := strconv.ParseBool(g.gates[name])
-	return err == nil && on
+	for _, key := range []string{name, features[name]} {
+		if on, err := strconv.ParseBool(g.gates[key]); err == nil {
+			return on
+		}
+	}
+	return false
+}
+
+// on are the gates that are on.
+func (g *featureFlags) on() map[string]bool {
+	all := map[string]bool{}
+	for name := range features {
+		all[name] = g.enabled(name)
+	}
+	return all
 }

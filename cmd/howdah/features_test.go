@@ -13,10 +13,14 @@ func TestFeatureGates(t *testing.T) {
 		on      bool
 	}{
 		"": {},
-		"--feature-gates=CBORServingAndStorage=true":  {on: true},
-		"--feature-gates=CBORServingAndStorage=false": {},
-		"--feature-gates=CBORServingAndStorage=maybe": {problem: `--feature-gates: invalid value of CBORServingAndStorage=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`},
-		"--feature-gates=Other=true":                  {problem: "--feature-gates: unrecognized feature gate: Other"},
+		"--feature-gates=CBORServingAndStorage=true":            {on: true},
+		"--feature-gates=CBORServingAndStorage=false":           {},
+		"--feature-gates=CBORServingAndStorage=maybe":           {problem: `--feature-gates: invalid value of CBORServingAndStorage=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`},
+		"--feature-gates=AllAlpha=true":                         {on: true},
+		"--feature-gates=AllAlpha=true,CBORServingAndStorage=0": {},
+		"--feature-gates=AllBeta=true":                          {},
+		"--feature-gates=AllBeta=x":                             {problem: `--feature-gates: invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
+		"--feature-gates=Other=true":                            {problem: "--feature-gates: unrecognized feature gate: Other"},
 	} {
 		var g featureFlags
 		f := pflag.NewFlagSet("test", pflag.ContinueOnError)

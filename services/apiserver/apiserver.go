@@ -106,6 +106,8 @@ type Config struct {
 	// RuntimeConfig says what versions of the API are served, as --runtime-config of kube-apiserver does; none is those that are
 	// stable.
 	RuntimeConfig []string
+	// Features are the feature gates that are on, by Kubernetes' names, of those that kinds go by.
+	Features map[string]bool
 	// CBOR serves application/cbor too, as Kubernetes does with its feature gate CBORServingAndStorage. Nothing is stored as CBOR.
 	CBOR bool
 	// Registerer takes the metrics; nil registers them nowhere.

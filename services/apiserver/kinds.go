@@ -18,7 +18,7 @@ func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfi
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)
 	}
-	served, err := runtimeconfig.Parse(cfg.RuntimeConfig, all)
+	served, err := runtimeconfig.Parse(cfg.RuntimeConfig, all, cfg.Features)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("runtime-config: %w", err)
 	}

@@ -49,7 +49,10 @@ func startPostgres(t testing.TB, configure ...func(*Config)) *fixture {
 
 func start(t testing.TB, st backend, configure ...func(*Config)) *fixture {
 	t.Helper()
-	cfg := Config{RuntimeConfig: []string{"api/all=true", "api/legacy=true"}}
+	cfg := Config{
+		RuntimeConfig: []string{"api/all=true", "api/legacy=true"},
+		Features:      map[string]bool{"ClusterTrustBundle": true, "StorageVersionMigrator": true},
+	}
 	for _, c := range configure {
 		c(&cfg)
 	}

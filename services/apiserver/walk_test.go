@@ -51,6 +51,13 @@ var bodies = map[string]string{
 	"volumeattributesclasses":    `{"driverName":"example.com","parameters":{"a":"b"}}`,
 	"certificatesigningrequests": `{"spec":{"request":"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISk1IRUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWFtRnVaVEJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSApBMElBQkxuS0dpVFNmYStyQnF6cG9lNXROQ1Q1MWdzckRaeVh1NlJENmdHbzB4S1hXN0JKc3RxczAzR3FSdmZNCjcySTRYd0s0c1dGWi9Ec1kxUzdCZDhBV0VtK2dBREFLQmdncWhrak9QUVFEQWdOSUFEQkZBaUFaL0hYNVBpUlAKdkVRMkNWT0V1U1kxWXpmOWt4akxEWXJNc1U1dzEyYkJPUUloQUtJWlpLVFFIcFIyNHFLbUtMMVhyVzhML2tIbApPRjJvV2NnbmZ3azd5azVhCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=","signerName":"example.com/s","usages":["client auth"]}}`,
 
+	"leasecandidates":            `{"spec":{"leaseName":"l","binaryVersion":"1.36.0","emulationVersion":"1.36.0","strategy":"OldestEmulationVersion"}}`,
+	"devicetaintrules":           `{"spec":{"taint":{"key":"a","effect":"NoSchedule"}}}`,
+	"resourcepoolstatusrequests": `{"spec":{"driver":"example.com"}}`,
+	"storageversions":            `{"spec":{}}`,
+	"storageversionmigrations":   `{"spec":{"resource":{"resource":"pods"}}}`,
+	"clustertrustbundles":        `{"spec":{"trustBundle":"-----BEGIN CERTIFICATE-----\nMIIBcTCCARegAwIBAgIUJVNrHc7bjkEAOrgVBJP42K/QOhIwCgYIKoZIzj0EAwIw\nDTELMAkGA1UEAwwCY2EwIBcNMjYxMTIxMjAyNjE5WhgPMjEyNjEwMjgyMDI2MTla\nMA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEHeSP7NKJ\nj+64TlqBKXxT9wMKt77Cj/9mE1+iVHcZGQKrbkGbGTyjniajBrxNTDaTLh7WRVi5\nhxF597gdLOx5mKNTMFEwHQYDVR0OBBYEFD8O+2nTCEXcvQA6lQc6ZTZ4j7s/MB8G\nA1UdIwQYMBaAFD8O+2nTCEXcvQA6lQc6ZTZ4j7s/MA8GA1UdEwEB/wQFMAMBAf8w\nCgYIKoZIzj0EAwIDSAAwRQIhAPwqpbOvUGFtnnsV1UtlAxcDkpXQF4ya/LHJ09dn\nMdqtAiASKLJt2tgzPAWwcW9rOcxA5r8PncuM86mpUym5c/63ow==\n-----END CERTIFICATE-----\n"}}`,
+
 	"replicationcontrollers":   `{"spec":{"replicas":1,"selector":{"app":"x"},"template":` + podTemplate + `}}`,
 	"podtemplates":             `{"template":` + podTemplate + `}`,
 	"persistentvolumeclaims":   `{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`,
@@ -242,6 +249,8 @@ func (w *walker) walk() {
 		name = "10.9.8.7"
 	case "apiservices":
 		name = "v1.walk-me"
+	case "storageversions":
+		name = "walk.me"
 	}
 	body := w.body(name)
 	(&unstructured.Unstructured{Object: body}).SetLabels(map[string]string{"walk": "yes"})
@@ -419,6 +428,8 @@ func (w *walker) deletes(name string) {
 			name = fmt.Sprintf("10.9.0.%d", i)
 		case "apiservices":
 			name = "v1." + name
+		case "storageversions":
+			name = "walk." + name
 		}
 		body := w.body(name)
 		(&unstructured.Unstructured{Object: body}).SetLabels(map[string]string{"walk": "yes"})

@@ -24,6 +24,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/networking"
 	"howdah.dev/services/apiserver/internal/kind/node"
 	"howdah.dev/services/apiserver/internal/kind/pod"
+	"howdah.dev/services/apiserver/internal/kind/preview"
 	"howdah.dev/services/apiserver/internal/kind/quota"
 	"howdah.dev/services/apiserver/internal/kind/rbac"
 	"howdah.dev/services/apiserver/internal/kind/replicaset"
@@ -86,5 +87,6 @@ func All(cfg Config) []*registry.Kind {
 		storage.Kinds(now),
 		flowcontrol.Kinds(now),
 		device.Kinds(now),
+		preview.Kinds(now),
 	))))
 }

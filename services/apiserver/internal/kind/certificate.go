@@ -3,10 +3,8 @@ package kind
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -14,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -142,7 +140,6 @@ func stamped(list, old []csrCondition, now metav1.Time) []csrCondition {
 
 const (
 	shortestCertificate = 600 // seconds
-	longestSigner       = 571 // a domain, a slash, and what a name may be long besides
 )
 
 func validateSigningRequest(r *signingRequest) field.ErrorList {
@@ -166,48 +163,12 @@ func validateSigningRequest(r *signingRequest) field.ErrorList {
 			errs = append(errs, field.Duplicate(path.Child("usages").Index(i), u))
 		}
 	}
-	errs = append(errs, validateSigner(r.Spec.SignerName, path.Child("signerName"))...)
+	errs = append(errs, check.Signer(r.Spec.SignerName, path.Child("signerName"))...)
+	if r.Spec.SignerName == "kubernetes.io/legacy-unknown" {
+		errs = append(errs, field.Invalid(path.Child("signerName"), r.Spec.SignerName, "the legacy signerName is not allowed via this API version"))
+	}
 	if n := r.Spec.ExpirationSeconds; n != nil && *n < shortestCertificate {
 		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 600 seconds (10 minutes)"))
-	}
-	return errs
-}
-
-func validateSigner(name string, path *field.Path) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(path, "")}
-	}
-	parts := strings.Split(name, "/")
-	if len(parts) != 2 {
-		return field.ErrorList{field.Invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
-	}
-	errs := validateSegments(parts[0], validation.IsDNS1123Label, path)
-	if n := strings.Count(parts[0], ".") + 1; n < 2 {
-		errs = append(errs, field.Invalid(path, parts[0], "should be a domain with at least two segments separated by dots"))
-	}
-	if len(parts[0]) > validation.DNS1123SubdomainMaxLength {
-		errs = append(errs, field.TooLong(path, parts[0], validation.DNS1123SubdomainMaxLength))
-	}
-	errs = append(errs, validateSegments(parts[1], validation.IsDNS1123Subdomain, path)...)
-	if len(name) > longestSigner {
-		errs = append(errs, field.TooLong(path, name, longestSigner))
-	}
-	if name == "kubernetes.io/legacy-unknown" {
-		errs = append(errs, field.Invalid(path, name, "the legacy signerName is not allowed via this API version"))
-	}
-	return errs
-}
-
-// validateSegments checks what dots separate, up to the first that is wrong.
-func validateSegments(text string, valid func(string) []string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for segment := range strings.SplitSeq(text, ".") {
-		for _, problem := range valid(segment) {
-			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("validating label %q: %s", segment, problem)))
-		}
-		if len(errs) > 0 {
-			break
-		}
 	}
 	return errs
 }

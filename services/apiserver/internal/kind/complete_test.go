@@ -22,7 +22,6 @@ var notServed = map[schema.GroupVersion]string{
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta2"}: "removed in 1.29",
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3"}: "removed in 1.32",
 	{Group: "admissionregistration.k8s.io", Version: "v1beta1"}: "removed in 1.22, or off by default; MutatingAdmissionPolicy is there",
-	{Group: "storagemigration.k8s.io", Version: "v1beta1"}:      "off by default in Kubernetes",
 }
 
 // Every kind of k8s.io/api that can be listed is served in every version that is stable, and in every beta but those above.

@@ -35,6 +35,9 @@ type Kind struct {
 	// Custom stands in for the Go type that a custom kind has not; nil for all others.
 	Custom Custom
 
+	// Feature names the feature gate without which no version of the kind is served; empty is none.
+	Feature string
+
 	New     func() Object
 	NewList func() runtime.Object
 

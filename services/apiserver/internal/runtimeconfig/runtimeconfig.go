@@ -33,13 +33,18 @@ type Served struct {
 	stages    map[registry.Stage]bool
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
+	features  map[string]bool
 	// current are the versions that Kubernetes still has, maybe of fewer resources.
 	current map[schema.GroupVersion]bool
 }
 
 // Has reports whether a resource is served: what is said of it decides, or else of its version, or else of its stage. To switch a
-// version on that Kubernetes still has brings none of the resources that have been removed from it.
+// version on that Kubernetes still has brings none of the resources that have been removed from it. A kind whose feature gate is off is not
+// served at all.
 func (s *Served) Has(r *registry.Resource) bool {
+	if f := r.Kind.Feature; f != "" && !s.features[f] {
+		return false
+	}
 	if on, said := s.resources[r.GVR]; said {
 		return on
 	}
@@ -50,10 +55,12 @@ func (s *Served) Has(r *registry.Resource) bool {
 	return s.stages[stage]
 }
 
-// Parse reads settings of the form key or key=true|false, as they stand behind --runtime-config, for the resources that there are.
+// Parse reads settings of the form key or key=true|false, as they stand behind --runtime-config, for the resources that there are. features
+// are the feature gates that are on.
 // Its error names every problem.
-func Parse(settings []string, resources []*registry.Resource) (*Served, error) {
+func Parse(settings []string, resources []*registry.Resource, features map[string]bool) (*Served, error) {
 	p := &parser{Served: &Served{
+		features:  features,
 		stages:    map[registry.Stage]bool{registry.Stable: true},
 		versions:  map[schema.GroupVersion]bool{},
 		resources: map[schema.GroupVersionResource]bool{},
@@ -92,9 +99,6 @@ func (p *parser) read(settings []string) error {
 		delete(said, s.key)
 		if !is {
 			continue
-		}
-		if s.key == "api/alpha" && on {
-			problems = append(problems, errors.New("api/alpha=true: no alpha version is there to be served"))
 		}
 		for _, stage := range s.stages {
 			p.stages[stage] = on

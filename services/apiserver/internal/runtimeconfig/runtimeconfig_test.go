@@ -20,7 +20,7 @@ func resources() []*registry.Resource {
 
 func served(t *testing.T, settings ...string) func(name string) bool {
 	t.Helper()
-	s, err := runtimeconfig.Parse(settings, resources())
+	s, err := runtimeconfig.Parse(settings, resources(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,17 +37,20 @@ func TestWhatIsServed(t *testing.T) {
 	t.Parallel()
 	const (
 		stable, scaler = "apps/v1/deployments", "autoscaling/v1/horizontalpodautoscalers"
+		alpha, gated   = "resource.k8s.io/v1alpha3/devicetaintrules", "certificates.k8s.io/v1alpha1/clustertrustbundles"
 		beta, mixed    = "networking.k8s.io/v1beta1/servicecidrs", "networking.k8s.io/v1beta1/ingresses"
 		removed, pods  = "extensions/v1beta1/deployments", "v1/pods"
 	)
-	all := []string{stable, scaler, beta, mixed, removed, pods}
+	all := []string{stable, scaler, beta, mixed, removed, pods, alpha, gated}
 	for settings, want := range map[string][]string{
 		"":                               {stable, scaler, pods},
-		"api/all=true":                   {stable, scaler, pods, beta},
+		"api/all=true":                   {stable, scaler, pods, beta, alpha},
+		"api/alpha=true":                 {stable, scaler, pods, alpha},
+		"certificates.k8s.io/v1alpha1=true": {stable, scaler, pods},
 		"api/beta=true":                  {stable, scaler, pods, beta},
 		"api/beta":                       {stable, scaler, pods, beta},
 		"api/legacy=true":                {stable, scaler, pods, removed, mixed},
-		"api/legacy=true api/all=true":   all,
+		"api/legacy=true api/all=true":   {stable, scaler, beta, mixed, removed, pods, alpha},
 		"networking.k8s.io/v1beta1=true": {stable, scaler, pods, beta},
 		"networking.k8s.io/v1beta1=1 networking.k8s.io/v1beta1/ingresses=1": {stable, scaler, pods, beta, mixed},
 		"extensions/v1beta1=true":                                      {stable, scaler, pods, removed},
@@ -82,11 +85,10 @@ func TestWhatIsRefused(t *testing.T) {
 		"apps=true":                            "runtime-config invalid key apps",
 		"apps/v1/deployments/status=true":      "runtime-config invalid key apps/v1/deployments/status",
 		"apps/v1/foo=true":                     "resource apps/v1/foo that has not been registered",
-		"storagemigration.k8s.io/v1beta1=true": "group version storagemigration.k8s.io/v1beta1 cannot be served: Kubernetes has it, this API does not",
-		"api/alpha=true":                       "api/alpha=true: no alpha version is there to be served",
+		"scheduling.k8s.io/v1alpha2=true":      "group version scheduling.k8s.io/v1alpha2 cannot be served: Kubernetes has it, this API does not",
 		"foo/v1=true apps/v9=true":             "group version apps/v9 that has not been registered\nunknown api groups foo/v1",
 	} {
-		if _, err := runtimeconfig.Parse(strings.Fields(settings), resources()); err == nil || err.Error() != want {
+		if _, err := runtimeconfig.Parse(strings.Fields(settings), resources(), nil); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"reflect"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
 	batchv1 "k8s.io/api/batch/v1"
 	batchv1beta1 "k8s.io/api/batch/v1beta1"
+	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	coordinationv1alpha2 "k8s.io/api/coordination/v1alpha2"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,6 +22,8 @@ import (
 	nodev1beta1 "k8s.io/api/node/v1beta1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -109,6 +116,21 @@ func versions() map[schema.GroupKind][]registry.Version {
 		{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: {request()},
 		{Group: "coordination.k8s.io", Kind: "Lease"}: {
 			same[coordinationv1beta1.Lease, coordinationv1beta1.LeaseList, coordinationv1.Lease](coordinationv1beta1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion),
+		},
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}: {
+			same[admissionv1alpha1.MutatingAdmissionPolicy, admissionv1alpha1.MutatingAdmissionPolicyList, admissionv1.MutatingAdmissionPolicy](admissionv1alpha1.SchemeGroupVersion, admissionv1.SchemeGroupVersion),
+		},
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: {
+			same[admissionv1alpha1.MutatingAdmissionPolicyBinding, admissionv1alpha1.MutatingAdmissionPolicyBindingList, admissionv1.MutatingAdmissionPolicyBinding](admissionv1alpha1.SchemeGroupVersion, admissionv1.SchemeGroupVersion),
+		},
+		{Group: "coordination.k8s.io", Kind: "LeaseCandidate"}: {
+			same[coordinationv1alpha2.LeaseCandidate, coordinationv1alpha2.LeaseCandidateList, coordinationv1beta1.LeaseCandidate](coordinationv1alpha2.SchemeGroupVersion, coordinationv1beta1.SchemeGroupVersion),
+		},
+		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}: {
+			same[certificatesv1alpha1.ClusterTrustBundle, certificatesv1alpha1.ClusterTrustBundleList, certificatesv1beta1.ClusterTrustBundle](certificatesv1alpha1.SchemeGroupVersion, certificatesv1beta1.SchemeGroupVersion),
+		},
+		{Group: "resource.k8s.io", Kind: "DeviceTaintRule"}: {
+			same[resourcev1alpha3.DeviceTaintRule, resourcev1alpha3.DeviceTaintRuleList, resourcev1beta2.DeviceTaintRule](resourcev1alpha3.SchemeGroupVersion, newerDevice),
 		},
 		{Group: "discovery.k8s.io", Kind: "EndpointSlice"}: {slice()},
 		{Group: "networking.k8s.io", Kind: "Ingress"}:      {ingress(), extensionsIngress()},

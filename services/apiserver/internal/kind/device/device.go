@@ -21,7 +21,7 @@ var gv = resourcev1.SchemeGroupVersion
 
 // Kinds returns the kinds; now is the clock for ages and for the times of taints.
 func Kinds(now func() time.Time) []*registry.Kind {
-	return []*registry.Kind{class(now), claim(now), template(now), slice(now)}
+	return []*registry.Kind{class(now), claim(now), template(now), slice(now), taintRule(now), poolStatusRequest(now)}
 }
 
 func class(now func() time.Time) *registry.Kind {
