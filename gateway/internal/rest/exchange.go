@@ -47,10 +47,10 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// addWarnings turns the "warning" metadata of an answer into Warning headers, and says how the request was classified.
+// addWarnings turns the "warning" metadata of an answer, "warning-bin" where it is not ASCII, into Warning headers, and says how the request was classified.
 func addWarnings(h http.Header, md metadata.MD) {
 	answer.Classified(h, md)
-	for _, text := range md.Get("warning") {
+	for _, text := range append(md.Get("warning"), md.Get("warning-bin")...) {
 		if line, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
 			h.Add("Warning", line)
 		}

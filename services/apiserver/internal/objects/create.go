@@ -182,7 +182,7 @@ func (c *create) collided(err error) bool {
 // exists is the 409 of a name that is taken: for good, by an object that is being deleted, or by chance.
 func (c *create) exists(ctx context.Context) error {
 	r, kind := c.r, c.r.res.Kind
-	if c.prepared != nil && c.prepared.GetName() == "" {
+	if c.prepared != nil && c.prepared.GetGenerateName() != "" {
 		return apierrors.NewGenerateNameConflict(r.res.GroupResource(), r.name, 1)
 	}
 	taken := apierrors.NewAlreadyExists(r.res.GroupResource(), r.name)

@@ -3,6 +3,7 @@ package objects
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -136,7 +137,7 @@ func FuzzWarnings(f *testing.F) {
 			texts = append(texts, text)
 		}
 		for _, w := range fitting(texts) {
-			if strings.IndexFunc(w, func(c rune) bool { return c < ' ' || c > '~' }) >= 0 {
+			if !utf8.ValidString(w) || strings.IndexFunc(w, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
 				t.Fatalf("%q", w)
 			}
 		}

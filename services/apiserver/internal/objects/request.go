@@ -326,9 +326,11 @@ func (r *request) header(ctx context.Context) {
 		return
 	}
 	md := metadata.MD{}
-	for _, w := range fitting(r.warnings) {
-		md.Append("warning", w)
+	texts, key := fitting(r.warnings), "warning"
+	if slices.ContainsFunc(texts, beyondASCII) {
+		key = "warning-bin" // other metadata may hold ASCII alone
 	}
+	md.Append(key, texts...)
 	r.warnings = nil
 	// It fails only where headers have gone out, or where there is no call, as in bootstrap.
 	_ = grpc.SetHeader(ctx, md)
@@ -348,12 +350,7 @@ func fitting(texts []string) []string {
 		if strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
 			continue
 		}
-		kept = append(kept, strings.Map(func(c rune) rune {
-			if c > '~' {
-				return '?'
-			}
-			return c
-		}, text))
+		kept = append(kept, strings.ToValidUTF8(text, "?"))
 		total += utf8.RuneCountInString(text)
 	}
 	if total <= maxWarnings {
@@ -361,13 +358,18 @@ func fitting(texts []string) []string {
 	}
 	total = 0
 	for i, text := range kept {
-		text = text[:min(len(text), maxWarning)]
-		if total += len(text); total > maxWarnings {
+		runes := []rune(text)
+		runes = runes[:min(len(runes), maxWarning)]
+		if total += len(runes); total > maxWarnings {
 			return kept[:i]
 		}
-		kept[i] = text
+		kept[i] = string(runes)
 	}
 	return kept
+}
+
+func beyondASCII(text string) bool {
+	return strings.IndexFunc(text, func(c rune) bool { return c > '~' }) >= 0
 }
 
 // Warn implements admission.Notes.

@@ -20,6 +20,7 @@ import (
 const (
 	maxTransports = 128
 	maxIdle       = 16
+	maxRedirects  = 10
 	idleTimeout   = 30 * time.Second
 	dialTimeout   = 10 * time.Second
 )
@@ -133,8 +134,16 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: transport,
-		// A redirect would send what an apiserver knows to where nobody configured it.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		// As Kubernetes' client does, but never to where what an apiserver knows could be read on the way.
+		CheckRedirect: func(next *http.Request, before []*http.Request) error {
+			switch {
+			case next.URL.Scheme != "https":
+				return fmt.Errorf("redirected to %q, which is not https", next.URL.Redacted())
+			case len(before) >= maxRedirects:
+				return fmt.Errorf("stopped after %d redirects", maxRedirects)
+			}
+			return nil
+		},
 	}, nil
 }
 

@@ -7,12 +7,15 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/obs"
@@ -164,13 +168,13 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	code = response.StatusCode
 	answer, err = io.ReadAll(io.LimitReader(response.Body, call.MaxAnswer+1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
 	}
 	if int64(len(answer)) > call.MaxAnswer {
 		return nil, fmt.Errorf("the answer of the webhook is larger than %d bytes", call.MaxAnswer)
 	}
 	if code != http.StatusOK && code != http.StatusCreated {
-		return nil, refused(code, answer)
+		return nil, refused(code, response.Header.Get("Content-Type"), answer)
 	}
 	return answer, nil
 }
@@ -193,12 +197,18 @@ func (e *ConfigError) Error() string { return e.cause.Error() }
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.cause }
 
-// refused is the error of an answer that is no success, in the words of Kubernetes' clients.
-func refused(code int, body []byte) error {
-	if len(body) > maxQuoted {
-		body = body[:maxQuoted]
+// refused is the error of an answer that is no success, in the words of Kubernetes' clients: a Status speaks for itself, and
+// text is quoted.
+func refused(code int, contentType string, body []byte) error {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Status != metav1.StatusSuccess {
+		return &apierrors.StatusError{ErrStatus: status}
 	}
-	return apierrors.NewGenericServerResponse(code, "post", schema.GroupResource{}, "", string(body), 0, true)
+	said := "unknown"
+	if media, _, err := mime.ParseMediaType(contentType); contentType == "" || err == nil && strings.HasPrefix(media, "text/") {
+		said = strings.TrimSpace(string(body[:min(len(body), maxQuoted)]))
+	}
+	return apierrors.NewGenericServerResponse(code, "post", schema.GroupResource{}, "", said, 0, true)
 }
 
 // maxQuoted bounds what an error quotes of an answer, in bytes.

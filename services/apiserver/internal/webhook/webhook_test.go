@@ -48,6 +48,18 @@ func TestPost(t *testing.T) {
 			http.NotFound(w, r)
 		case "/elsewhere":
 			http.Redirect(w, r, "/echo", http.StatusTemporaryRedirect)
+		case "/plain":
+			http.Redirect(w, r, "http://127.0.0.1:1/echo", http.StatusTemporaryRedirect)
+		case "/circle":
+			http.Redirect(w, r, "/circle", http.StatusTemporaryRedirect)
+		case "/status":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not you","reason":"Forbidden","code":403}`))
+		case "/json":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write([]byte(`{"secret":1}`))
 		case "/large":
 			_, _ = w.Write(make([]byte, 2000))
 		case "/cut":
@@ -71,9 +83,13 @@ func TestPost(t *testing.T) {
 		"hangs":         {target: Target{URL: server.URL + "/hang", CABundle: ca}, timeout: 50 * time.Millisecond, errs: []string{"Post \"" + server.URL + "/hang?timeout=50ms\": context deadline exceeded"}},
 		"fails":         {target: Target{URL: server.URL + "/broken", CABundle: ca}, errs: []string{`an error on the server ("out of order`, "has prevented the request from succeeding"}},
 		"not there":     {target: Target{URL: server.URL + "/missing", CABundle: ca}, errs: []string{"the server could not find the requested resource"}},
-		"redirects":     {target: Target{URL: server.URL + "/elsewhere", CABundle: ca}, errs: []string{"307"}},
+		"redirects":     {target: Target{URL: server.URL + "/elsewhere", CABundle: ca}, want: "application/json  hello"},
+		"goes plain":    {target: Target{URL: server.URL + "/plain", CABundle: ca}, errs: []string{"which is not https"}},
+		"goes round":    {target: Target{URL: server.URL + "/circle", CABundle: ca}, errs: []string{"stopped after 10 redirects"}},
+		"has a Status":  {target: Target{URL: server.URL + "/status", CABundle: ca}, errs: []string{"not you"}},
+		"says nothing":  {target: Target{URL: server.URL + "/json", CABundle: ca}, errs: []string{`an error on the server ("unknown") has prevented the request from succeeding`}},
 		"says too much": {target: Target{URL: server.URL + "/large", CABundle: ca}, errs: []string{"the answer of the webhook is larger than 1000 bytes"}},
-		"stops":         {target: Target{URL: server.URL + "/cut", CABundle: ca}, errs: []string{"unexpected EOF"}},
+		"stops":         {target: Target{URL: server.URL + "/cut", CABundle: ca}, errs: []string{"unexpected error when reading response body. Please retry. Original error: unexpected EOF"}},
 		"is a stranger": {target: Target{URL: server.URL + "/echo", CABundle: stranger.PEM()}, errs: []string{"tls: failed to verify certificate: x509: certificate signed by unknown authority"}},
 		"has no roots":  {target: Target{URL: server.URL + "/echo", CABundle: []byte("x")}, errs: []string{"unable to load root certificates: unable to parse bytes as PEM block"}},
 		"closed":        {target: Target{URL: "https://127.0.0.1:1", CABundle: ca}, errs: []string{"connect: connection refused"}},
@@ -109,10 +125,10 @@ func TestPost(t *testing.T) {
 
 func TestRefusedKeepsItsCode(t *testing.T) {
 	t.Parallel()
-	if err := refused(503, []byte("x")); !apierrors.IsServiceUnavailable(err) {
+	if err := refused(503, "text/plain", []byte("x")); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("503: %v", err)
 	}
-	if text := refused(500, []byte(strings.Repeat("x", 1<<20))).Error(); len(text) > 3000 {
+	if text := refused(500, "", []byte(strings.Repeat("x", 1<<20))).Error(); len(text) > 3000 {
 		t.Errorf("%d bytes of an answer are quoted", len(text))
 	}
 }

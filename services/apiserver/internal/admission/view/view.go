@@ -3,10 +3,13 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -244,10 +247,15 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if stored.GetNamespace() == "" {
+		stored.SetNamespace(a.Object.GetNamespace())
+	}
 	if stored.GetNamespace() != a.Object.GetNamespace() {
 		return false, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	stored.SetManagedFields(a.Object.GetManagedFields()) // who owns what is the server's to say
+	if len(stored.GetManagedFields()) > 0 { // who owns what is the server's to say, unless nobody is to
+		stored.SetManagedFields(a.Object.GetManagedFields())
+	}
 	if reflect.DeepEqual(stored, a.Object) {
 		return false, nil
 	}
@@ -271,6 +279,9 @@ func (v *Version) Check(data []byte) error {
 }
 
 func (v *Version) decode(data []byte) (registry.Object, error) {
+	if err := v.sameKind(data); err != nil {
+		return nil, err
+	}
 	obj := v.res.New()
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		if err := u.UnmarshalJSON(data); err != nil {
@@ -284,6 +295,30 @@ func (v *Version) decode(data []byte) (registry.Object, error) {
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.res.GVK)
 	return obj, nil
+}
+
+// sameKind refuses what is of another kind than the version's, in Kubernetes' words, which are about its Go types.
+func (v *Version) sameKind(data []byte) error {
+	var is metav1.TypeMeta
+	if err := json.Unmarshal(data, &is); err != nil {
+		return nil // of which decoding tells
+	}
+	gvk := is.GroupVersionKind()
+	if gvk == v.res.GVK {
+		return nil
+	}
+	other, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return fmt.Errorf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", gvk.Kind, gvk.GroupVersion())
+	}
+	if err := json.Unmarshal(data, other); err != nil {
+		return err
+	}
+	internal, _, _ := strings.Cut(v.res.GVK.Group, ".")
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Message: fmt.Sprintf("converting (%s) to (%s.%s): unknown conversion", strings.TrimPrefix(fmt.Sprintf("%T", other), "*"), cmp.Or(internal, "core"), v.res.GVK.Kind),
+	}}
 }
 
 // stored is an object of the version as the request has it, defaulted.
