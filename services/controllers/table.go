@@ -27,6 +27,7 @@ import (
 	"howdah.dev/services/controllers/internal/serviceaccount"
 	"howdah.dev/services/controllers/internal/serviceaddress"
 	"howdah.dev/services/controllers/internal/servicecidr"
+	"howdah.dev/services/controllers/internal/storagemigration"
 	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/volumeprotection"
 )
@@ -62,6 +63,7 @@ func table() []row {
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
+		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
 		}},
