@@ -27,7 +27,8 @@ const (
 func TestClusterValidate(t *testing.T) {
 	t.Parallel()
 	validates(t, map[string]validation{
-		"quota":           {quotas + "spec: {hard: {pods: 4, limits.cpu: 1500m, count/jobs.batch: 2, example.com/gpu: 1}, scopes: [BestEffort]}}", nil},
+		"quota":           {quotas + "spec: {hard: {pods: 4, limits.cpu: 1500m, count/jobs.batch: 2, example.com/gpu: 1}, scopes: [NotTerminating]}}", nil},
+		"quota, misfit":   {quotas + "spec: {hard: {pods: 4, cpu: 1, services: 1, count/jobs.batch: 2}, scopes: [BestEffort]}}", []string{`spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource`, `spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource`}},
 		"quota, names":    {quotas + "spec: {hard: {pods: -1, disks: 1, secrets: 100m}}}", []string{`spec.hard[disks]: Invalid value: "disks": must be a standard resource type or fully qualified`, `spec.hard[disks]: Invalid value: "disks": must be a standard resource for quota`, `spec.hard[pods]: Invalid value: "-1": must be greater than or equal to 0`, `spec.hard[secrets]: Invalid value: "100m": must be an integer`}},
 		"quota, scopes":   {quotas + "spec: {scopes: [BestEffort, NotBestEffort]}}", []string{`spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes`}},
 		"limits":          {limits + "[{type: Container, max: {cpu: 2}, min: {cpu: 1}}]}}", nil},
@@ -54,8 +55,10 @@ func TestClusterValidate(t *testing.T) {
 		"handler":         {handler + "runc, overhead: {podFixed: {cpu: 10m}}}", nil},
 	})
 	validatesUpdates(t, map[string]change{
-		"scopes":   {quotas + "spec: {scopes: [BestEffort]}}", quotas + "spec: {}}", []string{"spec.scopes: Invalid value: null: field is immutable"}},
-		"source":   {pv + "hostPath: {path: /a}}}", pv + "hostPath: {path: /b}}}", []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
+		"scopes": {quotas + "spec: {scopes: [BestEffort]}}", quotas + "spec: {}}", []string{"spec.scopes: Invalid value: null: field is immutable"}},
+		"source": {pv + "hostPath: {path: /a}}}", pv + "hostPath: {path: /b}}}", []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n" +
+			"@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/a\",\n" +
+			"+  \"Path\": \"/b\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n"}},
 		"class":    {class + "provisioner: a/b}", class + "provisioner: a/c}", []string{`provisioner: Invalid value: "a/c": field is immutable`}},
 		"handler":  {handler + "a}", handler + "b}", []string{`handler: Invalid value: "b": field is immutable`}},
 		"networks": {cidr + "[10.0.0.0/16]}}", cidr + "[10.1.0.0/16]}}", []string{`spec.cidrs[0]: Invalid value: "10.1.0.0/16": field is immutable`}},

@@ -36,6 +36,9 @@ func namespace(now func() time.Time) *registry.Kind {
 				ns.Labels = map[string]string{}
 			}
 			ns.Labels[corev1.LabelMetadataName] = ns.Name
+			if ns.Status.Phase == "" {
+				ns.Status.Phase = corev1.NamespaceActive
+			}
 		}),
 		PrepareCreate: typed.Do(func(ns *corev1.Namespace) {
 			ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
@@ -52,11 +55,14 @@ func namespace(now func() time.Time) *registry.Kind {
 		Status: &registry.Status{
 			PrepareUpdate: typed.Change(func(ns, old *corev1.Namespace) { ns.Spec = old.Spec }),
 			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList {
-				path := field.NewPath("status", "phase")
-				if ns.DeletionTimestamp != nil {
-					return check.OneOf(ns.Status.Phase, path, corev1.NamespaceTerminating)
+				path := field.NewPath("status", "Phase") // so spelled
+				switch deleted := ns.DeletionTimestamp != nil; {
+				case deleted && ns.Status.Phase != corev1.NamespaceTerminating:
+					return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+				case !deleted && ns.Status.Phase != corev1.NamespaceActive:
+					return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")}
 				}
-				return check.OneOf(ns.Status.Phase, path, corev1.NamespaceActive)
+				return nil
 			}),
 		},
 		Writes: map[string]*registry.Status{"finalize": {

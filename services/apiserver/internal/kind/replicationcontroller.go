@@ -28,8 +28,8 @@ func replicationController(now func() time.Time) *registry.Kind {
 		func(c *rc) *corev1.ReplicationControllerStatus { return &c.Status }, validateReplicationControllerStatus)
 	k.Default = typed.Do(defaultReplicationController)
 	k.Validate = typed.Check(validateReplicationController)
-	k.Warnings = typed.Warn(func(c, _ *rc) []string {
-		if c.Spec.Template == nil {
+	k.Warnings = typed.Warn(func(c, old *rc) []string {
+		if c.Spec.Template == nil || old != nil {
 			return nil
 		}
 		return podspec.TemplateWarnings(c.Spec.Template)

@@ -122,7 +122,10 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 		now.StorageClassName = nil // a default class that came later
 	}
 	if old.Status.Phase == corev1.ClaimBound {
-		now.Resources.Requests, now.VolumeAttributesClassName = was.Resources.Requests, was.VolumeAttributesClassName
+		if now.Resources.Requests != nil {
+			now.Resources.Requests[corev1.ResourceStorage] = was.Resources.Requests[corev1.ResourceStorage]
+		}
+		now.VolumeAttributesClassName = was.VolumeAttributesClassName
 	}
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(now, was) {
@@ -134,14 +137,12 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	if size.Cmp(before) < 0 && (!has || size.Cmp(capacity) <= 0) {
 		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
-	if old.Spec.StorageClassName != nil {
-		errs = append(errs, check.Same(c.Spec.StorageClassName, old.Spec.StorageClassName, path.Child("storageClassName"))...)
+	errs = append(errs, check.Same(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
+	if class := c.Spec.VolumeAttributesClassName; class != nil && *class == "" && old.Status.CurrentVolumeAttributesClassName != nil {
+		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"),
+			"update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
 	}
-	return append(errs, check.Same(c.Spec.VolumeMode, old.Spec.VolumeMode, path.Child("volumeMode"))...)
-}
-
-func validateStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
-	return podspec.AccessModes(c.Status.AccessModes, field.NewPath("status", "accessModes"))
+	return errs
 }
 
 func cells(c *corev1.PersistentVolumeClaim, now time.Time) []any {

@@ -29,14 +29,15 @@ func Kind(now func() time.Time) *registry.Kind {
 
 		Default: typed.Do(fill),
 		// A node's agent registers it with its status: create keeps that.
-		PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Status = old.Status }),
+		PrepareCreate:  typed.Do(dropDisabled),
+		PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Status = old.Status; dropDisabled(n) }),
 		Validate:       typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
 		Warnings:       typed.Warn(func(n, _ *corev1.Node) []string { return warnings(n) }),
 
 		Status: &registry.Status{
 			Alone:         true,
-			PrepareUpdate: typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec }),
+			PrepareUpdate: typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec; dropDisabled(n) }),
 			ValidateUpdate: typed.CheckChange(func(n, old *corev1.Node) field.ErrorList {
 				return append(validate(n), validateUpdate(n, old)...)
 			}),
@@ -50,10 +51,12 @@ func Kind(now func() time.Time) *registry.Kind {
 	}
 }
 
+// dropDisabled forgets what belongs to the feature DynamicKubeletConfig, which is no more.
+func dropDisabled(n *corev1.Node) { n.Spec.ConfigSource, n.Status.Config = nil, nil }
+
 // fill keeps the two spellings of pod CIDRs the same and lets an agent leave
 // out the allocatable resources when they are the whole capacity.
 func fill(n *corev1.Node) {
-	n.Spec.ConfigSource, n.Status.Config = nil, nil // of the feature DynamicKubeletConfig, which is no more
 	switch {
 	case n.Spec.PodCIDR != "" && (len(n.Spec.PodCIDRs) == 0 || n.Spec.PodCIDRs[0] != n.Spec.PodCIDR):
 		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}

@@ -101,8 +101,8 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 // validateUpdate lets taints, schedulability and the first assignment of CIDRs
 // and provider through.
 func validateUpdate(n, old *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
 	spec := field.NewPath("spec")
+	errs := validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints")) // once more, as in Kubernetes
 	seen := map[corev1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
@@ -116,10 +116,13 @@ func validateUpdate(n, old *corev1.Node) field.ErrorList {
 	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(spec.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
 	}
+	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
+		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
+	}
 	rest, was := n.Spec.DeepCopy(), old.Spec.DeepCopy()
 	for _, s := range []*corev1.NodeSpec{rest, was} {
 		s.PodCIDR, s.PodCIDRs, s.ProviderID, s.Taints, s.Unschedulable = "", nil, "", nil, false
-		s.ConfigSource = nil
+		s.ConfigSource, s.DoNotUseExternalID = nil, ""
 	}
 	if !equality.Semantic.DeepEqual(rest, was) {
 		errs = append(errs, field.Forbidden(spec, "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig feature gate is enabled)"))

@@ -36,15 +36,21 @@ func TestAnyPod(t *testing.T) {
 		if !equality.Semantic.DeepEqual(once, &p) {
 			t.Fatalf("seed %d: defaulted again: %s", seed, diff.Diff(once, &p))
 		}
-		validate(&p)
+		wrong := map[string]bool{}
+		for _, err := range validate(&p) {
+			wrong[err.Error()] = true
+		}
 		podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), field.NewPath("metadata", "annotations"))
 		cells(&p, clock)
 		gracePeriod(&p, nil)
 		selectable(&p)
 		q := p.DeepCopy()
 		prepareUpdate(q, &p)
-		if errs := validateUpdate(q, &p); len(errs) > 0 {
-			t.Fatalf("seed %d: an update that changes nothing: %v", seed, errs)
+		for _, err := range validateUpdate(q, &p) {
+			deadline := err.Field == "spec.activeDeadlineSeconds" // whose range differs
+			if !wrong[err.Error()] && !deadline {                 // what is wrong anyway is repeated
+				t.Fatalf("seed %d: an update that changes nothing: %v", seed, err)
+			}
 		}
 		prepareStatus(q, &p)
 		prepareResize(q, &p)

@@ -2,11 +2,13 @@ package pod
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/podspec"
@@ -31,6 +33,8 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return append(errs, field.Forbidden(path.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
+	errs = append(errs, validateImages(p.Spec.Containers, path.Child("containers"))...)
+	errs = append(errs, validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
 	errs = append(errs, validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
 	errs = append(errs, validateTolerations(p.Spec.Tolerations, old.Spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, validateGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, path.Child("schedulingGates"))...)
@@ -59,8 +63,21 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
+// validateImages wants each container to have an image still.
+func validateImages(list []corev1.Container, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range list {
+		if list[i].Image == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
+		}
+	}
+	return errs
+}
+
 func validateDeadline(now, was *int64, path *field.Path) field.ErrorList {
 	switch {
+	case now != nil && (*now < 0 || *now > math.MaxInt32):
+		return field.ErrorList{field.Invalid(path, *now, validation.InclusiveRangeError(0, math.MaxInt32))}
 	case was == nil:
 		return nil
 	case now == nil:
@@ -81,7 +98,7 @@ func validateTolerations(now, was []corev1.Toleration, path *field.Path) field.E
 			return field.ErrorList{field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
-	return nil
+	return podspec.Tolerations(now, path)
 }
 
 func validateGates(now, was []corev1.PodSchedulingGate, path *field.Path) field.ErrorList {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/row"
@@ -44,10 +45,13 @@ func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.E
 	}
 	if d := spec.DataSourceRef; d != nil {
 		errs = append(errs, dataSource(d.APIGroup, d.Kind, d.Name, path.Child("dataSourceRef"))...)
-		if d.Namespace != nil && *d.Namespace != "" && spec.DataSource != nil {
-			errs = append(errs, field.Invalid(path, path.Child("dataSource").String(), "may not be specified when dataSourceRef.namespace is specified"))
+		if n := row.Deref(d.Namespace); n != "" {
+			errs = append(errs, check.Label(n, path.Child("dataSourceRef", "namespace"))...)
 		}
-		if old := spec.DataSource; old != nil && (row.Deref(old.APIGroup) != row.Deref(d.APIGroup) || old.Kind != d.Kind || old.Name != d.Name) {
+		if d.Namespace != nil && *d.Namespace != "" && spec.DataSource != nil {
+			errs = append(errs, field.Invalid(path, struct{}{}, "may not be specified when dataSourceRef.namespace is specified"))
+		}
+		if old := spec.DataSource; old != nil && (!ptr.Equal(old.APIGroup, d.APIGroup) || old.Kind != d.Kind || old.Name != d.Name) {
 			errs = append(errs, field.Invalid(path, struct{}{}, "must match dataSourceRef"))
 		}
 	}

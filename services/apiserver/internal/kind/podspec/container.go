@@ -92,14 +92,15 @@ func (s *scope) validateEphemeralContainers(path *field.Path) field.ErrorList {
 			name string
 			set  bool
 		}{
-			{"ports", len(c.Ports) > 0},
+			{"ports", c.Ports != nil},
 			{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
 			{"livenessProbe", c.LivenessProbe != nil},
 			{"readinessProbe", c.ReadinessProbe != nil},
 			{"startupProbe", c.StartupProbe != nil},
 			{"lifecycle", c.Lifecycle != nil},
 			{"restartPolicy", c.RestartPolicy != nil},
-			{"resizePolicy", len(c.ResizePolicy) > 0},
+			{"resizePolicy", c.ResizePolicy != nil},
+			{"restartPolicyRules", c.RestartPolicyRules != nil},
 		} {
 			if f.set {
 				errs = append(errs, field.Forbidden(at.Child(f.name), notEphemeral))

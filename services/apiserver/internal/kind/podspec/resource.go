@@ -127,6 +127,10 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 		return nil
 	}
 	at := path.Child("resources")
+	if r.Claims != nil {
+		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
+		return append(errs, validateRequirements(r, claimNames(spec), at)...)
+	}
 	known := true
 	for _, part := range []struct {
 		name string

@@ -35,8 +35,12 @@ func Tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 			if t.Value != "" {
 				errs = append(errs, field.Invalid(at.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
+		case corev1.TolerationOpLt, corev1.TolerationOpGt: // of the feature TaintTolerationComparisonOperators, off by default
+			errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []corev1.TolerationOperator{
+				corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt,
+			}))
 		default:
-			errs = append(errs, check.OneOf(t.Operator, at.Child("operator"), corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
+			errs = append(errs, check.Listed(t.Operator, at.Child("operator"), corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
 		}
 		if t.Effect != "" {
 			errs = append(errs, check.Listed(t.Effect, at.Child("effect"),

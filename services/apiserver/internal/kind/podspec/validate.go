@@ -45,6 +45,7 @@ func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) f
 	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
+	errs = append(errs, validateHostProcess(spec, path)...)
 	return append(errs, validateOS(spec, path)...)
 }
 

@@ -122,12 +122,42 @@ func known(s corev1.ResourceQuotaScope) bool {
 	return false
 }
 
+const misapplied = "unsupported scope applied to resource"
+
+// unfit counts the resources of a quota that the objects of a scope do not use.
+func unfit(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) int {
+	fit := func(name corev1.ResourceName) bool {
+		switch scope {
+		case corev1.ResourceQuotaScopeBestEffort:
+			return name == corev1.ResourcePods
+		case corev1.ResourceQuotaScopeVolumeAttributesClass:
+			return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
+		}
+		switch name {
+		case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+			corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
+			return true
+		}
+		return !known(scope)
+	}
+	n := 0
+	for name := range hard {
+		if standard(name) && !strings.Contains(string(name), "/") && !fit(name) {
+			n++
+		}
+	}
+	return n
+}
+
 func validateScopes(s *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("scopes")
 	for _, scope := range s.Scopes {
 		if !known(scope) {
 			errs = append(errs, field.Invalid(at, s.Scopes, "unsupported scope"))
+		}
+		for range unfit(scope, s.Hard) {
+			errs = append(errs, field.Invalid(at, s.Scopes, misapplied))
 		}
 	}
 	for _, o := range opposites() {
@@ -143,6 +173,9 @@ func validateScopes(s *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorLi
 		r := &s.ScopeSelector.MatchExpressions[i]
 		if !known(r.ScopeName) {
 			errs = append(errs, field.Invalid(at.Child("scopeName"), r.ScopeName, "unsupported scope"))
+		}
+		for range unfit(r.ScopeName, s.Hard) {
+			errs = append(errs, field.Invalid(at, s.ScopeSelector, misapplied))
 		}
 		switch r.Operator {
 		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:

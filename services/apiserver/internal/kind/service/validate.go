@@ -179,6 +179,9 @@ func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 	case !balanced && spec.AllocateLoadBalancerNodePorts != nil:
 		errs = append(errs, field.Forbidden(at, text))
 	}
+	if n := spec.HealthCheckNodePort; n != 0 && needsHealthCheckPort(s) {
+		errs = append(errs, check.Port(n, path.Child("healthCheckNodePort"))...)
+	}
 	if n := spec.HealthCheckNodePort; n != 0 && !needsHealthCheckPort(s) {
 		errs = append(errs, field.Invalid(path.Child("healthCheckNodePort"), n,
 			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))

@@ -73,6 +73,9 @@ func validateChange(s, old *corev1.Service) field.ErrorList {
 		!equal(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
+	if c := s.Spec.LoadBalancerClass; c != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...) // once more, as in Kubernetes
+	}
 	// What is malformed is told as that.
 	if !needsClusterIP(s) || !needsClusterIP(old) || len(validateIPs(s, path)) > 0 {
 		return errs

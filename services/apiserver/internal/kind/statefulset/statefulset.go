@@ -36,7 +36,7 @@ func Kind(now func() time.Time) *registry.Kind {
 			claim.Name(&s.Spec.VolumeClaimTemplates[i])
 		}
 	})
-	k.Validate = typed.Check(validate)
+	k.ValidateCreate = typed.Check(func(s *appsv1.StatefulSet) field.ErrorList { return validate(s, true) })
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return warnings(s) })
 	k.Scale = &registry.Scale{

@@ -16,7 +16,8 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
 
-func validate(s *appsv1.StatefulSet) field.ErrorList {
+// validate checks a set; of one that is not new, what cannot change any more is left alone.
+func validate(s *appsv1.StatefulSet, isNew bool) field.ErrorList {
 	spec, path := &s.Spec, field.NewPath("spec")
 	var errs field.ErrorList
 	switch spec.PodManagementPolicy {
@@ -29,14 +30,16 @@ func validate(s *appsv1.StatefulSet) field.ErrorList {
 	errs = append(errs, validateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	errs = append(errs, validateRetention(spec.PersistentVolumeClaimRetentionPolicy, path.Child("persistentVolumeClaimRetentionPolicy"))...)
 	for i := range spec.VolumeClaimTemplates {
-		errs = append(errs, podspec.ClaimSpec(&spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+		if isNew {
+			errs = append(errs, podspec.ClaimSpec(&spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+		}
 	}
 	errs = append(errs, check.NonNegative(row.Deref(spec.Replicas), path.Child("replicas"))...)
 	errs = append(errs, check.NonNegative(spec.MinReadySeconds, path.Child("minReadySeconds"))...)
 	if spec.Ordinals != nil {
 		errs = append(errs, check.NonNegative(spec.Ordinals.Start, path.Child("ordinals", "start"))...)
 	}
-	if spec.ServiceName != "" {
+	if isNew && spec.ServiceName != "" {
 		errs = append(errs, check.Each(apivalidation.NameIsDNSLabel(spec.ServiceName, false), spec.ServiceName, path.Child("serviceName"))...)
 	}
 	return append(errs, validateTemplate(spec, path)...)
@@ -62,7 +65,7 @@ func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 		}
 	}
 	t.Spec.Volumes = volumes
-	t.Spec.Hostname = "" // which pods get from their name
+	t.Spec.Hostname, t.Spec.Subdomain = "", "" // which pods get from their names and the set's service
 	return t
 }
 
@@ -129,14 +132,14 @@ func validateRetention(p *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy
 }
 
 func validateUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
-	was := s.Spec
+	errs, was := validate(s, false), s.Spec
 	was.PodManagementPolicy, was.Selector, was.ServiceName = old.Spec.PodManagementPolicy, old.Spec.Selector, old.Spec.ServiceName
 	was.VolumeClaimTemplates = old.Spec.VolumeClaimTemplates
 	if equality.Semantic.DeepEqual(was, s.Spec) {
-		return nil
+		return errs
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "updates to statefulset spec for fields other than 'replicas', 'ordinals', "+
-		"'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")}
+	return append(errs, field.Forbidden(field.NewPath("spec"), "updates to statefulset spec for fields other than 'replicas', 'ordinals', "+
+		"'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
 }
 
 func validateStatus(s, old *appsv1.StatefulSet) field.ErrorList {

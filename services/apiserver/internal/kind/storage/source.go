@@ -8,6 +8,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/recast"
+	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
 // part is a source that a volume has, by the name that problems give it where it is one too many, and alone.
@@ -130,4 +131,35 @@ func secretReference(r *corev1.SecretReference, path *field.Path) field.ErrorLis
 		return append(errs, field.Required(path.Child("namespace"), ""))
 	}
 	return append(errs, check.Each(apivalidation.NameIsDNSLabel(r.Namespace, false), r.Namespace, path.Child("namespace"))...)
+}
+
+// defaultSource fills in what a volume's source leaves out.
+func defaultSource(s *corev1.PersistentVolumeSource) {
+	if s.HostPath != nil {
+		row.Set(&s.HostPath.Type, corev1.HostPathUnset)
+	}
+	if s.ISCSI != nil {
+		orElse(&s.ISCSI.ISCSIInterface, "default")
+	}
+	if s.RBD != nil {
+		orElse(&s.RBD.RBDPool, "rbd")
+		orElse(&s.RBD.RadosUser, "admin")
+		orElse(&s.RBD.Keyring, "/etc/ceph/keyring")
+	}
+	if s.AzureDisk != nil {
+		row.Set(&s.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		row.Set(&s.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
+		row.Set(&s.AzureDisk.FSType, "ext4")
+		row.Set(&s.AzureDisk.ReadOnly, false)
+	}
+	if s.ScaleIO != nil {
+		orElse(&s.ScaleIO.StorageMode, "ThinProvisioned")
+		orElse(&s.ScaleIO.FSType, "xfs")
+	}
+}
+
+func orElse(text *string, otherwise string) {
+	if *text == "" {
+		*text = otherwise
+	}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/check"
@@ -15,6 +16,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -35,9 +37,7 @@ func volume(now func() time.Time) *registry.Kind {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}
 		row.Set(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-		if h := v.Spec.HostPath; h != nil {
-			row.Set(&h.Type, corev1.HostPathUnset)
-		}
+		defaultSource(&v.Spec.PersistentVolumeSource)
 	})
 	k.PrepareCreate = typed.Do(func(v *pv) {
 		t := metav1.NewTime(now())
@@ -48,9 +48,12 @@ func volume(now func() time.Time) *registry.Kind {
 	keep := k.Status.PrepareUpdate
 	k.Status.PrepareUpdate = func(obj, old registry.Object) {
 		keep(obj, old)
-		if v, was := obj.(*pv), old.(*pv); v.Status.Phase != was.Status.Phase {
+		switch s, was := &obj.(*pv).Status, old.(*pv).Status; {
+		case s.Phase == was.Phase && s.LastPhaseTransitionTime == nil:
+			s.LastPhaseTransitionTime = was.LastPhaseTransitionTime
+		case s.Phase != was.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(was.LastPhaseTransitionTime)):
 			t := metav1.NewTime(now())
-			v.Status.LastPhaseTransitionTime = &t
+			s.LastPhaseTransitionTime = &t
 		}
 	}
 	k.Validate = typed.Check(validateVolume)
@@ -154,12 +157,13 @@ func attributesClassName(s *corev1.PersistentVolumeSpec, path *field.Path) field
 func validateVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
-	if !equality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
-		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
+	if now, was := &v.Spec.PersistentVolumeSource, &old.Spec.PersistentVolumeSource; !equality.Semantic.DeepEqual(now, was) {
+		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"),
+			"spec.persistentvolumesource is immutable after creation\n"+diff.Diff(unversioned.Form(was), unversioned.Form(now))))
 	}
-	errs = append(errs, check.Same(v.Spec.VolumeMode, old.Spec.VolumeMode, path.Child("volumeMode"))...)
-	if old.Spec.NodeAffinity != nil {
-		errs = append(errs, check.Same(v.Spec.NodeAffinity, old.Spec.NodeAffinity, path.Child("nodeAffinity"))...)
+	errs = append(errs, check.Same(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
+	if was := old.Spec.NodeAffinity; was != nil && !equality.Semantic.DeepEqual(v.Spec.NodeAffinity, was) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), v.Spec.NodeAffinity, "field is immutable, except for updating from beta label to GA"))
 	}
 	return errs
 }

@@ -15,6 +15,9 @@ var layouts = map[reflect.Type]func(v reflect.Value) []entry{
 	reflect.TypeFor[corev1.VolumeSource](): named("HostPath", "EmptyDir", "GCEPersistentDisk", "AWSElasticBlockStore", "GitRepo", "Secret", "NFS", "ISCSI",
 		"Glusterfs", "PersistentVolumeClaim", "RBD", "Quobyte", "FlexVolume", "Cinder", "CephFS", "Flocker", "DownwardAPI", "FC", "AzureFile", "ConfigMap",
 		"VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "Projected", "PortworxVolume", "ScaleIO", "StorageOS", "CSI", "Ephemeral", "Image"),
+	reflect.TypeFor[corev1.PersistentVolumeSource](): named("GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte",
+		"ISCSI", "FlexVolume", "Cinder", "CephFS", "FC", "Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume",
+		"ScaleIO", "Local", "StorageOS", "CSI"),
 }
 
 // named is a layout of the fields with these names.
