@@ -4,6 +4,7 @@
 #   hack/oracle.sh start [FLAG...]     start them, with further flags for kube-apiserver, and print the kubeconfig's path
 #   hack/oracle.sh stop                end them, and forget what they kept
 #   ORACLE_PORT=9443: its port; the three after it are etcd's and the controller manager's.
+# Beside the kubeconfig are a NAME.pid of each program, their logs, and in ready_ms how long the start took, in milliseconds.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 programs=$BUILD/oracle
@@ -59,6 +60,7 @@ start() {
     mkdir -p "$dir"
     cd "$dir"
     keys
+    local began=${EPOCHREALTIME/[.,]/} # in microseconds
     local store=http://127.0.0.1:$((port + 1)) peer=http://127.0.0.1:$((port + 2)) issuer=https://kubernetes.default.svc.cluster.local
     background etcd "$programs/etcd" --data-dir "$dir/etcd" --log-level error \
         --listen-client-urls "$store" --advertise-client-urls "$store" \
@@ -71,8 +73,9 @@ start() {
     until ready; do
         kill -0 "$(cat kube-apiserver.pid)" 2>/dev/null || { tail -n 5 kube-apiserver.log >&2; stop; die "kube-apiserver ended"; }
         [ "$SECONDS" -lt "$deadline" ] || { stop; die "kube-apiserver is not ready after 2 minutes"; }
-        sleep 0.2
+        sleep 0.02
     done
+    echo $(((${EPOCHREALTIME/[.,]/} - began) / 1000)) >ready_ms
     background kube-controller-manager "$programs/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false \
         --bind-address 127.0.0.1 --secure-port $((port + 3)) --use-service-account-credentials \
         --service-account-private-key-file sa.key --root-ca-file ca.crt --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key

@@ -100,7 +100,8 @@ func run(ctx context.Context) (err error) {
 		howdah      = flag.String("howdah", "../.build/bin/howdah", "the binary")
 		databaseURL = flag.String("database-url", os.Getenv("HOWDAH_BENCH_DATABASE_URL"), "PostgreSQL in which databases may be made; empty starts one")
 		nodes       = flag.Int("nodes", 100, "simulated nodes of the standalone")
-		kubernetes  = flag.String("kubernetes", "", "folder with etcd, kube-apiserver and kube-controller-manager, which are measured first; empty measures howdah only")
+		kubernetes  = flag.Bool("kubernetes", false, "measure Kubernetes' own programs first, and compare")
+		oracle      = flag.String("oracle", "../hack/oracle.sh", "the script that starts Kubernetes, and builds it where it is not there")
 		prometheus  = flag.String("prometheus", "http://127.0.0.1:9090", "the cluster's Prometheus, for the memory and CPU of its services")
 		profiles    = flag.String("profiles", "", "folder for CPU profiles of the standalone; empty takes none")
 		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
@@ -116,8 +117,8 @@ func run(ctx context.Context) (err error) {
 		return fmt.Errorf("--clients: %w", err)
 	}
 	var theirs, ours []figure
-	if *kubernetes != "" {
-		theirs, err = s.measureStarted(ctx, func() (*target, error) { return startKubernetes(ctx, *kubernetes) })
+	if *kubernetes {
+		theirs, err = s.measureStarted(ctx, func() (*target, error) { return startKubernetes(ctx, *oracle) })
 		if err != nil {
 			return fmt.Errorf("measure Kubernetes: %w", err)
 		}
