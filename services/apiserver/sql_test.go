@@ -94,6 +94,8 @@ func TestSQLShowsWhatTheAPIShows(t *testing.T) {
 			name = "10.96.7.7"
 		case "apiservices":
 			name = "v1.walk"
+		case "storageversions":
+			name = "walk.sql"
 		}
 		body := w.body(name)
 		meta := body["metadata"].(map[string]any)
