@@ -94,7 +94,17 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	if len(cfg.Audiences) == 0 {
 		cfg.Audiences = issuers
 	}
+	uses := newTokenUses(lateAPI{s})
+	s.background = append(s.background, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ready:
+			return uses.Run(ctx)
+		}
+	})
 	tokens, err := token.New(token.Config{
+		Used:    uses.note,
 		Issuers: issuers, Audiences: cfg.Audiences, JWKSURI: cfg.JWKSURI, Key: s.cfg.ServiceAccountKey, More: s.cfg.PublicKeys,
 		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	})

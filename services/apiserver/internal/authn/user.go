@@ -31,6 +31,9 @@ type User struct {
 	Extra  map[string][]string
 	// Impersonator is who acts as this user; nil where it acts for itself.
 	Impersonator *User
+	// Warnings are what the caller is to be told of its credential, and Annotations what the audit log is.
+	Warnings    []string
+	Annotations map[string]string
 }
 
 // In reports whether the user is in the group.

@@ -77,6 +77,9 @@ func (s *Server) begin(ctx context.Context, verb string, t target, name, subreso
 		return ctx, r, err
 	}
 	r.user = user
+	for _, text := range user.Warnings {
+		r.warn(text)
+	}
 	ctx = authn.WithUser(ctx, user)
 	return ctx, r, s.resolve(ctx, r, t, fieldSelector)
 }

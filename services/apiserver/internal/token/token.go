@@ -65,7 +65,9 @@ type Config struct {
 	// Extend makes the tokens last a year that pods get without asking for one.
 	Extend  bool
 	Objects Objects
-	Clock   clock.PassiveClock
+	// Used is told the days on which tokens in Secrets are used; it must not block. nil is nobody.
+	Used  func(Use)
+	Clock clock.PassiveClock
 	// Registerer takes the metrics; may be nil.
 	Registerer prometheus.Registerer
 }
@@ -79,6 +81,9 @@ type Authority struct {
 	verified *lru.Cache
 	// good and stale count tokens that were taken; the stale ones should have been replaced.
 	good, stale prometheus.Counter
+	legacy      legacyMetrics
+	// noted are the uses that were told.
+	noted *lru.Cache
 }
 
 // remembered is how many tokens' claims are kept.
@@ -87,12 +92,12 @@ const remembered = 8192
 // New returns an authority.
 func New(cfg Config) (*Authority, error) {
 	a := &Authority{
-		Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered),
+		Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered), noted: lru.New(remembered), legacy: newLegacyMetrics(),
 		good:  prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_valid_tokens_total", Help: "Tokens of service accounts that were taken."}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_stale_tokens_total", Help: "Tokens that were taken and should have been replaced by newer ones."}),
 	}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(a.good, a.stale)
+		cfg.Registerer.MustRegister(a.good, a.stale, a.legacy.all, a.legacy.auto, a.legacy.manual, a.legacy.invalid)
 	}
 	all := cfg.More
 	if cfg.Key != nil {
@@ -232,6 +237,9 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", []string(c.Audience), audiences)
 	}
 	user, err := a.user(ctx, c)
+	if err == nil {
+		err = a.held(ctx, c, user)
+	}
 	switch {
 	case err != nil:
 	case c.Bound.WarnAfter > 0 && now.Unix() > c.Bound.WarnAfter:
@@ -239,7 +247,10 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 	default:
 		a.good.Inc()
 	}
-	return user, meant, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return user, meant, nil
 }
 
 // claims returns the claims of a token whose signature and issuer are good. They are shared, and not to be changed.
