@@ -214,7 +214,8 @@ func TestAggregation(t *testing.T) {
 	if _, err := f.api.Delete(f.ctx, &apiv1.DeleteRequest{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Name: "v1.metrics.example.com"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.proxied(ask); status(err).Code != 404 {
-		t.Errorf("after it was removed: %v", err)
-	}
+	f.await("404 after it was removed", func() bool {
+		_, err := f.proxied(ask)
+		return err != nil && status(err).Code == 404
+	})
 }
