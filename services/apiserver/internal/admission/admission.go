@@ -39,12 +39,14 @@ type Attributes struct {
 	Body runtime.Object
 	// Options are the delete options, for Delete.
 	Options *metav1.DeleteOptions
-	// Query is that of a Connect's URL.
-	Query  string
-	User   *authn.User
-	DryRun bool
+	// Query is that of a Connect's URL, Path what its path has behind the subresource proxy.
+	Query, Path string
+	User        *authn.User
+	DryRun      bool
 	// FieldManager is the one that the request names; empty where it names none.
 	FieldManager string
+	// FieldValidation is the level that the request names; empty where it names none.
+	FieldValidation string
 	// Again is set by a mutator that changed the object for others to see: the mutators run a second time. Round counts their runs
 	// from 0. Memory is what a plugin keeps from one to the next, by its name.
 	Again  bool

@@ -168,6 +168,8 @@ func (s *Server) token(ctx context.Context, r *request, body codec.Body, form co
 		posted.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
 	}
 	receivedAs(ctx, posted, tokenGVK)
+	s.newMeta(posted)
+	posted.Name, posted.Namespace = r.name, r.namespace
 	if err := s.Fields.Posted(tokenGVK, r.subresource, &TokenRequest{}, posted, r.manager(opts.manager)); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -200,7 +200,7 @@ func (c *create) exists(ctx context.Context) error {
 func (c *create) attributes(obj registry.Object) *admission.Attributes {
 	return &admission.Attributes{
 		Operation: admission.Create, Resource: c.r.res, Namespace: c.r.namespace, Name: obj.GetName(),
-		Object: obj, User: c.r.user, DryRun: c.opts.dryRun, Notes: c.r, FieldManager: c.opts.manager,
+		Object: obj, User: c.r.user, DryRun: c.opts.dryRun, Notes: c.r, FieldManager: c.opts.manager, FieldValidation: c.opts.level,
 	}
 }
 

@@ -43,6 +43,8 @@ type options struct {
 	dryRun     bool
 	manager    string
 	validation codec.Validation
+	// level is the validation that the request names itself.
+	level string
 }
 
 // writeOptions checks the options of a create or update; what names the kind of options in errors.
@@ -53,10 +55,11 @@ func writeOptions(what string, dryRun []string, manager, level string) (options,
 	if len(errs) > 0 {
 		return options{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: what}, "", errs)
 	}
+	named := level
 	if level == "" {
 		level = string(codec.Warn)
 	}
-	return options{dryRun: len(dryRun) > 0, manager: manager, validation: codec.Validation(level)}, nil
+	return options{dryRun: len(dryRun) > 0, manager: manager, validation: codec.Validation(level), level: named}, nil
 }
 
 // decode reads an object of the request's version, and defaults it there.

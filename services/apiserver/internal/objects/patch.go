@@ -138,7 +138,7 @@ func patchOptions(req *apiv1.PatchRequest, patchType types.PatchType) (options, 
 	if level == "" {
 		level = codec.Warn
 	}
-	return options{dryRun: len(o.DryRun) > 0, manager: o.FieldManager, validation: level}, nil
+	return options{dryRun: len(o.DryRun) > 0, manager: o.FieldManager, validation: level, level: o.FieldValidation}, nil
 }
 
 // patch is what a PATCH does to the state that it finds.

@@ -69,8 +69,8 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 		return err
 	}
 	attributes := &admission.Attributes{
-		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: name, Old: obj, User: r.user,
-		Query: open.GetQuery(), Notes: r,
+		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: obj, User: r.user,
+		Query: open.GetQuery(), Path: open.GetPath(), Notes: r,
 	}
 	if err := s.Admission.Admit(ctx, attributes); err != nil {
 		return err

@@ -163,6 +163,9 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 	if apierrors.IsNotFound(err) && (u.create != nil || u.createBy != nil) {
 		return u.planCreate(ctx)
 	}
+	if apierrors.IsNotFound(err) && u.action {
+		return nil, u.admitAbsent(ctx, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +185,25 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	return u.planChange(ctx, item, old, obj)
+}
+
+// admitAbsent returns why nothing is posted to an object that there is not: admission is asked before, with the object by its name.
+func (u *update) admitAbsent(ctx context.Context, gone error) error {
+	named := func() registry.Object {
+		obj := u.r.res.Kind.New()
+		obj.GetObjectKind().SetGroupVersionKind(u.r.res.Kind.GVK)
+		obj.SetNamespace(u.r.namespace)
+		obj.SetName(u.r.name)
+		return obj
+	}
+	a := u.attributes(named(), named())
+	if err := u.s.Admission.Admit(ctx, a); err != nil {
+		return err
+	}
+	if err := u.s.Admission.Validate(ctx, a); err != nil {
+		return err
+	}
+	return gone
 }
 
 func (u *update) planCreate(ctx context.Context) (*plan, error) {
@@ -424,7 +446,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
-		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r, FieldManager: u.opts.manager,
+		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r, FieldManager: u.opts.manager, FieldValidation: u.opts.level,
 	}
 	if u.action {
 		a.Operation, a.Body = admission.Create, u.body

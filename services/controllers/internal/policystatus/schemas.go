@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,15 @@ func (d *documents) read(path string, into any) {
 
 // KindOf implements Kinds.
 func (d *documents) KindOf(gvr schema.GroupVersionResource) (schema.GroupVersionKind, bool) {
-	gv := gvr.GroupVersion()
+	for _, r := range d.list(gvr.GroupVersion()) {
+		if r.Name == gvr.Resource {
+			return gvr.GroupVersion().WithKind(r.Kind), true
+		}
+	}
+	return schema.GroupVersionKind{}, false
+}
+
+func (d *documents) list(gv schema.GroupVersion) []metav1.APIResource {
 	list, known := d.resources[gv]
 	if !known {
 		var document metav1.APIResourceList
@@ -71,12 +80,15 @@ func (d *documents) KindOf(gvr schema.GroupVersionResource) (schema.GroupVersion
 		list = document.APIResources
 		d.resources[gv] = list
 	}
-	for _, r := range list {
-		if r.Name == gvr.Resource {
-			return gv.WithKind(r.Kind), true
-		}
+	return list
+}
+
+// absent notes that a kind has no schema, if it is served: parameters may be of a kind that there is not.
+func (d *documents) absent(gvk schema.GroupVersionKind) *spec.Schema {
+	if slices.ContainsFunc(d.list(gvk.GroupVersion()), func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }) {
+		d.missing = true
 	}
-	return schema.GroupVersionKind{}, false
+	return nil
 }
 
 // Schema implements Kinds.
@@ -89,8 +101,7 @@ func (d *documents) Schema(gvk schema.GroupVersionKind) *spec.Schema {
 		d.schemas[gv] = document
 	}
 	if document.Components == nil {
-		d.missing = true
-		return nil
+		return d.absent(gvk)
 	}
 	for name, s := range document.Components.Schemas {
 		if !bears(s, gvk) {
@@ -107,8 +118,7 @@ func (d *documents) Schema(gvk schema.GroupVersionKind) *spec.Schema {
 			d.err = fmt.Errorf("schema of %s: %w", gvk, err)
 		}
 	}
-	d.missing = true
-	return nil
+	return d.absent(gvk)
 }
 
 // bears reports whether a schema is that of a kind.

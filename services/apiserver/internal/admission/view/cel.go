@@ -48,9 +48,9 @@ func Options(a *admission.Attributes) runtime.Object {
 	kind := func(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: name} }
 	switch a.Operation {
 	case admission.Create:
-		return &metav1.CreateOptions{TypeMeta: kind("CreateOptions"), DryRun: dryRun, FieldManager: a.FieldManager}
+		return &metav1.CreateOptions{TypeMeta: kind("CreateOptions"), DryRun: dryRun, FieldManager: a.FieldManager, FieldValidation: a.FieldValidation}
 	case admission.Update:
-		return &metav1.UpdateOptions{TypeMeta: kind("UpdateOptions"), DryRun: dryRun, FieldManager: a.FieldManager}
+		return &metav1.UpdateOptions{TypeMeta: kind("UpdateOptions"), DryRun: dryRun, FieldManager: a.FieldManager, FieldValidation: a.FieldValidation}
 	case admission.Delete:
 		options := &metav1.DeleteOptions{}
 		if a.Options != nil {

@@ -36,6 +36,9 @@ func connectOptions(a *admission.Attributes) (runtime.Object, schema.GroupVersio
 	if err != nil {
 		return nil, schema.GroupVersionKind{}, fmt.Errorf("query: %w", err)
 	}
+	if a.Subresource == "proxy" {
+		query = url.Values{"path": {a.Path}} // what else there is in it is for what is behind the proxy
+	}
 	set(reflect.ValueOf(options).Elem(), query)
 	gvk := corev1.SchemeGroupVersion.WithKind(reflect.TypeOf(options).Elem().Name())
 	options.GetObjectKind().SetGroupVersionKind(gvk)

@@ -214,7 +214,7 @@ func TestConnectOptions(t *testing.T) {
 		if resource == "nodes" {
 			gvk.Kind = "Node"
 		}
-		obj, kind, err := connectOptions(&admission.Attributes{Operation: admission.Connect, Resource: tab.FindKind(gvk), Subresource: subresource, Query: query.Encode()})
+		obj, kind, err := connectOptions(&admission.Attributes{Operation: admission.Connect, Resource: tab.FindKind(gvk), Subresource: subresource, Query: query.Encode(), Path: "/x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestConnectOptions(t *testing.T) {
 		{"pods", "attach", url.Values{"tty": {"true"}}, "PodAttachOptions", `"stdout":true,"stderr":true,"tty":true`},
 		{"pods", "portforward", url.Values{"ports": {"80,81", "x"}}, "PodPortForwardOptions", `"ports":[80,81]`},
 		{"pods", "log", url.Values{"tailLines": {"5"}, "follow": {"true"}}, "PodLogOptions", `"follow":true,"tailLines":5`},
-		{"nodes", "proxy", url.Values{"path": {"/x"}}, "NodeProxyOptions", `"path":"/x"`},
+		{"nodes", "proxy", url.Values{"path": {"/other"}}, "NodeProxyOptions", `"path":"/x"`},
 		{"pods", "other", nil, "Pod", "null"},
 	} {
 		if kind, got := options(test.resource, test.subresource, test.query); kind != test.kind || !strings.Contains(got, test.want) {
