@@ -211,7 +211,7 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		rt.streams.Remote(w, r, info, gv[0], gv[1], md)
 	case info.IsResource() && info.Verb == "":
 		if rt.permitted(w, r, info, caller) {
-			answer.Status(w, r, answer.NotAllowed())
+			answer.Error(w, r, rt.documents.Unusable(r, info, md))
 		}
 	case info.Verb == request.Connect:
 		// One who may not have the stream is told so, and not how to ask for it.

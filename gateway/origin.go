@@ -7,14 +7,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"howdah.dev/gateway/internal/document"
 )
 
 // auditIDHeader names a request in the audit log; a client may choose it.
 const auditIDHeader = "Audit-Id"
-
-// originKey is the metadata that tells the API server where a request came from: its audit ID, the source addresses, the client's
-// User-Agent and the URI, a line each. The API server believes it from gateways only.
-const originKey = "howdah-origin-bin"
 
 const (
 	maxAuditID = 64
@@ -36,6 +34,6 @@ func withOrigin(md metadata.MD, w http.ResponseWriter, r *http.Request) metadata
 	line := func(text string, most int) string {
 		return strings.ReplaceAll(text[:min(len(text), most)], "\n", " ")
 	}
-	md.Set(originKey, id+"\n"+line(strings.Join(sources, ","), maxOrigin)+"\n"+line(r.UserAgent(), maxAgent)+"\n"+line(r.URL.RequestURI(), maxOrigin))
+	md.Set(document.OriginKey, id+"\n"+line(strings.Join(sources, ","), maxOrigin)+"\n"+line(r.UserAgent(), maxAgent)+"\n"+line(r.URL.RequestURI(), maxOrigin))
 	return md
 }

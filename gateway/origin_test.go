@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/metadata"
+
+	"howdah.dev/gateway/internal/document"
 )
 
 func TestOrigin(t *testing.T) {
@@ -20,7 +22,7 @@ func TestOrigin(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		md := withOrigin(metadata.MD{}, w, r)
-		return w.Header().Get("Audit-ID"), strings.Split(md.Get(originKey)[0], "\n")
+		return w.Header().Get("Audit-ID"), strings.Split(md.Get(document.OriginKey)[0], "\n")
 	}
 	header, lines := request("mine", "kubectl/v1", "192.0.2.1, 192.0.2.2")
 	if header != "mine" || strings.Join(lines, "|") != "mine|192.0.2.1,192.0.2.2,10.1.2.3|kubectl/v1|/api/v1/pods?limit=5" {

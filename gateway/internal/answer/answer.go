@@ -78,10 +78,12 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 		http.Error(w, s.Message, http.StatusNotFound)
 		return
 	}
-	contentType := Negotiate(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
+	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
+	contentType := cmp.Or(taken, JSON)
 	body := Encode(s, contentType)
-	if contentType == JSON && pretty(r) {
-		body = indented(body)
+	// What is not what the client takes is for people, too.
+	if contentType == JSON && (taken == "" || Pretty(r)) {
+		body = Indented(body)
 	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -93,8 +95,8 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	_, _ = w.Write(body)
 }
 
-// pretty reports whether people read the answer: as the query says or, where it says nothing, the Accept header or the user agent.
-func pretty(r *http.Request) bool {
+// Pretty reports whether people read the answer: as the query says or, where it says nothing, the Accept header or the user agent.
+func Pretty(r *http.Request) bool {
 	if strings.Contains(r.Header.Get("Accept"), "pretty=1") {
 		return true
 	}
@@ -105,8 +107,8 @@ func pretty(r *http.Request) bool {
 	return request.Human(r.UserAgent())
 }
 
-// indented is JSON in the form that people read.
-func indented(body []byte) []byte {
+// Indented is JSON in the form that people read, which ends without a newline.
+func Indented(body []byte) []byte {
 	var b bytes.Buffer
 	if json.Indent(&b, bytes.TrimSuffix(body, []byte("\n")), "", "  ") != nil {
 		return body
@@ -152,6 +154,14 @@ func Encode(s metav1.Status, contentType string) []byte {
 // Negotiate picks the encoding of an Accept header: the most wanted that
 // there is, and JSON where none is. CBOR is there where withCBOR says so.
 func Negotiate(accept string, withCBOR bool) string {
+	return cmp.Or(negotiated(accept, withCBOR), JSON)
+}
+
+// negotiated is Negotiate, but that it picks none where none of those that the client takes is there.
+func negotiated(accept string, withCBOR bool) string {
+	if strings.TrimSpace(accept) == "" {
+		return JSON
+	}
 	type offer struct {
 		encoding string
 		quality  float64
@@ -184,7 +194,7 @@ func Negotiate(accept string, withCBOR bool) string {
 		offers = append(offers, o)
 	}
 	if len(offers) == 0 {
-		return JSON
+		return ""
 	}
 	return slices.MaxFunc(offers, func(a, b offer) int { return cmp.Compare(a.quality, b.quality) }).encoding
 }

@@ -33,7 +33,7 @@ func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client}
 // Is reports whether a path is a document's; the root is one.
 func Is(path string) bool {
 	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return root == "" || slices.Contains(roots, root) || strings.HasPrefix(path, "/debug/api_priority_and_fairness/")
+	return root == "" || path == "/index.html" || slices.Contains(roots, root) || strings.HasPrefix(path, "/debug/api_priority_and_fairness/")
 }
 
 // Health reports whether a path is a health check.
@@ -44,12 +44,14 @@ func Health(path string) bool {
 
 // Serve answers with the document at the request's path; md says who asks.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		answer.Status(w, r, answer.NotAllowed())
-		return
-	}
 	ctx := metadata.NewOutgoingContext(r.Context(), md)
-	if r.URL.Path == "/" {
+	if r.Method != http.MethodGet {
+		if err := h.allowed(ctx, r); err != nil {
+			fail(w, r, err)
+			return
+		}
+	}
+	if r.URL.Path == "/" || r.URL.Path == "/index.html" {
 		h.servePaths(w, r.WithContext(ctx))
 		return
 	}
@@ -65,6 +67,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	}
 	header := w.Header()
 	header.Add("Vary", "Accept")
+	if Health(r.URL.Path) && strings.Count(r.URL.Path, "/") == 1 { // of all checks together, as Kubernetes does
+		header.Set("X-Content-Type-Options", "nosniff")
+	}
 	if issuer(r.URL.Path) { // as long as Kubernetes lets others keep them
 		header.Set("Cache-Control", "public, max-age=3600")
 	}
@@ -86,7 +91,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	write(w, r, resp.GetContentType(), resp.GetObject())
+	body := resp.GetObject()
+	if strings.HasPrefix(r.URL.Path, "/api") && resp.GetContentType() == answer.JSON && answer.Pretty(r) {
+		body = answer.Indented(body)
+	}
+	write(w, r, resp.GetContentType(), body)
 }
 
 // fail answers with the Status of err; what is wrong with the server's health, with the text alone, as Kubernetes does.
@@ -97,7 +106,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer.Error(w, r, err)
 	case Health(r.URL.Path) && status.Code == http.StatusInternalServerError:
 		http.Error(w, status.Message, http.StatusInternalServerError)
-	case strings.HasPrefix(r.URL.Path, "/openapi/v") && (status.Code == http.StatusNotFound || status.Code == http.StatusNotAcceptable):
+	case strings.HasPrefix(r.URL.Path, "/openapi/v3/") && status.Code == http.StatusNotFound,
+		strings.HasPrefix(r.URL.Path, "/openapi/v") && status.Code == http.StatusNotAcceptable:
 		w.WriteHeader(int(status.Code))
 	case status.Code == http.StatusNotFound && status.Message == pageNotFound:
 		http.NotFound(w, r)

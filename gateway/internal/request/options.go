@@ -22,6 +22,7 @@ type kind int
 const (
 	text   kind = iota // the first value, verbatim
 	number             // an integer
+	unused             // an integer that has no effect, and still has to be one
 	truth              // a boolean field
 	maybe              // a boolean in a string field, where unset differs from false
 	many               // every value
@@ -32,12 +33,12 @@ const (
 var options = map[string]map[string]kind{
 	Get:              {"resourceVersion": text, "pretty": text, "includeObject": text},
 	List:             merge(selection, paging, map[string]kind{"timeoutSeconds": number, "pretty": text, "includeObject": text}),
-	Watch:            merge(selection, map[string]kind{"timeoutSeconds": number, "allowWatchBookmarks": truth, "sendInitialEvents": maybe, "includeObject": text}),
+	Watch:            merge(selection, map[string]kind{"timeoutSeconds": number, "limit": unused, "allowWatchBookmarks": truth, "sendInitialEvents": maybe, "includeObject": text}),
 	Create:           writing,
 	Update:           writing,
 	Patch:            merge(writing, map[string]kind{"force": maybe}),
 	Delete:           deletion,
-	DeleteCollection: merge(deletion, selection, paging),
+	DeleteCollection: merge(deletion, selection, paging, map[string]kind{"timeoutSeconds": unused}),
 }
 
 var (
@@ -72,17 +73,24 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 			form[name] = values[:1]
 		case many:
 			form[name] = values
-		case number:
+		case number, unused:
 			if _, err := strconv.ParseInt(values[0], 10, 64); err != nil {
 				return nil, apierrors.NewBadRequest(numberError(err).Error())
 			}
-			form[name] = values[:1]
+			if k == number {
+				form[name] = values[:1]
+			}
 		case truth, maybe:
 			form[name] = []string{strconv.FormatBool(parseBool(values))}
 		}
 	}
 	if _, asked := query["sendInitialEvents"]; asked && i.Verb == List {
 		return nil, noInitialEvents(query)
+	}
+	if i.Verb == Watch && query.Get("continue") != "" {
+		if err := noPages(query); err != nil {
+			return nil, err
+		}
 	}
 	if accept := header["Accept"]; len(accept) > 0 {
 		form["accept"] = []string{strings.Join(accept, ", ")}
@@ -117,6 +125,27 @@ func noInitialEvents(query url.Values) error {
 		Continue: query.Get("continue"), SendInitialEvents: &initial,
 	}, true)
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+}
+
+// noPages is the refusal of a watch that is told to go on with a list, if it is refused: where it begins with the state, which is asked
+// for by a match of the version.
+func noPages(query url.Values) error {
+	o := internalversion.ListOptions{
+		Watch: true, Continue: query.Get("continue"), ResourceVersion: query.Get("resourceVersion"),
+		ResourceVersionMatch: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
+	}
+	if values, asked := query["sendInitialEvents"]; asked {
+		initial := parseBool(values)
+		o.SendInitialEvents = &initial
+	}
+	if o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+		initial := true
+		o.SendInitialEvents, o.ResourceVersionMatch = &initial, metav1.ResourceVersionMatchNotOlderThan
+	}
+	if errs := validation.ValidateListOptions(&o, true); len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return nil
 }
 
 // parseBool reads a boolean as Kubernetes does: present means true, but for "false" and "0".

@@ -65,6 +65,15 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 			return
 		}
 	}
+	if len(in.data) == 0 {
+		if in.data, err = info.DeleteOptions(r.URL.Query()); err != nil {
+			answer.Error(w, r, err)
+			return
+		}
+		if len(in.data) > 0 {
+			form.Set("contentType", answer.JSON)
+		}
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	x := &exchange{info: info, metadata: md, cancel: cancel}

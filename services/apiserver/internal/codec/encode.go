@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,7 +38,11 @@ func partialKind(beta bool) schema.GroupVersionKind {
 func (i *Item) Encoded(res *registry.Resource, form Form) ([]byte, error) {
 	switch form.As {
 	case Table:
-		t, err := newTable(res, []*Item{i}, metav1.ListMeta{ResourceVersion: strconv.FormatInt(i.Revision, 10)}, form, true)
+		meta := metav1.ListMeta{ResourceVersion: i.revisionText()}
+		if i.Revision == 0 { // nothing was stored
+			meta.ResourceVersion = ""
+		}
+		t, err := newTable(res, []*Item{i}, meta, form, true)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +257,7 @@ func encodeJSON(obj any) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// restyle makes YAML or indented JSON of JSON.
+// restyle makes YAML, or indented JSON, which ends without a newline, of JSON.
 func restyle(b []byte, form Form) ([]byte, error) {
 	if form.Media == YAML {
 		return yaml.JSONToYAML(b)
@@ -263,7 +266,7 @@ func restyle(b []byte, form Form) ([]byte, error) {
 		return b, nil
 	}
 	var buffer bytes.Buffer
-	if err := json.Indent(&buffer, b, "", "  "); err != nil {
+	if err := json.Indent(&buffer, bytes.TrimSuffix(b, []byte("\n")), "", "  "); err != nil {
 		return nil, err
 	}
 	return buffer.Bytes(), nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -164,6 +165,24 @@ func want(accept string, aggregated bool) (version string, media codec.Media, er
 	return "", codec.JSON, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable,
 		Message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+	}}
+}
+
+// offered refuses an Accept header that names none of the media types, as Kubernetes does for what is about one version: there, parts of
+// names and parameters do not count.
+func offered(accept string, types ...string) error {
+	if accept == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(accept, ",") {
+		name, _, _ := strings.Cut(part, ";")
+		if name = strings.TrimSpace(name); name == "*/*" || slices.Contains(types, name) {
+			return nil
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+		Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(types, ", "),
 	}}
 }
 

@@ -199,7 +199,7 @@ func (s *Server) alwaysAllowed(path string) bool {
 // Document implements apiv1.DiscoveryServiceServer.
 func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*apiv1.DocumentResponse, error) {
 	path := req.GetPath()
-	if len(path) > 1 {
+	if slashed(path) {
 		path = strings.TrimSuffix(path, "/")
 	}
 	user, err := s.cfg.Authenticator.Authenticate(ctx)
@@ -225,6 +225,9 @@ func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*api
 func (s *Server) document(ctx context.Context, path, query, accept string) (*document, error) {
 	switch {
 	case path == "/version":
+		if err := offered(accept, "application/json"); err != nil {
+			return nil, err
+		}
 		body, err := json.MarshalIndent(Version, "", "  ")
 		return &document{body: body, contentType: "application/json"}, err
 	case isHealth(path):
@@ -253,7 +256,16 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 			return d, nil
 		}
 	}
-	return nil, notFound()
+	if strings.HasPrefix(path, "/version/") {
+		return nil, notFound()
+	}
+	return nil, pageNotFound()
+}
+
+// slashed reports whether a path stands for the same document with a slash at its end as without.
+func slashed(path string) bool {
+	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return root != "" && root != "openapi" && !isHealth(path)
 }
 
 func notFound() *apierrors.StatusError {
@@ -279,6 +291,11 @@ func (s *served) absent(path string) error {
 }
 
 func (s *served) apis(path, accept string) (*document, error) {
+	if path == "/api" || strings.HasPrefix(path, "/api/") || strings.Count(path, "/") == 3 {
+		if err := offered(accept, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"); err != nil {
+			return nil, err
+		}
+	}
 	aggregate, media, err := want(accept, path == "/api" || path == "/apis")
 	if err != nil {
 		return nil, err

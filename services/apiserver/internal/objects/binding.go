@@ -2,14 +2,17 @@ package objects
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/kind/pod"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -30,6 +33,16 @@ func (s *Server) isBinding(req *apiv1.CreateRequest) bool {
 		})
 }
 
+// unnamedBinding is what a Binding without a name is refused with: that comes after what else is wrong with it.
+func unnamedBinding(b *corev1.Binding) error {
+	if errs := pod.ValidateBinding(b); len(errs) > 0 {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: errs.ToAggregate().Error(),
+		}}
+	}
+	return apierrors.NewBadRequest("Name parameter required.")
+}
+
 // bind posts a Binding to the pod that it names.
 func (s *Server) bind(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.CreateResponse, error) {
 	if err := checkSize(req.GetObject()); err != nil {
@@ -40,7 +53,7 @@ func (s *Server) bind(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.Cre
 		return nil, err
 	}
 	if binding.Name == "" {
-		return nil, apierrors.NewBadRequest("Name parameter required.")
+		return nil, unnamedBinding(binding)
 	}
 	to := proto.Clone(req).(*apiv1.CreateRequest)
 	to.Resource, to.Name, to.Subresource = "pods", binding.Name, "binding"

@@ -68,6 +68,17 @@ func (s *Server) component(ctx context.Context, req *apiv1.GetRequest, res *regi
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatus"}, r.name)
 }
 
+// componentWatch refuses to watch what is made when it is read.
+func (s *Server) componentWatch(ctx context.Context, req *apiv1.WatchRequest, res *registry.Resource) (err error) {
+	ctx, r, err := s.begin(ctx, "watch", virtual{req, res}, req.GetName(), "", req.GetFieldSelector())
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return err
+	}
+	r.header(ctx)
+	return apierrors.NewMethodNotSupported(res.GroupResource(), "watch")
+}
+
 // componentList answers a list of all parts' health.
 func (s *Server) componentList(ctx context.Context, req *apiv1.ListRequest, res *registry.Resource, send func(*apiv1.ListResponse) error) (err error) {
 	ctx, r, err := s.begin(ctx, "list", virtual{req, res}, "", "", req.GetFieldSelector())

@@ -88,7 +88,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	if o.limit < 0 {
 		o.limit = 0
 	}
-	if _, err := parseRevision(o.resourceVersion); err != nil {
+	if _, err := parseRevision(o.resourceVersion); err != nil && o.token == "" {
 		return page, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}
 	query, _, some, err := selectors(res, o.namespace, o.label, o.field)

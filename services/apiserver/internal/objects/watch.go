@@ -35,6 +35,9 @@ const (
 
 // Watch implements apiv1.ObjectServiceServer.
 func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) (err error) {
+	if res, ok := s.components(req); ok {
+		return s.componentWatch(stream.Context(), req, res)
+	}
 	ctx, r, err := s.begin(stream.Context(), "watch", req, req.GetName(), "", req.GetFieldSelector())
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {
@@ -44,6 +47,9 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open at this API server, and may have no more", r.user.Name, s.MaxWatches), 1)
 	}
 	defer s.watches.leave(r.user.Name)
+	if err := validateWatch(req); err != nil {
+		return err
+	}
 	form, err := r.form(req.GetAccept(), "", req.GetIncludeObject())
 	if err != nil {
 		return err
@@ -63,9 +69,6 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	if !some {
 		w.scope = nothing
 	}
-	if err := validateWatch(req); err != nil {
-		return err
-	}
 	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
 		return err
 	}
@@ -84,6 +87,9 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	defer gauge.Dec()
 	if err := stream.Send(&apiv1.WatchResponse{ContentType: form.ContentType()}); err != nil {
 		return err
+	}
+	if req.GetTimeoutSeconds() < 0 { // its time was up before it began
+		return nil
 	}
 	if err := w.start(ctx, req); err != nil {
 		if ctx.Err() != nil { // its time was up while it read the log
@@ -171,7 +177,7 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 		w.watcher.Stop()
 		return err
 	}
-	if explicit && w.bookmarks {
+	if w.bookmarks { // it began with the state, whether that was asked for or not
 		if err := w.bookmark(page.Revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
 			w.watcher.Stop()
 			return err

@@ -20,7 +20,7 @@ var (
 // bind assigns a pod to the node that a Binding names. It fails with 422 for a
 // bad Binding and with 409 for a pod that may not be assigned any more.
 func bind(p *corev1.Pod, b *corev1.Binding, now time.Time) error {
-	if errs := validateBinding(b); len(errs) > 0 {
+	if errs := ValidateBinding(b); len(errs) > 0 {
 		return apierrors.NewInvalid(bindingKind, b.Name, errs)
 	}
 	conflict := func(format string, args ...any) error {
@@ -28,9 +28,9 @@ func bind(p *corev1.Pod, b *corev1.Binding, now time.Time) error {
 	}
 	switch {
 	case b.UID != "" && b.UID != p.UID:
-		return conflict("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, p.UID)
+		return moved(p, "UID in precondition: %v, UID in object meta: %v", b.UID, p.UID)
 	case b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion:
-		return conflict("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", b.ResourceVersion, p.ResourceVersion)
+		return moved(p, "ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", b.ResourceVersion, p.ResourceVersion)
 	case p.DeletionTimestamp != nil:
 		return conflict("pod %s is being deleted, cannot be assigned to a host", p.Name)
 	case p.Spec.NodeName != "":
@@ -51,7 +51,14 @@ func bind(p *corev1.Pod, b *corev1.Binding, now time.Time) error {
 	return nil
 }
 
-func validateBinding(b *corev1.Binding) field.ErrorList {
+// moved is the 409 of a Binding that is meant for another pod, or another state of it, in the words of Kubernetes' store.
+func moved(p *corev1.Pod, format string, args ...any) error {
+	return apierrors.NewConflict(corev1.Resource("pods"), p.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/pods/%s/%s, "+
+		"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "+format, append([]any{p.Namespace, p.Name}, args...)...))
+}
+
+// ValidateBinding returns what is wrong with a Binding.
+func ValidateBinding(b *corev1.Binding) field.ErrorList {
 	var errs field.ErrorList
 	target := field.NewPath("target")
 	if b.Target.Kind != "" && b.Target.Kind != "Node" {
