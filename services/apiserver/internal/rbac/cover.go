@@ -11,8 +11,8 @@ import (
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
-// Missing returns the part of the wanted rules that the held ones do not cover, compacted: rules that differ only by verb
-// are one.
+// Missing returns the part of the wanted rules that the held ones do not cover, compacted as Kubernetes does: rules about resources
+// that differ only by verb are one, with a verb as often as it was wanted, and rules about URLs stay apart.
 func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	at := map[string]int{}
@@ -20,16 +20,16 @@ func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		if slices.ContainsFunc(held, func(h rbacv1.PolicyRule) bool { return covers(&h, &atom) }) {
 			continue
 		}
-		rest := atom
-		rest.Verbs = nil
-		key := Describe(rest)
-		if i, seen := at[key]; seen {
-			if !slices.Contains(missing[i].Verbs, atom.Verbs[0]) {
+		if len(atom.NonResourceURLs) == 0 {
+			rest := atom
+			rest.Verbs = nil
+			key := Describe(rest)
+			if i, seen := at[key]; seen {
 				missing[i].Verbs = append(missing[i].Verbs, atom.Verbs[0])
+				continue
 			}
-			continue
+			at[key] = len(missing)
 		}
-		at[key] = len(missing)
 		missing = append(missing, atom)
 	}
 	return missing
