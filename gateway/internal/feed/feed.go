@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -32,7 +33,8 @@ type feed struct {
 	mu       sync.Mutex
 	followed map[*Follower]struct{}
 	tail     *piece
-	revision int64 // everything up to it has been told
+	changed  chan struct{} // full when the tail has moved since it was looked at
+	revision int64         // everything up to it has been told
 	ended    bool
 	looked   piece // where the tail stood when the slow were last looked for: its counts
 }
@@ -165,7 +167,7 @@ func (f *feed) start(revision int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.revision = max(f.revision, revision); f.tail == nil {
-		f.tail = &piece{ready: make(chan struct{}), last: revision}
+		f.tail = &piece{last: revision}
 		close(f.started)
 	}
 }
@@ -194,7 +196,7 @@ func (f *feed) frames(events []*apiv1.WatchEvent) (*piece, error) {
 	return p.orNil(), nil
 }
 
-// publish adds a piece, which wakes all who wait for it.
+// publish adds a piece.
 func (f *feed) publish(p *piece) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,11 +211,47 @@ func (f *feed) publish(p *piece) {
 
 func (f *feed) append(p *piece) {
 	last := f.tail
-	p.ready = make(chan struct{})
 	p.count, p.bytes = last.count+max(len(p.ends), 1), last.bytes+len(p.frames)
 	f.revision = max(f.revision, p.last)
-	last.next, f.tail = p, p
-	close(last.ready)
+	last.next.Store(p)
+	f.tail = p
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// atOnce is how many followers are woken before others have their turn.
+const atOnce = 32
+
+// wake tells the followers of what has come, until ctx ends or the feed is over. A thousand that were woken at once would stand in the
+// scheduler's queue before everything else the process does, as the next write. So they are woken in small groups; and what comes while
+// that goes on, those who wait still get in the same turn.
+func (f *feed) wake(ctx context.Context) {
+	var all []*Follower
+	for {
+		select {
+		case <-f.changed:
+		case <-ctx.Done():
+			return
+		}
+		f.mu.Lock()
+		for w := range f.followed {
+			all = append(all, w)
+		}
+		f.mu.Unlock()
+		woken := 0
+		for _, w := range all {
+			if !w.wake() {
+				continue
+			}
+			if woken++; woken%atOnce == 0 {
+				runtime.Gosched()
+			}
+		}
+		clear(all)
+		all = all[:0]
+	}
 }
 
 // dropSlow lets go of those who have left too much unread: they would keep it in memory.
@@ -238,6 +276,9 @@ func (f *feed) finish() {
 	f.ended = true
 	if f.tail != nil {
 		f.append(&piece{end: true})
+	}
+	for w := range f.followed {
+		w.wake()
 	}
 	close(f.over)
 }

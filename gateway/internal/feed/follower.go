@@ -2,7 +2,8 @@ package feed
 
 import "sync/atomic"
 
-// Follower is one who follows a feed, from where it stood then. What comes waits until it is taken. Its methods are for one goroutine.
+// Follower is one who follows a feed, from where it stood then. What comes waits until it is taken. Its methods but Revision and
+// Interrupt are for one goroutine.
 type Follower struct {
 	feed      *feed
 	at        atomic.Pointer[piece] // the one that was taken last; nil: cut off
@@ -10,6 +11,7 @@ type Follower struct {
 	bookmarks bool
 	from      int64
 	counted   bool // it is among those who are told
+	signal    chan struct{}
 }
 
 // followFrom returns a follower of what comes from now on, or nil where the feed is over.
@@ -19,7 +21,7 @@ func (f *feed) followFrom(bookmarks bool) *Follower {
 	if f.ended {
 		return nil
 	}
-	w := &Follower{feed: f, bookmarks: bookmarks, from: f.revision}
+	w := &Follower{feed: f, bookmarks: bookmarks, from: f.revision, signal: make(chan struct{}, 1)}
 	w.at.Store(f.tail)
 	f.followed[w] = struct{}{}
 	return w
@@ -55,15 +57,29 @@ func (w *Follower) Join(revision int64) {
 	}
 }
 
-// Ready is closed when Take has something.
-func (w *Follower) Ready() <-chan struct{} {
-	if at := w.at.Load(); at != nil {
-		return at.ready
+// Ready fires when Take has something, after Join at the earliest; now and then it fires for nothing.
+func (w *Follower) Ready() <-chan struct{} { return w.signal }
+
+// Interrupt lets Ready fire. Anybody may call it.
+func (w *Follower) Interrupt() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
 	}
-	return closed
 }
 
-var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+// wake reports whether it had to be woken.
+func (w *Follower) wake() bool {
+	if at := w.at.Load(); at != nil && at.next.Load() == nil {
+		return false // it has taken everything meanwhile
+	}
+	select {
+	case w.signal <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
 
 // Take adds the frames that have come to a list, and reports whether the follower has had its last: the feed is over, or the follower
 // was cut off because it did not keep up. Nobody may change the frames.
@@ -75,12 +91,10 @@ func (w *Follower) Take(frames [][]byte) (_ [][]byte, over bool) {
 		if at == nil {
 			return frames, true
 		}
-		select {
-		case <-at.ready:
-		default:
+		p := at.next.Load()
+		if p == nil {
 			return frames, false
 		}
-		p := at.next
 		if !w.at.CompareAndSwap(at, p) {
 			return frames, true // what it has not taken is gone
 		}

@@ -1,10 +1,11 @@
 package feed
 
+import "sync/atomic"
+
 // piece is what came at a time: whole transactions. Pieces form a list, of which each follower holds the one that it has had last; what
 // all have had is nobody's, and goes.
 type piece struct {
-	ready chan struct{} // closed when next is set
-	next  *piece
+	next atomic.Pointer[piece]
 
 	frames    []byte  // of all its events
 	ends      []int   // where each event's frame ends

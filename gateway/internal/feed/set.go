@@ -168,12 +168,13 @@ func (s *Set) enter(k key) *feed {
 
 // begin starts a feed; the caller holds the lock.
 func (s *Set) begin(k key) *feed {
-	f := &feed{set: s, key: k, started: make(chan struct{}), over: make(chan struct{}), followed: map[*Follower]struct{}{}}
+	f := &feed{set: s, key: k, started: make(chan struct{}), over: make(chan struct{}), changed: make(chan struct{}, 1), followed: map[*Follower]struct{}{}}
 	ctx, cancel := context.WithCancel(s.life)
 	f.end = cancel
 	s.feeds[k] = f
 	s.metrics.feeds.Inc()
 	s.running.Go(func() { defer cancel(); f.run(ctx) })
+	s.running.Go(func() { f.wake(ctx) })
 	return f
 }
 

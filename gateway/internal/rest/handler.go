@@ -77,7 +77,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	x := &exchange{info: info, metadata: md, cancel: cancel}
-	out := &writer{ResponseWriter: w, exchange: x, watch: info.Verb == request.Watch, gzip: compress.Accepted(r.Header)}
+	out := &writer{ResponseWriter: w, exchange: x, watch: info.Verb == request.Watch, gzip: compress.Accepted(r.Header), stall: newStall(w)}
+	defer out.stall.stop()
 	if h.generated || !h.direct(ctx, out, x, form, in.data) {
 		h.throughMux(ctx, out, r, x, &in, form)
 	}

@@ -21,7 +21,7 @@ const (
 	// leastWatch is the shortest time after which a watch is ended whose client names none; it lasts up to twice that, as at the API server.
 	leastWatch = 30 * 60
 	// keepPatience is how long the loss of a client's own watch is overcome before the client is left to do that.
-	keepPatience = 10 * time.Second
+	keepPatience = 30 * time.Second
 	// leastPause and mostPause are between two attempts.
 	leastPause, mostPause = 50 * time.Millisecond, 2 * time.Second
 	// early is how much before its time a watch may end and still have ended by its time.

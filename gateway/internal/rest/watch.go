@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"howdah.dev/kit/rpc"
@@ -46,10 +47,13 @@ func (h *Handler) watch(ctx context.Context, out *writer, x *exchange, form url.
 		return nil
 	}
 	own := &ownWatch{client: h.client, request: req}
+	var options []grpc.CallOption
 	if follower != nil {
 		own.join(follower)
+	} else {
+		options = append(options, rpc.Sink(push))
 	}
-	stream, err := h.client.Watch(ctx, req, rpc.Sink(push))
+	stream, err := h.client.Watch(ctx, req, options...)
 	if err != nil {
 		return err
 	}
@@ -88,20 +92,21 @@ func (h *Handler) follow(ctx context.Context, out *writer, own *ownWatch, stream
 		cancel(own.keep(ctx, stream))
 	}()
 	defer func() { cancel(nil); <-kept }()
+	defer context.AfterFunc(ctx, own.follower.Interrupt)() // one channel to wait on is cheaper than two
 	var frames [][]byte
 	for {
-		select {
-		case <-own.follower.Ready():
-		case <-ctx.Done():
+		<-own.follower.Ready()
+		if ctx.Err() != nil {
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 				return cause
 			}
 			return nil
 		}
 		var over bool
-		frames, over = own.follower.Take(frames[:0])
-		out.push(frames...)
-		clear(frames)
+		if frames, over = own.follower.Take(frames[:0]); len(frames) > 0 {
+			out.push(frames...)
+			clear(frames)
+		}
 		if over {
 			return nil
 		}

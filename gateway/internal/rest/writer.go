@@ -3,18 +3,13 @@ package rest
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"howdah.dev/gateway/internal/compress"
 )
 
-const (
-	// writeTimeout bounds how long a client may leave what is written unread.
-	writeTimeout = time.Minute
-	// guardFrom is the size of a write, in bytes, that may block: less fits
-	// into the buffers of the connection.
-	guardFrom = 32 << 10
-)
+// guardFrom is the size of a write, in bytes, that may block: less fits
+// into the buffers of the connection.
+const guardFrom = 32 << 10
 
 // writer stands between the mux and the client: it drops what the mux says
 // about errors, compresses large bodies, and flushes watches only.
@@ -29,7 +24,7 @@ type writer struct {
 	gone        bool   // the client does not read any more
 	held        []byte // the start of a body whose size is not known yet
 	compressor  *compress.Writer
-	stall       *time.Timer
+	stall       *stall
 	control     *http.ResponseController
 }
 
@@ -112,8 +107,8 @@ func (w *writer) send(p []byte) error {
 		return nil
 	}
 	if w.watch || len(p) >= guardFrom {
-		w.guard()
-		defer w.stall.Stop()
+		w.stall.begin()
+		defer w.stall.end()
 	}
 	var err error
 	if w.compressor != nil {
@@ -124,19 +119,6 @@ func (w *writer) send(p []byte) error {
 	return err
 }
 
-// guard cuts off a client who does not read, until the timer is stopped. A
-// deadline of the connection would do the same, but on HTTP/2 it costs a
-// round through the server's loop, and ends idle watches.
-func (w *writer) guard() {
-	if w.stall != nil {
-		w.stall.Reset(writeTimeout)
-		return
-	}
-	w.stall = time.AfterFunc(writeTimeout, func() {
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now())
-	})
-}
-
 // FlushError sends a watch's frames on their way. Lists go out as the
 // connection's buffers fill.
 func (w *writer) FlushError() error {
@@ -144,8 +126,8 @@ func (w *writer) FlushError() error {
 		return nil
 	}
 	w.begin()
-	w.guard()
-	defer w.stall.Stop()
+	w.stall.begin()
+	defer w.stall.end()
 	w.check(http.NewResponseController(w.ResponseWriter).Flush())
 	return nil
 }
@@ -156,8 +138,8 @@ func (w *writer) push(frames ...[]byte) {
 		return
 	}
 	w.begin()
-	w.guard()
-	defer w.stall.Stop()
+	w.stall.begin()
+	defer w.stall.end()
 	for _, b := range frames {
 		if len(b) == 0 {
 			continue
