@@ -65,7 +65,7 @@ func gatewayCommand() *cobra.Command {
 	proxies.flags(cmd.Flags())
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
-	cmd.Flags().IntVar(&sharedWatches, "shared-watches", 1000, "how many watches at apiservers may stand that many clients' watches share; 0 lets each client's watch bring its own events")
+	sharedWatchesFlag(cmd, &sharedWatches)
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"
@@ -73,4 +73,9 @@ func gatewayCommand() *cobra.Command {
 	cmd.Flags().StringVar(&scheduler, "scheduler", "dns:///scheduler:7443", "gRPC target of the schedulers")
 	cmd.Flags().StringVar(&controllers, "controllers", "dns:///controllers:7443", "gRPC target of the controllers")
 	return cmd
+}
+
+// sharedWatchesFlag is a setting of gateways, which the standalone has too.
+func sharedWatchesFlag(cmd *cobra.Command, most *int) {
+	cmd.Flags().IntVar(most, "shared-watches", 1000, "how many watches at apiservers may stand that many clients' watches share; 0 lets each client's watch bring its own events")
 }

@@ -39,6 +39,8 @@ type standalone struct {
 	since       time.Time
 	profiling   bool
 	settings    []string // effective, for /configz
+
+	sharedWatches int
 }
 
 func standaloneCommand() *cobra.Command {
@@ -55,6 +57,7 @@ func standaloneCommand() *cobra.Command {
 	f.StringVar(&s.dir, "dir", ".howdah/standalone", "folder for keys and the kubeconfig")
 	f.StringVar(&s.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
+	sharedWatchesFlag(cmd, &s.sharedWatches)
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
@@ -231,7 +234,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
-		Profiling: s.profiling, Settings: s.settings, CBOR: s.features.enabled(featureCBOR),
+		Profiling: s.profiling, Settings: s.settings, CBOR: s.features.enabled(featureCBOR), SharedWatches: s.sharedWatches,
 	})
 	if err != nil {
 		return nil, err

@@ -97,6 +97,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	var (
 		cluster     = flag.Bool("cluster", false, "measure the cluster of $KUBECONFIG instead of a standalone")
+		gateway     = flag.Bool("gateway", false, "measure watches only, through gateways in processes of their own: one that shares them beside one that does not")
 		howdah      = flag.String("howdah", "../.build/bin/howdah", "the binary")
 		databaseURL = flag.String("database-url", os.Getenv("HOWDAH_BENCH_DATABASE_URL"), "PostgreSQL in which databases may be made; empty starts one")
 		nodes       = flag.Int("nodes", 100, "simulated nodes of the standalone")
@@ -115,6 +116,9 @@ func run(ctx context.Context) (err error) {
 	}
 	if s.clients, err = numbers(*clients); err != nil {
 		return fmt.Errorf("--clients: %w", err)
+	}
+	if *gateway {
+		return s.behindGateways(ctx, *howdah, *databaseURL)
 	}
 	var theirs, ours []figure
 	if *kubernetes {
@@ -157,10 +161,7 @@ func (s settings) measure(ctx context.Context, t *target, kubeconfig string) ([]
 	if b.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return nil, err
 	}
-	b.config.QPS, b.config.Burst = -1, 0
-	b.config.ContentType = "application/vnd.kubernetes.protobuf"
-	b.config.AcceptContentTypes = b.config.ContentType
-	if b.client, err = clientset.NewForConfig(b.config); err != nil {
+	if err := b.connect(); err != nil {
 		return nil, err
 	}
 	for _, sc := range scenarios {
@@ -175,6 +176,15 @@ func (s settings) measure(ctx context.Context, t *target, kubeconfig string) ([]
 		}
 	}
 	return b.figures, nil
+}
+
+// connect makes the client of the configuration.
+func (b *bench) connect() (err error) {
+	b.config.QPS, b.config.Burst = -1, 0
+	b.config.ContentType = "application/vnd.kubernetes.protobuf"
+	b.config.AcceptContentTypes = b.config.ContentType
+	b.client, err = clientset.NewForConfig(b.config)
+	return err
 }
 
 // scenarioTimeout bounds a scenario: Kubernetes takes minutes to remove a namespace of 10,000 pods.

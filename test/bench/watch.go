@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // watch measures the time from a write's start to its event at each watcher.
@@ -18,6 +19,9 @@ func watch(ctx context.Context, b *bench) error {
 	}
 	for _, load := range []struct{ watchers, writers, writes int }{{1, 1, 400}, {100, 1, 400}, {1000, 1, 50}, {1000, 16, 40}} {
 		if err := b.propagation(ctx, load.watchers, load.writers, load.writes); err != nil {
+			return err
+		}
+		if err := b.propagationRaw(ctx, b.config, load.watchers, load.writers, load.writes); err != nil {
 			return err
 		}
 	}
@@ -64,10 +68,7 @@ func (b *bench) propagation(ctx context.Context, watchers, writers, each int) er
 	before := b.cost()
 	start := time.Now()
 	_, err := b.measure(writers, func(int) int { return each }, func(writer, i int) error {
-		_, err := maps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("w-%s-%d-%d", run, writer, i), Labels: map[string]string{"run": run}},
-			Data:       map[string]string{"sent": strconv.FormatInt(time.Now().UnixNano(), 10)},
-		}, metav1.CreateOptions{})
+		_, err := maps.Create(ctx, marked(run, writer, i, time.Now().UnixNano()), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -89,4 +90,66 @@ func (b *bench) propagation(ctx context.Context, watchers, writers, each int) er
 	}
 	b.report(f)
 	return nil
+}
+
+// propagationRaw is propagation to watchers that decode nothing: what the server alone costs.
+func (b *bench) propagationRaw(ctx context.Context, config *rest.Config, watchers, writers, each int) error {
+	run := fmt.Sprintf("raw-%d-%d", watchers, writers)
+	f, err := b.raw(ctx, config, "bench-watch", run, watchers, writers, each, func() {})
+	if err != nil {
+		return err
+	}
+	f.Scenario = "write to watcher that decodes nothing"
+	b.report(f)
+	return nil
+}
+
+// profiled is about how long the writes take.
+const profiled = 3 * time.Second
+
+// raw lets each of the writers write one after the other while watchers that decode nothing watch. It calls stand when they do.
+func (b *bench) raw(ctx context.Context, config *rest.Config, namespace, run string, watchers, writers, each int, stand func()) (figure, error) {
+	writes := writers * each
+	path := "/api/v1/namespaces/" + namespace + "/configmaps?watch=true&labelSelector=run%3D" + run
+	all, err := openRaw(ctx, config, path, watchers, writes)
+	if err != nil {
+		return figure{}, err
+	}
+	defer all.close()
+	if err := pause(ctx, settle); err != nil {
+		return figure{}, err
+	}
+	stand()
+	maps := b.client.CoreV1().ConfigMaps(namespace)
+	b.cpu.take(ctx, "watch "+run, profiled)
+	before := b.cost()
+	start := time.Now()
+	written, err := b.measure(writers, func(int) int { return each }, func(writer, i int) error {
+		now := time.Now().UnixNano()
+		if writers == 1 { // else nobody knows which write is which event
+			all.sent[i].Store(now)
+		}
+		_, err := maps.Create(ctx, marked(run, writer, i, now), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return figure{}, err
+	}
+	took, err := all.wait(ctx)
+	if err != nil {
+		return figure{}, err
+	}
+	f := latencies(took)
+	f.per(writes, before, b.cost())
+	f.Clients, f.Count, f.PerSec = watchers, watchers*writes, float64(writes)/time.Since(start).Seconds()
+	f.Note = fmt.Sprintf("%d writers; they were acknowledged at %.0f a second", writers, written.PerSec)
+	return f, nil
+}
+
+// marked is an object of a run, which says when its write began.
+func marked(run string, writer, i int, now int64) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("w-%s-%d-%d", run, writer, i), Labels: map[string]string{"run": run}},
+		Data:       map[string]string{"sent": strconv.FormatInt(now, 10)},
+	}
 }

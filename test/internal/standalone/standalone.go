@@ -20,7 +20,10 @@ const readyTimeout = 2 * time.Minute
 type Process struct {
 	// Address is where it serves the API.
 	Address string
+	// Metrics is where a role of a Mesh serves its metrics and profiles.
+	Metrics string
 
+	ready  string // URL that answers 200 once it is ready
 	dir    string
 	args   []string
 	log    *os.File
@@ -35,7 +38,7 @@ func New(binary, dir, databaseURL string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Address: address, dir: filepath.Join(dir, "standalone")}
+	p := &Process{Address: address, ready: "https://" + address + "/readyz", dir: filepath.Join(dir, "standalone")}
 	p.args = append([]string{binary, "standalone", "--database-url", databaseURL, "--listen", address, "--dir", p.dir, "--log-level", "warn"}, args...)
 	p.log, err = os.OpenFile(filepath.Join(dir, "standalone.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	return p, err
@@ -73,7 +76,7 @@ func (p *Process) awaitReady(ctx context.Context) error {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Timeout: time.Second, Transport: transport}
 	for {
-		response, err := client.Get("https://" + p.Address + "/readyz")
+		response, err := client.Get(p.ready)
 		if err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -82,9 +85,9 @@ func (p *Process) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-p.exited:
-			return fmt.Errorf("the standalone ended")
+			return fmt.Errorf("%s ended", p.args[1])
 		case <-ctx.Done():
-			return fmt.Errorf("the standalone did not become ready: %w", ctx.Err())
+			return fmt.Errorf("%s did not become ready: %w", p.args[1], ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
