@@ -32,8 +32,8 @@ const (
 	NodePorts  = "nodeports"
 )
 
-// firstDryPort is the first of the ports that a dry run shows: none is reserved, so they are outside every range, as Kubernetes' are.
-const firstDryPort = 32769
+// beforeDryPort is the port before the first that a dry run shows, of a Service that names none. Kubernetes shows the same.
+const beforeDryPort = 32768
 
 // The refusals, in Kubernetes' words.
 var (
@@ -164,7 +164,7 @@ type Session struct {
 	allocator *Allocator
 	owner     Owner
 	dryRun    bool
-	dryPorts  int
+	dryPort   int // the highest port of a dry run so far; 0 is none
 	order     []string
 	added     map[string]bool
 	freed     map[string]bool
@@ -205,6 +205,9 @@ func (s *Session) wouldReserve(r registry.Reservation, k string) error {
 	if r.Pool == NodePorts {
 		if !s.take(k) {
 			return ErrTakenPort
+		}
+		if port, err := strconv.Atoi(r.Value); err == nil {
+			s.dryPort = max(s.dryPort, port)
 		}
 		return nil
 	}
@@ -276,8 +279,11 @@ func (s *Session) Next(ctx context.Context, pool string) (string, error) {
 	case base == ClusterIPs && ok:
 		return s.nextIP(ctx, rest == "IPv6")
 	case s.dryRun:
-		s.dryPorts++
-		return strconv.Itoa(firstDryPort + s.dryPorts - 1), nil
+		if s.dryPort == 0 {
+			s.dryPort = beforeDryPort
+		}
+		s.dryPort++
+		return strconv.Itoa(s.dryPort), nil
 	}
 	return s.nextPort(base, rest)
 }

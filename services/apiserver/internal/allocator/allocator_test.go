@@ -138,7 +138,7 @@ func TestDryRunReservesNothing(t *testing.T) {
 	a := setup("10.0.0.0/24", 30000, 30010)
 	a.Apply(a.key(registry.Reservation{Pool: NodePorts, Value: "30001"}), false)
 	a.Apply(a.key(registry.Reservation{Pool: ClusterIPs, Value: "10.0.0.9"}), false)
-	s := a.Begin(Owner{Key: "owner"}, true)
+	s, fresh := a.Begin(Owner{Key: "owner"}, true), a.Begin(Owner{Key: "owner"}, true)
 	for r, want := range map[registry.Reservation]string{
 		{Pool: NodePorts, Value: "30001"}:     ErrTakenPort.Error(),
 		{Pool: NodePorts, Value: "80"}:        "",
@@ -154,9 +154,14 @@ func TestDryRunReservesNothing(t *testing.T) {
 			t.Errorf("%v: %q", r, got)
 		}
 	}
-	for pool, want := range map[string]string{ClusterIPs + "/IPv4": "10.0.0.0", NodePorts: "32769"} {
+	for pool, want := range map[string]string{ClusterIPs + "/IPv4": "10.0.0.0", NodePorts: "81"} { // the next behind 80
 		if got, err := s.Next(t.Context(), pool); err != nil || got != want {
 			t.Errorf("%s: %s %v", pool, got, err)
+		}
+	}
+	for _, want := range []string{"32769", "32770"} {
+		if got, err := fresh.Next(t.Context(), NodePorts); err != nil || got != want {
+			t.Errorf("%s %v, wanted %s", got, err, want)
 		}
 	}
 	s.End(false)

@@ -135,7 +135,7 @@ func (a allocation) ports(ctx context.Context, pool registry.Allocator, s, old *
 		}
 		held[r] = true
 	}
-	return missingPorts(ctx, pool, s, nil)
+	return missingPorts(ctx, pool, s, false)
 }
 
 // use is what no two ports have in common.
@@ -152,7 +152,7 @@ func newPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service) e
 		if p.NodePort == 0 {
 			continue
 		}
-		if first[p.Port] == p.NodePort && !uses[use{p.Protocol, p.NodePort}] {
+		if first[p.Port] == p.NodePort { // the same of one protocol is refused by validation
 			uses[use{p.Protocol, p.NodePort}] = true
 			continue
 		}
@@ -166,7 +166,7 @@ func newPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service) e
 		first[p.Port] = p.NodePort
 		uses[use{p.Protocol, p.NodePort}] = true
 	}
-	return missingPorts(ctx, pool, s, uses)
+	return missingPorts(ctx, pool, s, true)
 }
 
 var errTakenPort = errors.New("provided port is already allocated")
@@ -180,8 +180,8 @@ func usedBy(uses map[use]bool, nodePort int32) bool {
 	return false
 }
 
-// missingPorts takes a node port for each port without. uses are those that ports of the same number may share; nil: none may.
-func missingPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service, uses map[use]bool) error {
+// missingPorts takes a node port for each port without. share says that ports of the same number have one.
+func missingPorts(ctx context.Context, pool registry.Allocator, s *corev1.Service, share bool) error {
 	if !needsNodePorts(s) {
 		return nil
 	}
@@ -191,7 +191,7 @@ func missingPorts(ctx context.Context, pool registry.Allocator, s *corev1.Servic
 			continue
 		}
 		twin := slices.IndexFunc(s.Spec.Ports, func(q corev1.ServicePort) bool {
-			return uses != nil && q.Port == p.Port && q.NodePort != 0 && !uses[use{p.Protocol, q.NodePort}]
+			return share && q.Port == p.Port && q.NodePort != 0
 		})
 		if twin >= 0 {
 			p.NodePort = s.Spec.Ports[twin].NodePort
@@ -201,9 +201,6 @@ func missingPorts(ctx context.Context, pool registry.Allocator, s *corev1.Servic
 				return apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
 			}
 			p.NodePort = n
-		}
-		if uses != nil {
-			uses[use{p.Protocol, p.NodePort}] = true
 		}
 	}
 	return nil
@@ -246,8 +243,8 @@ func next(ctx context.Context, pool registry.Allocator) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(value, 10, 32)
-	return int32(n), err
+	n, err := strconv.ParseInt(value, 10, 64)
+	return int32(n), err // behind the last number, which only a dry run reaches, validation refuses it
 }
 
 // reservations names what a Service holds.

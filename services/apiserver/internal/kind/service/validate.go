@@ -20,8 +20,6 @@ func validate(s *corev1.Service) field.ErrorList {
 	errs = append(errs, validatePorts(s, path.Child("ports"))...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateAffinity(spec, path)...)
-	errs = append(errs, check.Choice(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
-		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)...)
 	errs = append(errs, validateIPs(s, path)...)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
@@ -31,6 +29,9 @@ func validate(s *corev1.Service) field.ErrorList {
 			errs = append(errs, check.PublicIP(ip, at)...)
 		}
 	}
+	errs = append(errs, check.Choice(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
+		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)...)
+	errs = append(errs, validateUses(s, path.Child("ports"))...)
 	errs = append(errs, validateBalancer(s, path)...)
 	return append(errs, validatePolicies(s, path)...)
 }
@@ -72,35 +73,40 @@ func validatePorts(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(spec.Ports) == 0 && !headless(s) && spec.Type != corev1.ServiceTypeExternalName {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	type use struct {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	for i := range spec.Ports {
+		errs = append(errs, validatePort(&spec.Ports[i], len(spec.Ports) > 1, names, path.Index(i))...)
+	}
+	return errs
+}
+
+// validateUses wants node ports where the type has them, and no two ports for the same. ExternalName Services keep node ports,
+// and reserve none.
+func validateUses(s *corev1.Service, path *field.Path) field.ErrorList {
+	type listening struct {
 		protocol corev1.Protocol
 		port     int32
 	}
-	var errs field.ErrorList
-	names, ports, nodePorts := map[string]bool{}, map[use]bool{}, map[use]bool{}
-	for i := range spec.Ports {
-		p, at := &spec.Ports[i], path.Index(i)
-		errs = append(errs, validatePort(p, len(spec.Ports) > 1, names, at)...)
-		if ports[use{p.Protocol, p.Port}] {
-			errs = append(errs, field.Duplicate(at, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
+	var forbidden, twice, same field.ErrorList
+	nodePorts, ports := map[use]bool{}, map[listening]bool{}
+	for i, p := range s.Spec.Ports {
+		at := path.Index(i)
+		if p.NodePort != 0 && s.Spec.Type == corev1.ServiceTypeClusterIP {
+			forbidden = append(forbidden, field.Forbidden(at.Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
 		}
-		ports[use{p.Protocol, p.Port}] = true
-		if p.NodePort == 0 {
-			continue
+		if p.NodePort != 0 {
+			if nodePorts[use{p.Protocol, p.NodePort}] {
+				twice = append(twice, field.Duplicate(at.Child("nodePort"), p.NodePort))
+			}
+			nodePorts[use{p.Protocol, p.NodePort}] = true
 		}
-		if spec.Type == corev1.ServiceTypeExternalName {
-			continue // it is kept, and reserves nothing
+		if ports[listening{p.Protocol, p.Port}] {
+			same = append(same, field.Duplicate(at, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
 		}
-		if !mayHaveNodePorts(s) {
-			errs = append(errs, field.Forbidden(at.Child("nodePort"), fmt.Sprintf("may not be used when `type` is '%s'", spec.Type)))
-			continue
-		}
-		if nodePorts[use{p.Protocol, p.NodePort}] {
-			errs = append(errs, field.Duplicate(at.Child("nodePort"), p.NodePort))
-		}
-		nodePorts[use{p.Protocol, p.NodePort}] = true
+		ports[listening{p.Protocol, p.Port}] = true
 	}
-	return errs
+	return append(append(forbidden, twice...), same...)
 }
 
 func validatePort(p *corev1.ServicePort, named bool, names map[string]bool, path *field.Path) field.ErrorList {
@@ -179,12 +185,11 @@ func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 	case !balanced && spec.AllocateLoadBalancerNodePorts != nil:
 		errs = append(errs, field.Forbidden(at, text))
 	}
-	if n := spec.HealthCheckNodePort; n != 0 && needsHealthCheckPort(s) {
-		errs = append(errs, check.Port(n, path.Child("healthCheckNodePort"))...)
-	}
-	if n := spec.HealthCheckNodePort; n != 0 && !needsHealthCheckPort(s) {
-		errs = append(errs, field.Invalid(path.Child("healthCheckNodePort"), n,
-			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	switch n, at := spec.HealthCheckNodePort, path.Child("healthCheckNodePort"); {
+	case n != 0 && !needsHealthCheckPort(s):
+		errs = append(errs, field.Invalid(at, n, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	case n != 0:
+		errs = append(errs, check.Port(n, at)...)
 	}
 	return errs
 }
