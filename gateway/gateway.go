@@ -63,8 +63,7 @@ type Config struct {
 	// MaxInFlight bounds the requests, other than streams, that are answered
 	// at one time; 2000. More get 429.
 	MaxInFlight int
-	// SharedWatches is how many watches at API servers, which many clients' watches share, may stand at a time; 0 shares none. Where the
-	// API server is in the same process there is nothing to share.
+	// SharedWatches is how many watches at API servers, which many clients' watches share, may stand at a time; 0 shares none.
 	SharedWatches int
 	// StopTimeout bounds how long Run waits for requests after its context
 	// has ended; 5 s. Streams are ended at once.
