@@ -67,7 +67,7 @@ func endpointsText(e *corev1.Endpoints) string {
 		}
 	}
 	switch {
-	case len(all) == 0:
+	case len(e.Subsets) == 0:
 		return column.None
 	case len(all) <= shown:
 		return strings.Join(all, ",")

@@ -20,7 +20,7 @@ func podTemplate() *registry.Kind {
 	k.Validate = typed.Check(func(t *corev1.PodTemplate) field.ErrorList {
 		return podspec.ValidateTemplate(&t.Template, field.NewPath("template"))
 	})
-	k.Warnings = typed.Warn(func(t, _ *corev1.PodTemplate) []string {
+	k.Warnings = typed.WarnOfSpec(func(t *corev1.PodTemplate) []string {
 		path := field.NewPath("template")
 		return podspec.Warnings(&t.Template.Spec, &t.Template.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))
 	})

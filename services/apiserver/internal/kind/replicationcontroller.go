@@ -29,7 +29,13 @@ func replicationController(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(defaultReplicationController)
 	k.Validate = typed.Check(validateReplicationController)
 	k.Warnings = typed.Warn(func(c, old *rc) []string {
-		if c.Spec.Template == nil || old != nil {
+		if old != nil { // of a change, Kubernetes tells what there was to say of the template before
+			if c.Generation == old.Generation {
+				return nil
+			}
+			c = old
+		}
+		if c.Spec.Template == nil {
 			return nil
 		}
 		return podspec.TemplateWarnings(c.Spec.Template)

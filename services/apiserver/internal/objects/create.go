@@ -133,7 +133,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		kind.Complete(obj, registry.Caller{Name: r.user.Name, UID: r.user.UID, Groups: r.user.Groups, Extra: r.user.Extra})
 	}
 
-	p := &plan{obj: obj, created: true}
+	p := &plan{obj: obj, created: true, applied: c.merged}
 	if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
 		return nil, err
 	}

@@ -261,7 +261,7 @@ func (u *update) precondition(ctx context.Context, item *codec.Item, old, obj re
 		return err
 	}
 	if revision == 0 {
-		if r.res.Kind.NeedsRevision && !u.scale {
+		if r.res.Kind.NeedsRevision {
 			problem := field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")
 			return apierrors.NewInvalid(schema.GroupKind{Group: r.res.GVR.Group, Kind: r.res.GVR.Resource}, r.name, field.ErrorList{problem})
 		}
@@ -344,7 +344,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{obj: obj, createRevision: item.CreateRevision}
+	p := &plan{obj: obj, createRevision: item.CreateRevision, applied: u.managed}
 	if r.subresource == "" {
 		if err := u.s.allocate(ctx, r, p, obj, old, u.opts.dryRun); err != nil {
 			return nil, err
@@ -353,6 +353,9 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	if p.usage, err = u.check(ctx, strategy, old, obj); err != nil {
 		p.end(false)
 		return nil, err
+	}
+	if !u.opts.dryRun {
+		obj.SetSelfLink("") // it is never stored
 	}
 	if p.value, err = u.s.encode(ctx, kind, obj); err != nil {
 		p.end(false)
@@ -372,7 +375,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		return &plan{current: item, createRevision: item.CreateRevision}, nil
 	}
 	if goes(kind, obj, old) {
-		p.deleted, p.usage = true, nil
+		p.deleted, p.let, p.usage = true, true, nil
 		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
 		if kind.Release != nil && u.s.Allocator != nil {
 			p.writes = append(p.writes, u.s.Allocator.Release(kind.Release(obj))...)
@@ -430,7 +433,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	if !u.action {
 		errs = validateUpdate(r, obj, old, strategy)
 	}
-	if strategy == nil && !u.action && !u.scale && r.res.Kind.Warnings != nil && len(errs) == 0 {
+	if strategy == nil && !u.action && r.res.Kind.Warnings != nil && len(errs) == 0 {
 		for _, w := range r.res.Kind.Warnings(obj, old) {
 			r.warn(w)
 		}

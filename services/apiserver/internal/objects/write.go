@@ -48,6 +48,10 @@ type plan struct {
 	current        *codec.Item
 	deleted        bool
 	created        bool
+	// applied says that obj is what server-side apply made: a custom one may have fields that the schema does not know.
+	applied bool
+	// let says that an update lets the object go, which is answered at the revision that it had before.
+	let bool
 	// accepted asks for 202: the deletion has only begun.
 	accepted bool
 }
@@ -67,7 +71,7 @@ func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item
 	if createRevision == 0 {
 		createRevision = revision
 	}
-	if kind.Custom == nil || kind.Custom.Stored() {
+	if kind.Custom == nil || kind.Custom.Stored() && !p.applied {
 		return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
 	}
 	// What the stored version has no fields for is lost, and so it is in the answer.
@@ -119,8 +123,8 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
-		if err == nil && p.deleted {
-			return op.answer(p.item(kind, key, 0), p) // what goes is answered at the revision that it last had
+		if err == nil && p.let {
+			return op.answer(p.item(kind, key, 0), p)
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)

@@ -44,6 +44,13 @@ func Kind(now func() time.Time) *registry.Kind {
 			setTemplateGeneration(d, n)
 		}
 	}
+	status := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, before registry.Object) {
+		status(obj, before)
+		if n := templateGeneration(before.(*appsv1.DaemonSet)); n > 0 {
+			setTemplateGeneration(obj.(*appsv1.DaemonSet), n)
+		}
+	}
 	k.Default = typed.Do(func(d *appsv1.DaemonSet) {
 		fill(d, appsv1.RollingUpdateDaemonSetStrategyType)
 		// Who writes an object without the count owns it nevertheless: for Kubernetes it is a field of every object.
@@ -51,7 +58,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	})
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.Warnings = typed.Warn(func(d, _ *appsv1.DaemonSet) []string { return podspec.TemplateWarnings(&d.Spec.Template) })
+	k.Warnings = typed.WarnOfSpec(func(d *appsv1.DaemonSet) []string { return podspec.TemplateWarnings(&d.Spec.Template) })
 	k.Columns, k.Cells = columns(), typed.Get(func(d *appsv1.DaemonSet) []any { return cells(d, now()) })
 	return k
 }

@@ -45,7 +45,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		}),
 		Validate:       typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
-		Warnings: typed.Warn(func(d, _ *appsv1.Deployment) []string {
+		Warnings: typed.WarnOfSpec(func(d *appsv1.Deployment) []string {
 			return podspec.TemplateWarnings(&d.Spec.Template)
 		}),
 

@@ -44,7 +44,7 @@ func Cron(now func() time.Time) *registry.Kind {
 		}
 		return nil
 	})
-	k.Warnings = typed.Warn(func(c, _ *batchv1.CronJob) []string {
+	k.Warnings = typed.WarnOfSpec(func(c *batchv1.CronJob) []string {
 		t := &c.Spec.JobTemplate.Spec.Template
 		path := field.NewPath("spec", "jobTemplate", "spec", "template")
 		return podspec.Warnings(&t.Spec, &t.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))

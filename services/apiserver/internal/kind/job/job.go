@@ -32,7 +32,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.Warnings = typed.Warn(func(j, _ *batchv1.Job) []string { return podspec.TemplateWarnings(&j.Spec.Template) })
+	k.Warnings = typed.WarnOfSpec(func(j *batchv1.Job) []string { return podspec.TemplateWarnings(&j.Spec.Template) })
 	k.SelectableFields = typed.Get(func(j *batchv1.Job) fields.Set {
 		return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
 	})

@@ -45,7 +45,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		}),
 		Validate:       typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
-		Warnings: typed.Warn(func(rs, _ *appsv1.ReplicaSet) []string {
+		Warnings: typed.WarnOfSpec(func(rs *appsv1.ReplicaSet) []string {
 			return podspec.TemplateWarnings(&rs.Spec.Template)
 		}),
 

@@ -38,7 +38,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	})
 	k.ValidateCreate = typed.Check(func(s *appsv1.StatefulSet) field.ErrorList { return validate(s, true) })
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.Warnings = typed.Warn(func(s, _ *appsv1.StatefulSet) []string { return warnings(s) })
+	k.Warnings = typed.WarnOfSpec(warnings)
 	k.Scale = &registry.Scale{
 		Get: func(obj registry.Object) (int32, int32, string) {
 			s := obj.(*appsv1.StatefulSet)

@@ -99,7 +99,7 @@ func driver(now func() time.Time) *registry.Kind {
 		counted(obj, old)
 	}
 	k.Warnings = typed.Warn(func(d, old *storagev1.CSIDriver) []string {
-		if old == nil && len(d.Spec.TokenRequests) > 0 && d.Spec.ServiceAccountTokenInSecrets == nil {
+		if len(d.Spec.TokenRequests) > 0 && d.Spec.ServiceAccountTokenInSecrets == nil {
 			return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
 		}
 		return nil

@@ -42,6 +42,16 @@ func Warn[T registry.Object](f func(obj, old T) []string) func(obj, old registry
 	}
 }
 
+// WarnOfSpec is Warn for what is said of a spec: where an update leaves the generation as it is, nothing is said again.
+func WarnOfSpec[T registry.Object](f func(obj T) []string) func(obj, old registry.Object) []string {
+	return func(obj, old registry.Object) []string {
+		if old != nil && old.GetGeneration() == obj.GetGeneration() {
+			return nil
+		}
+		return f(obj.(T))
+	}
+}
+
 // Convert adapts a conversion between two versions of a kind.
 func Convert[In, Out registry.Object](f func(In) Out) func(registry.Object) (registry.Object, error) {
 	return func(in registry.Object) (registry.Object, error) { return f(in.(In)), nil }
