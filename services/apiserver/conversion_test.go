@@ -199,8 +199,8 @@ func TestConversionFaults(t *testing.T) {
 		"fewer":   "conversion webhook for example.net/v1, Kind=Host returned 0 objects, expected 1",
 		"uid":     "conversion webhook for example.net/v1, Kind=Host failed: expected response.uid=",
 		"garbage": "conversion webhook for example.net/v1, Kind=Host failed: ",
-		"500":     `conversion webhook for example.net/v1, Kind=Host failed: an error on the server ("out of order\n") has prevented the request from succeeding`,
-		"name":    "conversion webhook for example.net/v1, Kind=Host returned invalid converted object at index 0: must have the same name: a != another",
+		"500":     `conversion webhook for example.net/v1, Kind=Host failed: an error on the server ("out of order") has prevented the request from succeeding`,
+		"name":    "conversion webhook for example.net/v1, Kind=Host returned invalid object: must have the same name: a != another",
 		"version": "invalid groupVersion (expected example.net/v2, received example.net/v3)",
 	} {
 		c.setFault(fault)

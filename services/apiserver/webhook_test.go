@@ -201,7 +201,7 @@ func TestValidatingWebhooks(t *testing.T) {
 		"says nothing":      {"/absent", "", 500, `Internal error occurred: failed calling webhook "a.example.com": received invalid webhook response: webhook response was absent`},
 		"is something else": {"/other-kind", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: no kind "Pod" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`},
 		"talks garbage":     {"/garbage", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
-		"fails":             {"/fail", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: an error on the server ("out of order\n") has prevented the request from succeeding`},
+		"fails":             {"/fail", "", 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: an error on the server ("out of order") has prevented the request from succeeding`},
 		"hangs":             {"/hang", `,"timeoutSeconds":1`, 500, `Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "URL/hang?timeout=1s": context deadline exceeded`},
 		"may fail":          {"/fail", `,"failurePolicy":"Ignore"`, 0, ""},
 		"may hang":          {"/hang", `,"failurePolicy":"Ignore","timeoutSeconds":1`, 0, ""},

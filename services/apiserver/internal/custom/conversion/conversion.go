@@ -168,10 +168,10 @@ func (c *converter) piece(ctx context.Context, in []*unstructured.Unstructured, 
 		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", kind, len(converted), len(in))
 	}
 	for n, raw := range converted {
-		u, err := accept(in[n], raw, to)
+		u, err := accept(n, in[n], raw, to)
 		if err != nil {
 			failure = "conversion_webhook_invalid_converted_object_failure"
-			return nil, fmt.Errorf("conversion webhook for %v returned invalid converted object at index %d: %w", kind, n, err)
+			return nil, fmt.Errorf("conversion webhook for %v %w", kind, err)
 		}
 		out = append(out, u)
 	}

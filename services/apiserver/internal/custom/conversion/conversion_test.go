@@ -105,17 +105,19 @@ func TestConvertRefuses(t *testing.T) {
 		edit func(*review)
 		want string
 	}{
-		"no response":  {func(r *review) { r.Response = nil }, "no response provided"},
-		"other kind":   {func(r *review) { r.Kind = "Status" }, "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind=Status"},
-		"no status":    {func(r *review) { r.Response.Result.Status = "" }, "response.result.status was '', not 'Success'"},
-		"null":         {object(`null`), "invalid converted object"},
-		"a list":       {object(`[]`), "invalid converted object"},
-		"no kind":      {object(`{"apiVersion":"example.com/v2"}`), "Object 'Kind' is missing"},
-		"another kind": {object(`{"apiVersion":"example.com/v2","kind":"T"}`), "invalid kind (expected Thing, received T)"},
-		"another uid":  {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"x"}}`), "must have the same UID: u != x"},
-		"bad labels":   {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"u","labels":{"-":"x"}}}`), "metadata.labels"},
-		"odd labels":   {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"u","labels":{"a":1}}}`), "metadata.labels[a] must be a string, but is int64 in converted object"},
-		"no metadata":  {object(`{"apiVersion":"example.com/v2","kind":"Thing"}`), "must have the same name"},
+		"no response":     {func(r *review) { r.Response = nil }, "no response provided"},
+		"other kind":      {func(r *review) { r.Kind = "Status" }, "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind=Status"},
+		"unknown review":  {func(r *review) { r.APIVersion = "apiextensions.k8s.io/v9" }, `no kind "ConversionReview" is registered for version "apiextensions.k8s.io/v9"`},
+		"no status":       {func(r *review) { r.Response.Result.Status = "" }, "response.result.status was '', not 'Success'"},
+		"null":            {object(`null`), "invalid converted object"},
+		"a list":          {object(`[]`), "invalid converted object"},
+		"no kind":         {object(`{"apiVersion":"example.com/v2"}`), "Object 'Kind' is missing"},
+		"another kind":    {object(`{"apiVersion":"example.com/v2","kind":"T"}`), "invalid kind (expected Thing, received T)"},
+		"another version": {object(`{"apiVersion":"example.com/v3","kind":"Thing"}`), "Kind=Thing returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)"},
+		"another uid":     {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"x"}}`), "must have the same UID: u != x"},
+		"bad labels":      {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"u","labels":{"-":"x"}}}`), "metadata.labels"},
+		"odd labels":      {object(`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a","uid":"u","labels":{"a":1}}}`), "metadata.labels[a] must be a string, but is int64 in converted object"},
+		"no metadata":     {object(`{"apiVersion":"example.com/v2","kind":"Thing"}`), "must have the same name"},
 	} {
 		converter := New(&answering{edit: c.edit}, nil).For(definition("v1"))
 		if _, err := converter.Convert(context.Background(), []*unstructured.Unstructured{thing("a", "")}, v2); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -12,10 +12,12 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // review is a ConversionReview of either version: they have the same fields.
@@ -61,7 +63,10 @@ func (c *converter) request(bodies []json.RawMessage, to schema.GroupVersion) (*
 func (s *sent) answered(body []byte) ([]json.RawMessage, error) {
 	var r review
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &r); err != nil {
-		return nil, err
+		return nil, undecodable(body, err)
+	}
+	if got := r.GroupVersionKind(); got.Group == apiextensionsv1.GroupName && got.Version != "v1" && got.Version != "v1beta1" {
+		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", got.Kind, got.GroupVersion())
 	}
 	if s.version == "v1" { // of the older one these were never asked
 		want := apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview")
@@ -84,29 +89,39 @@ func (s *sent) answered(body []byte) ([]json.RawMessage, error) {
 	return r.Response.ConvertedObjects, nil
 }
 
-// accept reads a converted object. Of its metadata a webhook may change the labels and annotations alone: all else is taken
+// undecodable says why an answer is no review, in the words of Kubernetes' decoder, which tries YAML too.
+func undecodable(body []byte, cause error) error {
+	if text, err := yaml.YAMLToJSON(body); err == nil {
+		if _, err := kubejson.DefaultMetaFactory.Interpret(text); err != nil {
+			return err
+		}
+	}
+	return cause
+}
+
+// accept reads the n-th converted object. Its errors are phrases of which the webhook is the subject. Of the object's metadata a webhook may change the labels and annotations alone: all else is taken
 // from the original, which it must be recognizable as.
-func accept(original *unstructured.Unstructured, raw json.RawMessage, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+func accept(n int, original *unstructured.Unstructured, raw json.RawMessage, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(raw); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("returned invalid converted object at index %d: %w", n, err)
 	}
 	if got := u.GroupVersionKind().GroupVersion(); got != to {
-		return nil, fmt.Errorf("invalid groupVersion (expected %v, received %v)", to, got)
+		return nil, fmt.Errorf("returned invalid object at index %d: invalid groupVersion (expected %v, received %v)", n, to, got)
 	}
 	if want, got := original.GetKind(), u.GetKind(); want != got {
-		return nil, fmt.Errorf("invalid kind (expected %v, received %v)", want, got)
+		return nil, fmt.Errorf("returned invalid object at index %d: invalid kind (expected %v, received %v)", n, want, got)
 	}
 	for _, same := range []struct{ what, want, got string }{
 		{"name", original.GetName(), u.GetName()}, {"namespace", original.GetNamespace(), u.GetNamespace()},
 		{"UID", string(original.GetUID()), string(u.GetUID())},
 	} {
 		if same.want != same.got {
-			return nil, fmt.Errorf("must have the same %s: %v != %v", same.what, same.want, same.got)
+			return nil, fmt.Errorf("returned invalid object: must have the same %s: %v != %v", same.what, same.want, same.got)
 		}
 	}
 	if err := keepMeta(original, u); err != nil {
-		return nil, fmt.Errorf("invalid metadata: %w", err)
+		return nil, fmt.Errorf("returned invalid metadata: %w", err)
 	}
 	return u, nil
 }
