@@ -60,7 +60,7 @@ const (
 	ringAge   = 75 * time.Second
 	ringMin   = 256
 	ringMax   = 16384
-	ringBytes = 64 << 20
+	ringBytes = 16 << 20
 )
 
 // ring holds the recent events of a kind, oldest first.
@@ -76,7 +76,7 @@ func (r *ring) reset(revision int64) { *r = ring{since: revision} }
 
 func (r *ring) push(e *Event) {
 	r.events = append(r.events, e)
-	r.bytes += len(e.Item.Value())
+	r.bytes += e.Item.Size()
 	r.age(e.at)
 }
 
@@ -84,7 +84,7 @@ func (r *ring) push(e *Event) {
 func (r *ring) age(now time.Time) {
 	for n := len(r.events) - r.head; n > ringMax || n > ringMin && (r.bytes > ringBytes || now.Sub(r.events[r.head].at) > ringAge); n-- {
 		r.since = r.events[r.head].Revision
-		r.bytes -= len(r.events[r.head].Item.Value())
+		r.bytes -= r.events[r.head].Item.Size()
 		r.events[r.head] = nil
 		r.head++
 	}

@@ -36,8 +36,9 @@ func (i *Item) In(kind *registry.Kind) *Item {
 	}
 	view := &Item{
 		Kind: kind, Key: i.Key, Namespace: i.Namespace, Name: i.Name,
-		Revision: i.Revision, CreateRevision: i.CreateRevision, value: i.value,
+		Revision: i.Revision, CreateRevision: i.CreateRevision,
 	}
+	view.bytes.Store(i.bytes.Load())
 	if len(i.views) >= maxViews { // the oldest is of a schema that has passed
 		i.views = append(i.views[:0:0], i.views[1:]...)
 	}
@@ -63,7 +64,7 @@ func Load(ctx context.Context, kind *registry.Kind, items []*Item) []*Item {
 	}
 	values := make([][]byte, len(missing))
 	for n, i := range missing {
-		values[n] = i.value
+		values[n] = i.Value()
 	}
 	objects, errs := kind.Custom.Decode(ctx, values)
 	for n, i := range missing {
@@ -84,7 +85,7 @@ func LoadOne(ctx context.Context, kind *registry.Kind, item *Item) *Item {
 func (i *Item) decodeCustom() (registry.Object, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), decodeTimeout)
 	defer cancel()
-	objects, errs := i.Kind.Custom.Decode(ctx, [][]byte{i.value})
+	objects, errs := i.Kind.Custom.Decode(ctx, [][]byte{i.Value()})
 	return objects[0], errs[0]
 }
 

@@ -88,9 +88,40 @@ func (i *Item) json(res *registry.Resource) ([]byte, error) {
 	})
 }
 
+// passingJSON returns what json does, and keeps neither that nor the decoded object. The bytes are good until the buffer is used again.
+func (i *Item) passingJSON(res *registry.Resource, buffer *bytes.Buffer) ([]byte, error) {
+	if known := i.memo(keyOf(res, memoJSON)); known != nil {
+		return known, nil
+	}
+	d := i.decoded.Load()
+	if d == nil && i.Kind.Custom != nil {
+		d = i.decode()
+	}
+	if d == nil {
+		obj, err := i.decodeBody()
+		if err == nil {
+			obj.SetResourceVersion(i.revisionText())
+		}
+		d = &decoded{object: obj, err: err}
+	}
+	obj, err := inVersion(res, d.object, d.err)
+	if err != nil {
+		return nil, err
+	}
+	buffer.Reset()
+	if err := json.NewEncoder(buffer).Encode(obj); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return buffer.Bytes(), nil
+}
+
 // served returns the decoded object in the version of the resource.
 func (i *Item) served(res *registry.Resource) (registry.Object, error) {
 	obj, err := i.Object()
+	return inVersion(res, obj, err)
+}
+
+func inVersion(res *registry.Resource, obj registry.Object, err error) (registry.Object, error) {
 	if err != nil || res.Version == nil {
 		return obj, err
 	}
@@ -106,23 +137,15 @@ func (i *Item) protobuf(res *registry.Resource) ([]byte, error) {
 	if res.Kind.Custom != nil {
 		return nil, NoProtobuf()
 	}
+	if res.Version == nil {
+		return i.serve()
+	}
 	return i.memoize(keyOf(res, memoProtobuf), func() ([]byte, error) {
-		if res.Version != nil {
-			obj, err := i.served(res)
-			if err != nil {
-				return nil, err
-			}
-			return seal(res.GVK, obj)
-		}
-		raw, err := bodyOf(i.value)
+		obj, err := i.served(res)
 		if err != nil {
 			return nil, err
 		}
-		size := len(raw) + revisionSuffixSize(i.Revision)
-		b := make([]byte, 0, len(i.value)+revisionSuffixSize(i.Revision)+8)
-		b = appendRaw(appendHead(b, res.GVK), size)
-		b = revisionSuffix(append(b, raw...), i.Revision)
-		return append(b, tail[:]...), nil
+		return seal(res.GVK, obj)
 	})
 }
 
@@ -132,7 +155,7 @@ func (i *Item) raw(res *registry.Resource) (b []byte, suffix bool, err error) {
 		return nil, false, NoProtobuf()
 	}
 	if res.Version == nil {
-		b, err := bodyOf(i.value)
+		b, err := i.held().body()
 		return b, true, err
 	}
 	b, err = i.memoize(keyOf(res, memoRaw), func() ([]byte, error) {
@@ -160,7 +183,7 @@ func (i *Item) partialRaw() ([]byte, error) {
 		}
 		return p.Marshal()
 	}
-	raw, err := bodyOf(i.value)
+	raw, err := i.held().body()
 	if err != nil {
 		return nil, err
 	}

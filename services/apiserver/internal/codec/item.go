@@ -23,7 +23,7 @@ type Item struct {
 	Namespace, Name string
 	Revision        int64
 	CreateRevision  int64
-	value           []byte
+	bytes           atomic.Pointer[held]
 
 	decoded atomic.Pointer[decoded]
 	used    atomic.Bool   // what was computed, since the last Cool
@@ -50,18 +50,21 @@ type memo struct {
 // NewItem returns the item of a store entry.
 func NewItem(kind *registry.Kind, key string, value []byte, revision, createRevision int64) *Item {
 	namespace, name := kind.Split(key)
-	return &Item{
+	i := &Item{
 		Kind: kind, Key: key, Namespace: namespace, Name: name,
-		Revision: revision, CreateRevision: createRevision, value: value,
+		Revision: revision, CreateRevision: createRevision,
 	}
+	i.bytes.Store(&held{envelope: value})
+	return i
 }
 
 // At returns the same state at another revision: a deleted object is shown at the revision of its deletion.
 func (i *Item) At(revision int64) *Item {
 	out := &Item{
 		Kind: i.Kind, Key: i.Key, Namespace: i.Namespace, Name: i.Name,
-		Revision: revision, CreateRevision: i.CreateRevision, value: i.value,
+		Revision: revision, CreateRevision: i.CreateRevision,
 	}
+	out.bytes.Store(i.bytes.Load())
 	if d := i.decoded.Load(); d != nil && d.err == nil && i.Kind.Custom == nil {
 		if obj, ok := shallow(d.object); ok {
 			obj.SetResourceVersion(out.revisionText())
@@ -83,9 +86,6 @@ func shallow(obj registry.Object) (registry.Object, bool) {
 	return copied, ok
 }
 
-// Value returns the stored bytes.
-func (i *Item) Value() []byte { return i.value }
-
 // Object returns the decoded object with its resourceVersion. The caller must not change it.
 func (i *Item) Object() (registry.Object, error) {
 	d := i.decode()
@@ -105,7 +105,7 @@ func (i *Item) decode() *decoded {
 	if d := i.decoded.Load(); d != nil {
 		return d
 	}
-	return i.settle(Decode(i.Kind, i.value))
+	return i.settle(i.decodeBody())
 }
 
 func (i *Item) revisionText() string { return strconv.FormatInt(i.Revision, 10) }
@@ -200,17 +200,24 @@ func (f fieldsOf) Get(field string) string {
 	return f.decoded.fields()[field]
 }
 
-// memoize returns the bytes that make made the first time for the key.
-func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error) {
+// memo returns what is kept for the key, or nil.
+func (i *Item) memo(key memoKey) []byte {
 	i.use()
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	for _, m := range i.memos {
 		if m.form == key {
-			i.mu.Unlock()
-			return m.bytes, nil
+			return m.bytes
 		}
 	}
-	i.mu.Unlock()
+	return nil
+}
+
+// memoize returns the bytes that make made the first time for the key.
+func (i *Item) memoize(key memoKey, make func() ([]byte, error)) ([]byte, error) {
+	if known := i.memo(key); known != nil {
+		return known, nil
+	}
 	// Made outside the lock: two readers may both make it, which costs less than making readers of
 	// other encodings wait.
 	b, err := make()
@@ -245,6 +252,11 @@ func Encode(ctx context.Context, kind *registry.Kind, obj registry.Object) ([]by
 // Decode returns the object of stored bytes, without a resourceVersion.
 func Decode(kind *registry.Kind, value []byte) (registry.Object, error) {
 	raw, err := bodyOf(value)
+	return decodeBody(kind, raw, err)
+}
+
+// decodeBody decodes what was found in an envelope, or fails with what finding it failed with.
+func decodeBody(kind *registry.Kind, raw []byte, err error) (registry.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stored %s: %w", kind.GVK.Kind, err)
 	}

@@ -109,7 +109,7 @@ func (l storedLabels) Get(label string) string { value, _ := l.Lookup(label); re
 // labelled reports whether a selector selects the object's labels.
 func (i *Item) labelled(selector labels.Selector) bool {
 	if i.decoded.Load() == nil && i.Kind.Custom == nil {
-		if stored, err := storedLabelsOf(i.value); err == nil {
+		if stored, err := storedLabelsOf(i.held().envelope); err == nil {
 			return selector.Matches(stored)
 		}
 	}
@@ -172,7 +172,7 @@ func (i *Item) marks() uint64 {
 	if i.Kind.Custom != nil { // a conversion may change labels
 		return unknown
 	}
-	stored, err := storedLabelsOf(i.value)
+	stored, err := storedLabelsOf(i.held().envelope)
 	if err != nil {
 		return unknown
 	}

@@ -86,7 +86,7 @@ func BenchmarkSelect(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
 			for _, i := range all {
-				obj, err := Decode(res.Kind, i.value)
+				obj, err := Decode(res.Kind, i.Value())
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -74,20 +74,16 @@ func (s *Segments) drop(gone func(*segment) bool) {
 	}
 }
 
-func (s *Segments) find(key segmentKey, items []*Item) *segment {
+// find returns the segment of the items, or nil. changed reports that there is one of others in its place.
+func (s *Segments) find(key segmentKey, items []*Item) (found *segment, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.byKey[key]
-	if g == nil || len(g.items) != len(items) {
-		return nil
-	}
-	for i := range items {
-		if g.items[i] != items[i] {
-			return nil
-		}
+	if g == nil || !slices.Equal(g.items, items) {
+		return nil, g != nil
 	}
 	g.used = s.now
-	return g
+	return g, false
 }
 
 func (s *Segments) keep(key segmentKey, g *segment) {
@@ -143,9 +139,9 @@ func (s *Segments) segments(res *registry.Resource, items []*Item, form Form) ([
 		n := runLength(left)
 		runs, left = append(runs, left[:n]), left[n:]
 	}
-	parts, missing := make([]*segment, len(runs)), []int{}
+	parts, missing, again := make([]*segment, len(runs)), []int{}, make([]bool, len(runs))
 	for n, run := range runs {
-		if parts[n] = s.find(segmentKey{res, form.Media, form.As, form.Beta, run[0]}, run); parts[n] == nil {
+		if parts[n], again[n] = s.find(segmentKey{res, form.Media, form.As, form.Beta, run[0]}, run); parts[n] == nil {
 			missing = append(missing, n)
 		}
 	}
@@ -158,7 +154,7 @@ func (s *Segments) segments(res *registry.Resource, items []*Item, form Form) ([
 			defer packers.Put(packer)
 			for at := next.Add(1) - 1; at < int64(len(missing)); at = next.Add(1) - 1 {
 				n := missing[at]
-				parts[n], errs[at] = s.segment(packer, res, runs[n], form)
+				parts[n], errs[at] = s.segment(packer, res, runs[n], form, again[n])
 			}
 		}
 	)
@@ -182,8 +178,8 @@ func runLength(items []*Item) int {
 	return min(len(items), segmentMost)
 }
 
-// segment makes a segment and keeps it. A panic is its error: it may be on a goroutine of its own.
-func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form) (g *segment, err error) {
+// segment makes a segment and keeps it; again says that it is made in the place of one in which something has changed. A panic is its error: it may be on a goroutine of its own.
+func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form, again bool) (g *segment, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("encode a list of %s: panic: %v", res.GVK.Kind, panicked)
@@ -193,7 +189,7 @@ func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, for
 	if form.Media == Protobuf {
 		p.plain, err = appendProtobufItems(p.plain, res, items, form)
 	} else {
-		p.plain, err = appendJSONItems(p.plain, res, items, form)
+		err = p.appendJSONItems(res, items, form, again)
 	}
 	if err != nil {
 		return nil, err
@@ -209,12 +205,17 @@ func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, for
 // packer compresses segments.
 type packer struct {
 	plain  []byte
+	text   bytes.Buffer // of one object
 	packed bytes.Buffer
 	flate  *flate.Writer
 }
 
+// level is that of the compression: one above costs the server hardly more than the fastest, and makes a third less for clients to
+// receive and to expand, which is most of what a list costs.
+const level = 3
+
 var packers = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is valid
+	w, _ := flate.NewWriter(nil, level) // which is valid
 	return &packer{flate: w}
 }}
 
@@ -230,30 +231,37 @@ func (p *packer) pack() ([]byte, error) {
 	return bytes.Clone(p.packed.Bytes()), nil
 }
 
-func appendJSONItems(to []byte, res *registry.Resource, items []*Item, form Form) ([]byte, error) {
+// appendJSONItems leaves nothing of the objects behind the first time: with all that a list decodes and encodes, it would be several
+// times what is stored. Where something has changed since, lists come often, and the texts of that segment's objects are kept.
+func (p *packer) appendJSONItems(res *registry.Resource, items []*Item, form Form, again bool) error {
 	front, err := json.Marshal(metav1.TypeMeta{Kind: res.GVK.Kind, APIVersion: res.GVK.GroupVersion().String()})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for n, item := range items {
 		if n > 0 {
-			to = append(to, ',')
+			p.plain = append(p.plain, ',')
 		}
 		if form.As == PartialMetadata {
 			b, err := item.partialJSON(form.Beta)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			to = append(to, b[:len(b)-1]...)
+			p.plain = append(p.plain, b[:len(b)-1]...)
 			continue
 		}
-		b, err := item.json(res)
-		if err != nil {
-			return nil, err
+		var b []byte
+		if again {
+			b, err = item.json(res)
+		} else {
+			b, err = item.passingJSON(res, &p.text)
 		}
-		to = append(append(to, '{'), b[len(front):len(b)-1]...)
+		if err != nil {
+			return err
+		}
+		p.plain = append(append(p.plain, '{'), b[len(front):len(b)-1]...)
 	}
-	return to, nil
+	return nil
 }
 
 func appendProtobufItems(to []byte, res *registry.Resource, items []*Item, form Form) ([]byte, error) {

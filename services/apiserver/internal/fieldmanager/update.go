@@ -128,7 +128,7 @@ func level(a, b reflect.Value, depth int) {
 		x, y := a.Field(i), b.Field(i)
 		switch {
 		case !x.CanSet() || x.Type() == typeMeta:
-		case reflect.DeepEqual(x.Interface(), y.Interface()):
+		case equalFields(x, y):
 			x.SetZero()
 			y.SetZero()
 		case x.Kind() == reflect.Struct && depth+1 < levels:
@@ -137,6 +137,14 @@ func level(a, b reflect.Value, depth int) {
 			}
 		}
 	}
+}
+
+// equalFields compares two fields. Structs are not copied for it.
+func equalFields(x, y reflect.Value) bool {
+	if x.Kind() == reflect.Struct {
+		return reflect.DeepEqual(x.Addr().Interface(), y.Addr().Interface())
+	}
+	return reflect.DeepEqual(x.Interface(), y.Interface())
 }
 
 var typeMeta = reflect.TypeFor[metav1.TypeMeta]()

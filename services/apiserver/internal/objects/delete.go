@@ -174,7 +174,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		return p, nil
 	}
 	p.accepted = d.options.OrphanDependents != nil && !*d.options.OrphanDependents
-	if string(p.value) == string(item.Value()) {
+	if item.Holds(p.value) {
 		return &plan{current: item, accepted: p.accepted}, nil // its deletion is under way already
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})

@@ -361,7 +361,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		p.end(false)
 		return nil, err
 	}
-	same := string(p.value) == string(item.Value())
+	same := item.Holds(p.value)
 	if same && u.s.Stale != nil {
 		stale, err := u.s.Stale(ctx, item.Key)
 		same = err != nil || !stale // who cannot tell leaves it as it is

@@ -331,7 +331,7 @@ func (w *watch) send(ctx context.Context, events []*cache.Event) error {
 			}
 			size += len(b)
 		} else {
-			size += len(item.Value())
+			size += item.Size()
 		}
 		if w.giver != nil {
 			values = append(values, value)
