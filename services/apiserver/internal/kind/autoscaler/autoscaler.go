@@ -24,7 +24,12 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Served = []registry.Version{v1Version()}
 	row.SpecStatusUncounted(k, func(h *scaler) *autoscalingv2.HorizontalPodAutoscalerSpec { return &h.Spec },
 		func(h *scaler) *autoscalingv2.HorizontalPodAutoscalerStatus { return &h.Status }, validateStatus)
-	k.Default = typed.Do(fill)
+	k.Default = typed.Do(func(h *autoscalingv2.HorizontalPodAutoscaler) {
+		if stands(h.Annotations) { // for fields, which this version has
+			h.Annotations = bare(h.Annotations)
+		}
+		fill(h)
+	})
 	k.Validate = typed.Check(validate)
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{

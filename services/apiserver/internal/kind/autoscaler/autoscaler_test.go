@@ -3,8 +3,10 @@ package autoscaler
 import (
 	"strings"
 	"testing"
+	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 )
@@ -100,5 +102,21 @@ func TestTargets(t *testing.T) {
 	}
 	if got, want := targets(h.Spec.Metrics[5:], h.Status.CurrentMetrics[1:]), "12/30 (avg)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What annotations of autoscaling/v1 stand for is not taken from a newer version, which has fields for it.
+func TestNewerVersionsHaveNoAnnotationsForFields(t *testing.T) {
+	t.Parallel()
+	k := Kind(time.Now)
+	h := &autoscalingv2.HorizontalPodAutoscaler{}
+	h.Annotations = map[string]string{metricsAnnotation: "x", behaviorAnnotation: "{}", "a": "b"}
+	k.Default(h)
+	if len(h.Annotations) != 1 || h.Annotations["a"] != "b" {
+		t.Errorf("%v", h.Annotations)
+	}
+	h.Annotations = map[string]string{conditionsAnnotation: "[]"}
+	if k.Default(h); h.Annotations != nil {
+		t.Errorf("%v", h.Annotations)
 	}
 }

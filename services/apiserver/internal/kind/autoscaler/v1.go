@@ -92,6 +92,16 @@ func annotated(annotations map[string]string, key string, into any) bool {
 	return ok && json.Unmarshal([]byte(text), into) == nil
 }
 
+// stands reports whether some of the annotations stand for fields.
+func stands(annotations map[string]string) bool {
+	for _, key := range []string{metricsAnnotation, currentAnnotation, conditionsAnnotation, behaviorAnnotation} {
+		if _, ok := annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // bare is annotations without those that stand for fields.
 func bare(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
