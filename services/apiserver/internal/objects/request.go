@@ -345,12 +345,12 @@ const (
 	maxWarning  = 256
 )
 
-// fitting makes texts fit for headers. Those with control characters are left out.
+// fitting makes texts fit for headers. Those with control characters, and empty ones, are left out.
 func fitting(texts []string) []string {
 	kept := make([]string, 0, len(texts))
 	total := 0
 	for _, text := range texts {
-		if strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
+		if text == "" || strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
 			continue
 		}
 		kept = append(kept, strings.ToValidUTF8(text, "?"))
