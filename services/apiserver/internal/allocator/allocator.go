@@ -164,7 +164,8 @@ type Session struct {
 	allocator *Allocator
 	owner     Owner
 	dryRun    bool
-	dryPort   int // the highest port of a dry run so far; 0 is none
+	dryPort   int // the highest port of a dry run so far
+	dryPorts  int // and how many there are
 	order     []string
 	added     map[string]bool
 	freed     map[string]bool
@@ -207,7 +208,7 @@ func (s *Session) wouldReserve(r registry.Reservation, k string) error {
 			return ErrTakenPort
 		}
 		if port, err := strconv.Atoi(r.Value); err == nil {
-			s.dryPort = max(s.dryPort, port)
+			s.dryPort, s.dryPorts = max(s.dryPort, port), s.dryPorts+1
 		}
 		return nil
 	}
@@ -279,10 +280,10 @@ func (s *Session) Next(ctx context.Context, pool string) (string, error) {
 	case base == ClusterIPs && ok:
 		return s.nextIP(ctx, rest == "IPv6")
 	case s.dryRun:
-		if s.dryPort == 0 {
+		if s.dryPorts == 0 {
 			s.dryPort = beforeDryPort
 		}
-		s.dryPort++
+		s.dryPort, s.dryPorts = s.dryPort+1, s.dryPorts+1
 		return strconv.Itoa(s.dryPort), nil
 	}
 	return s.nextPort(base, rest)

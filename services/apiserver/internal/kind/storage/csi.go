@@ -52,16 +52,18 @@ func attachment(now func() time.Time) *registry.Kind {
 			errs = append(errs, field.Required(source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 		case name != nil && inline != nil:
 			errs = append(errs, field.Forbidden(source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
-			errs = append(errs, check.Subdomain(*name, source.Child("persistentVolumeName"))...)
 		case name != nil:
 			if at := source.Child("persistentVolumeName"); *name == "" {
 				errs = append(errs, field.Required(at, "must specify non empty persistentVolumeName"))
 			}
-			errs = append(errs, check.Subdomain(*name, source.Child("persistentVolumeName"))...)
 		default:
 			errs = append(errs, inlineSpec(inline, source.Child("inlineVolumeSpec"))...)
 		}
-		return append(errs, check.Subdomain(a.Spec.NodeName, path.Child("nodeName"))...)
+		errs = append(errs, check.Subdomain(a.Spec.NodeName, path.Child("nodeName"))...)
+		if name != nil {
+			errs = append(errs, check.Subdomain(*name, source.Child("persistentVolumeName"))...)
+		}
+		return errs
 	})
 	k.ValidateUpdate = typed.CheckChange(func(a, old *va) field.ErrorList {
 		return check.Same(a.Spec, old.Spec, field.NewPath("spec"))
