@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,11 +131,13 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
-	if len(options.DryRun) > 0 {
-		opts.dryRun = true
-	}
-	if opts.dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
+	switch all := []string{metav1.DryRunAll}; {
+	case !opts.dryRun:
+		opts.dryRun = len(options.DryRun) > 0
+	case len(options.DryRun) == 0:
+		options.DryRun = all
+	case !slices.Equal(options.DryRun, all):
+		return nil, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", all, options.DryRun))
 	}
 	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted}}, nil
 }

@@ -133,8 +133,10 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.preconditions(ctx, item, old); err != nil {
-		return nil, err
+	if d.eviction == nil {
+		if err := d.preconditions(ctx, item, old); err != nil {
+			return nil, err
+		}
 	}
 	obj := old.DeepCopyObject().(registry.Object)
 	attributes := &admission.Attributes{
@@ -154,6 +156,13 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	var budget []store.Write
 	if pod, ok := old.(*corev1.Pod); ok && d.eviction != nil {
 		if budget, err = d.disrupt(ctx, pod); err != nil {
+			return nil, err
+		}
+		// The budget is asked first; what is left is the deletion.
+		if errs := metav1validation.ValidateDeleteOptions(d.options); len(errs) > 0 {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+		}
+		if err := d.preconditions(ctx, item, old); err != nil {
 			return nil, err
 		}
 		if pod.DeletionTimestamp == nil {

@@ -6,7 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/unversioned"
 )
 
 // prepareEphemeral keeps all but the ephemeral containers.
@@ -38,7 +41,8 @@ func validateEphemeralUpdate(p, old *corev1.Pod) field.ErrorList {
 		case is == nil:
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", was.Name)))
 		case !equality.Semantic.DeepEqual(is, was):
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n", was.Name)))
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%s", was.Name,
+				diff.Diff(unversioned.Form(was), unversioned.Form(is)))))
 		}
 	}
 	return errs

@@ -137,6 +137,6 @@ func TestResize(t *testing.T) {
 	gone := p.DeepCopy()
 	gone.Spec.Containers[0].Resources.Requests = nil
 	wantErrors(t, validateResize(gone, old),
-		`spec: Invalid value: "BestEffort": Pod QOS Class may not change as a result of resizing`,
+		`spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing`,
 		"spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed")
 }

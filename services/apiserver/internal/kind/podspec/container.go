@@ -94,13 +94,13 @@ func (s *scope) validateEphemeralContainers(path *field.Path) field.ErrorList {
 		}{
 			{"ports", c.Ports != nil},
 			{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
+			{"resizePolicy", c.ResizePolicy != nil},
+			{"restartPolicy", c.RestartPolicy != nil},
+			{"restartPolicyRules", c.RestartPolicyRules != nil},
 			{"livenessProbe", c.LivenessProbe != nil},
 			{"readinessProbe", c.ReadinessProbe != nil},
 			{"startupProbe", c.StartupProbe != nil},
 			{"lifecycle", c.Lifecycle != nil},
-			{"restartPolicy", c.RestartPolicy != nil},
-			{"resizePolicy", c.ResizePolicy != nil},
-			{"restartPolicyRules", c.RestartPolicyRules != nil},
 		} {
 			if f.set {
 				errs = append(errs, field.Forbidden(at.Child(f.name), notEphemeral))
