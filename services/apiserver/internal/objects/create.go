@@ -137,7 +137,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
 		return nil, err
 	}
-	if errs := validate(r, obj); len(errs) > 0 {
+	if errs := append(c.s.validateIn(r, obj, nil), validate(r, obj)...); len(errs) > 0 {
 		p.end(false)
 		return nil, invalid(r, obj.GetName(), errs)
 	}

@@ -431,7 +431,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	r := u.r
 	var errs field.ErrorList
 	if !u.action {
-		errs = validateUpdate(r, obj, old, strategy)
+		errs = append(u.s.validateIn(r, obj, old), validateUpdate(r, obj, old, strategy)...)
 	}
 	if strategy == nil && !u.action && r.res.Kind.Warnings != nil && len(errs) == 0 {
 		for _, w := range r.res.Kind.Warnings(obj, old) {

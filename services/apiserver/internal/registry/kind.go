@@ -73,6 +73,8 @@ type Kind struct {
 	// ValidateUpdate returns the problems of a change, immutable fields first
 	// among them. The machinery calls Validate as well.
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// ValidateIn returns the problems that depend on the labels of the namespace, before all others. old is nil for a new object.
+	ValidateIn func(obj, old Object, namespace map[string]string) field.ErrorList
 	// NameIsValid returns what is wrong with a name (prefix: it is a
 	// generateName prefix). nil means DNS subdomain.
 	NameIsValid func(name string, prefix bool) []string

@@ -41,6 +41,7 @@ func claim(now func() time.Time) *registry.Kind {
 	k.Status.Untabled = true
 	withoutGeneration(k)
 	k.Default = typed.Do(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec); fillStatus(&c.Status) })
+	k.ValidateIn = validateClaimIn
 	k.ValidateCreate = typed.Check(validateClaim) // afterwards it cannot change
 	k.ValidateUpdate = typed.CheckChange(validateClaimUpdate)
 	k.Columns = []metav1.TableColumnDefinition{
@@ -52,12 +53,13 @@ func claim(now func() time.Time) *registry.Kind {
 	return k
 }
 
-// withoutGeneration takes the count of changes away from a kind whose spec cannot change.
+// withoutGeneration takes the count of changes away from a kind whose spec cannot change: it keeps what it was created with.
 func withoutGeneration(k *registry.Kind) {
 	create := k.PrepareCreate
 	k.PrepareCreate = func(obj registry.Object) {
+		given := obj.GetGeneration()
 		create(obj)
-		obj.SetGeneration(0)
+		obj.SetGeneration(given)
 	}
 }
 
@@ -82,6 +84,7 @@ func template(now func() time.Time) *registry.Kind {
 	k := row.Of[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](gv, "resourceclaimtemplates")
 	k.Namespaced = true
 	k.Default = typed.Do(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) })
+	k.ValidateIn = validateTemplateIn
 	k.Validate = typed.Check(validateTemplate)
 	k.ValidateUpdate = typed.CheckChange(validateTemplateUpdate)
 	k.Columns, k.Cells = nameAndAge(now)
@@ -124,7 +127,7 @@ func slice(now func() time.Time) *registry.Kind {
 	}
 	k.Cells = typed.Get(func(s *resourcev1.ResourceSlice) []any {
 		return []any{
-			s.Name, column.Or(row.Deref(s.Spec.NodeName), "<unset>"), s.Spec.Driver, s.Spec.Pool.Name,
+			s.Name, row.Deref(s.Spec.NodeName), s.Spec.Driver, s.Spec.Pool.Name,
 			column.Since(now(), s.CreationTimestamp.Time),
 		}
 	})
