@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Undecided is what a 500 begins with that is answered as text, as Kubernetes does where an authorizer has failed.
+const Undecided = "Internal Server Error: \""
+
 // PageNotFound is the message of the 404 that is answered as text, as Kubernetes does where no API is behind a path.
 const PageNotFound = "404 page not found"
 

@@ -78,6 +78,10 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 		http.Error(w, s.Message, http.StatusNotFound)
 		return
 	}
+	if s.Code == http.StatusInternalServerError && strings.HasPrefix(s.Message, apistatus.Undecided) {
+		http.Error(w, s.Message, http.StatusInternalServerError)
+		return
+	}
 	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
 	contentType := cmp.Or(taken, JSON)
 	body := Encode(s, contentType)

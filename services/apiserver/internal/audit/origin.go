@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"howdah.dev/kit/rpc"
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 )
 
 // Origin is where a request came from.
@@ -45,6 +47,12 @@ func OriginOf(ctx context.Context) Origin {
 		o.UserAgent = first(ctx, "user-agent")
 	}
 	return o
+}
+
+// URIOf is the URI of the request that a call is made for, or that it would have.
+func URIOf(ctx context.Context, a *authz.Attributes) string {
+	r := Request{Path: a.Path, Group: a.Group, Version: a.Version, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+	return cmp.Or(OriginOf(ctx).URI, r.path())
 }
 
 // path is the URI of a request that came without one.

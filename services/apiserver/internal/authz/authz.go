@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"howdah.dev/kit/apistatus"
 	"howdah.dev/services/apiserver/internal/authn"
 )
 
@@ -164,6 +168,18 @@ func (AlwaysAllow) Authorize(context.Context, *Attributes) (Decision, string, er
 
 // sanitizer keeps what a browser would take for HTML out of the text, as Kubernetes does.
 var sanitizer = strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;")
+
+// Refused is the answer to a request that is not allowed: 403, or, where the authorizers could not say because of err, a 500 that names
+// the URI.
+func Refused(a *Attributes, uri, reason string, err error) error {
+	if err == nil {
+		return Forbidden(a, reason)
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: sanitizer.Replace(apistatus.Undecided + strings.Trim(strconv.Quote(uri), "\"") + "\": " + err.Error()),
+	}}
+}
 
 // Forbidden is the 403 that a refusal answers, with Kubernetes' text.
 func Forbidden(a *Attributes, reason string) error {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"howdah.dev/services/apiserver/internal/authn"
 )
 
@@ -48,6 +50,19 @@ func TestForbiddenText(t *testing.T) {
 	}
 	err = Forbidden(&Attributes{User: &authn.User{Name: "jane"}, Verb: "list", Group: "apps", Resource: "deployments"}, "")
 	if !strings.HasSuffix(err.Error(), `cannot list resource "deployments" in API group "apps" at the cluster scope`) {
+		t.Error(err)
+	}
+}
+
+// TestRefused is 403 where it was decided, and 500 where nobody could decide.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	a := &Attributes{User: &authn.User{Name: "jane"}, Verb: "get", Resource: "pods", Namespace: "a", Name: "p"}
+	if err := Refused(a, "/x", "no", nil); !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), `in the namespace "a": no`) {
+		t.Error(err)
+	}
+	err := Refused(a, "/api/v1/namespaces/a/pods/p?x=<y>", "no", errors.New("it hangs"))
+	if !apierrors.IsInternalError(err) || err.Error() != `Internal Server Error: "/api/v1/namespaces/a/pods/p?x=&lt;y&gt;": it hangs` {
 		t.Error(err)
 	}
 }

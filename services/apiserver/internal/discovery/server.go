@@ -181,10 +181,7 @@ func (s *Server) authorize(ctx context.Context, a *authz.Attributes) error {
 	if decision == authz.Allow {
 		return nil
 	}
-	if err != nil && reason == "" {
-		reason = err.Error()
-	}
-	return authz.Forbidden(a, reason)
+	return authz.Refused(a, audit.URIOf(ctx, a), reason, err)
 }
 
 func (s *Server) alwaysAllowed(path string) bool {

@@ -65,6 +65,6 @@ func remoteAttributes(user *authn.User, open *apiv1.ConnectOpen) *authz.Attribut
 	selector := query.Get("fieldSelector")
 	return &authz.Attributes{
 		User: user, Verb: verb, Group: open.GetGroup(), Version: open.GetVersion(), Resource: open.GetResource(), Subresource: open.GetSubresource(),
-		Namespace: open.GetNamespace(), Name: nameAsked(open.GetName(), selector), FieldSelector: selector,
+		Namespace: open.GetNamespace(), Name: nameAsked(verb, open.GetName(), selector), FieldSelector: selector,
 	}
 }

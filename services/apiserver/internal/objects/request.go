@@ -93,7 +93,7 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	}
 	err := s.authorize(ctx, &authz.Attributes{
 		User: r.user, Verb: verb, Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource(),
-		Subresource: r.subresource, Namespace: authz.NamespaceOf(t.GetGroup(), t.GetResource(), r.namespace, r.name), Name: nameAsked(r.name, fieldSelector),
+		Subresource: r.subresource, Namespace: authz.NamespaceOf(t.GetGroup(), t.GetResource(), r.namespace, r.name), Name: nameAsked(r.verb, r.name, fieldSelector),
 		FieldSelector: fieldSelector, LabelSelector: labelSelectorOf(t),
 	})
 	if err != nil {
@@ -230,8 +230,8 @@ func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
 }
 
 // nameAsked is the name that a request is authorized for: a list or watch that selects one object by its name asks for that one.
-func nameAsked(name, fieldSelector string) string {
-	if name != "" || !strings.Contains(fieldSelector, "metadata.name") {
+func nameAsked(verb, name, fieldSelector string) string {
+	if name != "" || verb != "list" && verb != "watch" || !strings.Contains(fieldSelector, "metadata.name") {
 		return name
 	}
 	if selector, err := fields.ParseSelector(fieldSelector); err == nil {
@@ -413,10 +413,7 @@ func (s *Server) authorize(ctx context.Context, a *authz.Attributes) (err error)
 	if decision == authz.Allow {
 		return nil
 	}
-	if err != nil && reason == "" {
-		reason = err.Error()
-	}
-	return authz.Forbidden(a, reason)
+	return authz.Refused(a, audit.URIOf(ctx, a), reason, err)
 }
 
 // userAgent is the client's own, which the gateway passes on, without what gRPC adds.

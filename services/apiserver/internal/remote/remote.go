@@ -5,14 +5,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -67,7 +69,7 @@ func (c *Client) Post(ctx context.Context, question, answer any) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return errors.Join(ctx.Err(), err)
+			return err // what it last said tells more than that the time is over
 		case <-timer.C():
 		}
 	}
@@ -90,10 +92,31 @@ func (c *Client) post(ctx context.Context, body []byte, answer any) (again bool,
 		return true, err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, fmt.Errorf("the webhook answered %s", resp.Status)
+		return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, refusal(resp, text)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return false, fmt.Errorf("the webhook's answer: %w", err)
 	}
+	if asked, got := kindOf(body), kindOf(text); got != "" && got != asked {
+		return false, fmt.Errorf("the webhook's answer is a %s and not a %s", got, asked)
+	}
 	return false, nil
+}
+
+// refusal says what the service answered instead of a review, in the words of Kubernetes' clients.
+func refusal(resp *http.Response, text []byte) error {
+	said := "unknown"
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasPrefix(media, "text/") && len(text) > 0 {
+		said = strings.TrimSpace(string(text))
+	}
+	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", said, 0, true)
+}
+
+// kindOf is the kind of an object as JSON.
+func kindOf(object []byte) string {
+	var kind struct {
+		Kind string `json:"kind"`
+	}
+	_ = json.Unmarshal(object, &kind) // what does not parse has none
+	return kind.Kind
 }

@@ -127,7 +127,7 @@ func (v *Verifier) ask(ctx context.Context, token string, audiences []string) (a
 	v.requests.WithLabelValues(code).Inc()
 	v.latency.WithLabelValues(code).Observe(v.Clock.Since(start).Seconds())
 	if err != nil {
-		return answer{}, fmt.Errorf("authentication webhook: %w", err)
+		return answer{}, err
 	}
 	return v.read(&reply.Status, audiences), nil
 }
@@ -144,7 +144,7 @@ func (v *Verifier) read(status *authenticationv1.TokenReviewStatus, audiences []
 		meant = v.Audiences
 	}
 	if meant = authn.Common(meant, audiences); len(meant) == 0 {
-		return answer{err: errors.New("the webhook knows the token for other audiences")}
+		return answer{err: authn.ErrNotMine} // it is for others
 	}
 	user := &authn.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
 	for key, values := range status.User.Extra {

@@ -42,11 +42,11 @@ func TestVerify(t *testing.T) {
 	}{
 		{"known", `{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["devs"],"extra":{"k":["v"]}}}`, nil, []string{"api"}, "jane", "", []string{"api"}, 1},
 		{"known for an audience", `{"authenticated":true,"user":{"username":"jane"},"audiences":["x","z"]}`, nil, []string{"x", "y"}, "jane", "", []string{"x"}, 1},
-		{"known for others", `{"authenticated":true,"user":{"username":"jane"},"audiences":["z"]}`, nil, []string{"x"}, "", "for other audiences", nil, 1},
-		{"known for the API, asked for another", `{"authenticated":true,"user":{"username":"jane"}}`, nil, []string{"x"}, "", "for other audiences", nil, 1},
+		{"known for others", `{"authenticated":true,"user":{"username":"jane"},"audiences":["z"]}`, nil, []string{"x"}, "", authn.ErrNotMine.Error(), nil, 1},
+		{"known for the API, asked for another", `{"authenticated":true,"user":{"username":"jane"}}`, nil, []string{"x"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"unknown", `{"authenticated":false}`, nil, []string{"api"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"bad", `{"authenticated":false,"error":"it is too old"}`, nil, []string{"api"}, "", "it is too old", nil, 1},
-		{"not asked", `{}`, errors.New("gone"), []string{"api"}, "", "authentication webhook: gone", nil, 2},
+		{"not asked", `{}`, errors.New("gone"), []string{"api"}, "", "gone", nil, 2},
 	} {
 		s := &service{status: c.status, err: c.fails}
 		clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))

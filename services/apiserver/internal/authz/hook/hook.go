@@ -154,7 +154,7 @@ func (a *Authorizer) ask(ctx context.Context, spec authorizationv1.SubjectAccess
 	err := a.post(ctx, review, &reply)
 	a.Metrics.asked(a.Name, a.Clock.Since(start), err)
 	if err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{}, fmt.Errorf("authorization webhook: %w", err)
+		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}
 	return reply.Status, nil
 }
