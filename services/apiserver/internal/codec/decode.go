@@ -274,14 +274,11 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 	var err error
 	switch media {
 	case Protobuf:
-		var e envelope
-		if e, err = open(body); err == nil {
-			m, ok := into.(message)
-			if !ok {
-				return UnsupportedMedia("application/json")
-			}
-			err = m.Unmarshal(e.raw)
+		m, ok := into.(message)
+		if !ok {
+			return UnsupportedMedia("application/json")
 		}
+		err = optionsProtobuf(body, m)
 	case YAML:
 		if err = yamlDepth(body); err == nil {
 			err = yaml.Unmarshal(body, into)
@@ -309,11 +306,34 @@ func optionsJSON(body []byte, into runtime.Object) error {
 	if err != nil {
 		return err
 	}
+	if err := optionsKind(*got, into); err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+}
+
+// optionsProtobuf is optionsJSON of an envelope.
+func optionsProtobuf(body []byte, into message) error {
+	e, err := open(body)
+	if err != nil {
+		return err
+	}
+	if e.kind == "" && len(e.raw) == 0 {
+		return errors.New("empty body")
+	}
+	if err := optionsKind(schema.FromAPIVersionAndKind(e.apiVersion, e.kind), into); err != nil {
+		return err
+	}
+	return into.Unmarshal(e.raw)
+}
+
+// optionsKind refuses what says that it is something else.
+func optionsKind(got schema.GroupVersionKind, into any) error {
 	if want := reflect.TypeOf(into).Elem().Name(); got.Kind != "" && got.Kind != want {
 		if got.Version == "" {
 			got.Version = "v1"
 		}
-		return runtime.NewNotRegisteredErrForKind(schemeName, *got)
+		return runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+	return nil
 }
