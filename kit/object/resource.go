@@ -240,6 +240,6 @@ func (r Resource[T]) deleteRequest(namespace, name string, options metav1.Delete
 	}
 	return &apiv1.DeleteRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
-		Namespace: namespace, Name: name, Options: data, ContentType: ContentType, Accept: ContentType,
+		Namespace: namespace, Name: name, Options: data, ContentType: ContentType, Accept: accept(r.kind), // whose rest is of no use to the caller
 	}, nil
 }
