@@ -54,6 +54,9 @@ func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.Cre
 	}
 	if req.GetSubresource() != "" {
 		op, err := s.action(ctx, r, req, form, opts)
+		if e, ok := op.(*evict); ok { // whose own options may ask for it
+			return op, e.dryRun, err
+		}
 		return op, opts.dryRun, err
 	}
 	if r.name != "" {

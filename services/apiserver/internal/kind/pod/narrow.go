@@ -14,7 +14,7 @@ func narrow(rest, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 		for key, value := range old.NodeSelector {
 			if now, ok := rest.NodeSelector[key]; !ok || now != value {
 				errs = append(errs, field.Invalid(path.Child("nodeSelector"), rest.NodeSelector,
-					"only additions to spec.nodeSelector are allowed"))
+					"only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
 				break
 			}
 		}

@@ -33,12 +33,11 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return append(errs, field.Forbidden(path.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
-	errs = append(errs, validateImages(p.Spec.Containers, path.Child("containers"))...)
-	errs = append(errs, validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
+	images := append(validateImages(p.Spec.Containers, path.Child("containers")), validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
 	errs = append(errs, validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
 	errs = append(errs, validateTolerations(p.Spec.Tolerations, old.Spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, validateGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, path.Child("schedulingGates"))...)
-	if len(errs) > 0 {
+	if errs = append(images, errs...); len(errs) > len(images) {
 		return errs
 	}
 	// What may change is set back, and then nothing may differ.

@@ -19,6 +19,11 @@ func sorted(list corev1.ResourceList) []corev1.ResourceName { return slices.Sort
 
 // validateRequirements checks a container's requests and limits.
 func validateRequirements(r *corev1.ResourceRequirements, claims []string, path *field.Path) field.ErrorList {
+	return requirements(r, claims, path, containerResource)
+}
+
+// requirements is validateRequirements with another check of the names.
+func requirements(r *corev1.ResourceRequirements, claims []string, path *field.Path, named func(corev1.ResourceName, *field.Path) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := path.Child("limits"), path.Child("requests")
 	paged, based := false, false
@@ -29,14 +34,14 @@ func validateRequirements(r *corev1.ResourceRequirements, claims []string, path 
 	for _, name := range sorted(r.Limits) {
 		q := r.Limits[name]
 		at := limits.Key(string(name))
-		errs = append(errs, containerResource(name, at)...)
+		errs = append(errs, named(name, at)...)
 		errs = append(errs, quantity(name, q, at)...)
 		note(name)
 	}
 	for _, name := range sorted(r.Requests) {
 		q := r.Requests[name]
 		at := requests.Key(string(name))
-		errs = append(errs, containerResource(name, at)...)
+		errs = append(errs, named(name, at)...)
 		errs = append(errs, quantity(name, q, at)...)
 		note(name)
 		limit, limited := r.Limits[name]
@@ -129,7 +134,7 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 	at := path.Child("resources")
 	if r.Claims != nil {
 		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
-		return append(errs, validateRequirements(r, claimNames(spec), at)...)
+		return append(errs, requirements(r, claimNames(spec), at, ResourceName)...)
 	}
 	known := true
 	for _, part := range []struct {
