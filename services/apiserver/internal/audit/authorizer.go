@@ -24,7 +24,9 @@ func (a Authorizer) Authorize(ctx context.Context, attributes *authz.Attributes)
 	}
 	explain := *attributes
 	explain.Explain = true
+	end := e.Timing(Authorization)
 	decision, reason, err := a.Authorizer.Authorize(ctx, &explain)
+	end()
 	word := "forbid"
 	if decision == authz.Allow {
 		word = "allow"

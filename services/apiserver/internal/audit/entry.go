@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,7 @@ type Entry struct {
 	stranger bool // nobody knows who asks
 	// long says that the answer is a stream; started, that its beginning was recorded.
 	long, started bool
+	layers        map[string]time.Duration
 }
 
 // Slot is where a request's entry is found by those who have something to tell it. It is there before the entry is: of a stream,
@@ -258,6 +260,10 @@ func (e *Entry) End(code int, body []byte, contentType string, err error) {
 	e.ended = true
 	now := metav1.NewMicroTime(e.log.clock.Now())
 	e.answered(code, body, contentType, err)
+	if told := e.latency(now); told != nil {
+		maps.Copy(told, e.event.Annotations) // events that were recorded share that map
+		e.event.Annotations = told
+	}
 	switch {
 	case e.panicked:
 		e.stage(auditv1.StagePanic, now)

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,19 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/apistatus"
 )
 
 // recorded returns the events of one request.
-func recorded(t *testing.T, r *Request, do func(e *Entry)) (events []auditv1.Event) {
+func recorded(t *testing.T, clk clock.WithTicker, r *Request, do func(e *Entry)) (events []auditv1.Event) {
 	t.Helper()
 	dir := t.TempDir()
 	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
 	if err := os.WriteFile(policy, fmt.Appendf(nil, everything, "RequestResponse"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
+	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path}, Metrics: NewMetrics(nil), Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,7 @@ func TestStages(t *testing.T) {
 		r := requestOf("x")
 		r.Verb, r.Subresource, r.Path = test.verb, test.subresource, test.path
 		var got []auditv1.Stage
-		for _, e := range recorded(t, r, test.do) {
+		for _, e := range recorded(t, clock.RealClock{}, r, test.do) {
 			got = append(got, e.Stage)
 		}
 		if !slices.Equal(got, test.want) {
@@ -102,7 +105,7 @@ func TestBodies(t *testing.T) {
 	} {
 		r := requestOf("x")
 		r.Path = test.path
-		events := recorded(t, r, test.do)
+		events := recorded(t, clock.RealClock{}, r, test.do)
 		last := events[len(events)-1]
 		if s := last.ResponseStatus; s.Code != test.status.Code || s.Status != test.status.Status || s.Reason != test.status.Reason {
 			t.Errorf("%s: %+v", name, s)
@@ -112,6 +115,35 @@ func TestBodies(t *testing.T) {
 		}
 		if got := last.ResponseObject; (got != nil) != (test.response != "") || got != nil && !strings.Contains(string(got.Raw), test.response) {
 			t.Errorf("%s: response %v", name, got)
+		}
+	}
+}
+
+// TestLatency tells where the time of a slow request went, and nothing of a stream or of a quick one.
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		verb string
+		took time.Duration
+		want map[string]string
+	}{
+		"slow":   {"create", time.Second, map[string]string{"apiserver.latency.k8s.io/total": "1.1s", "apiserver.latency.k8s.io/validating-webhook": "1s"}},
+		"quick":  {"create", 300 * time.Millisecond, nil},
+		"stream": {"watch", time.Second, nil},
+	} {
+		now := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+		r := requestOf("x")
+		r.Verb = test.verb
+		events := recorded(t, now, r, func(e *Entry) {
+			end := e.Timing(ValidatingWebhook)
+			now.Step(test.took)
+			end()
+			now.Step(100 * time.Millisecond)
+			e.End(200, nil, "", nil)
+		})
+		last := events[len(events)-1]
+		if !maps.Equal(last.Annotations, test.want) {
+			t.Errorf("%s: %v", name, last.Annotations)
 		}
 	}
 }

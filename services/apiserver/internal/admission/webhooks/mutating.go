@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/view"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -52,6 +53,7 @@ func (p *Mutating) Admit(ctx context.Context, a *admission.Attributes) error {
 	if err := p.hooks.Await(ctx); err != nil || view.Exempt(a) {
 		return err
 	}
+	defer audit.From(ctx).Timing(audit.MutatingWebhook)()
 	return admission.Final(p.admit(ctx, a))
 }
 

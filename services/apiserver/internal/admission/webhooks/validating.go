@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/view"
+	"howdah.dev/services/apiserver/internal/audit"
 )
 
 // Validating is the plugin ValidatingAdmissionWebhook: it asks all webhooks that a write concerns at once.
@@ -30,6 +31,7 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	if err := p.hooks.Await(ctx); err != nil || view.Exempt(a) {
 		return err
 	}
+	defer audit.From(ctx).Timing(audit.ValidatingWebhook)()
 	return admission.Final(p.validate(ctx, a))
 }
 
