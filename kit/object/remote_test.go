@@ -149,7 +149,11 @@ func TestRemoteFaults(t *testing.T) {
 func TestRemoteHangs(t *testing.T) {
 	t.Parallel()
 	e := objecttest.NewExtension()
-	e.Fault = func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
+	e.Fault = func(w http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusGatewayTimeout) // or it would be a success, where it arrives before the client has given up
+		return true
+	}
 	resource, client := widgets(t, e)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
