@@ -156,7 +156,7 @@ func (m *mutation) bound(ctx context.Context, policy *mutations, b *binding, res
 	return nil
 }
 
-// invoke lets a policy make its mutations, all or none of them.
+// invoke lets a policy make its mutations, one after the other. One that fails is left out, and those behind it are made.
 func (m *mutation) invoke(ctx context.Context, policy *mutations, b *binding, res *registry.Resource, with param, key string) error {
 	in, err := m.plugin.input(ctx, &m.occasion, res)
 	if err != nil {
@@ -180,36 +180,37 @@ func (m *mutation) invoke(ctx context.Context, policy *mutations, b *binding, re
 	if !version.Mutable() {
 		return nil
 	}
-	start := time.Now()
-	after, err := m.mutate(ctx, policy, res, in)
+	types, err := m.plugin.types(res)
 	if err != nil {
-		m.plugin.metrics.observe(time.Since(start), policy.name, b.name, errorType(err.Error()))
-		var status *apierrors.StatusError
-		if errors.As(err, &status) {
-			return status
-		}
-		m.fail(policy, b, err, metav1.StatusReasonInvalid)
-		return nil
-	}
-	m.plugin.metrics.observe(time.Since(start), policy.name, b.name, noError)
-	data, err := after.MarshalJSON()
-	if err != nil {
-		return internal(err)
-	}
-	if err := version.Check(data); err != nil {
-		return internal(err)
-	}
-	changed, err := version.Replace(ctx, data)
-	if err != nil {
-		m.fail(policy, b, err, metav1.StatusReasonInvalid)
-		return nil
-	}
-	if changed {
-		m.state.require()
-		m.request.Again = true
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.", in.attributes.VersionedKind))
 	}
 	if policy.reinvocable {
 		m.state.invoked[key] = true
+	}
+	run := policy.compiler.CreateContext(ctx)
+	for _, patcher := range policy.patchers {
+		start := time.Now()
+		changed, err := m.mutate(run, patcher, res, in, types)
+		if err != nil {
+			m.plugin.metrics.observe(time.Since(start), policy.name, b.name, errorType(err.Error()))
+			var status *apierrors.StatusError
+			if errors.As(err, &status) {
+				return status
+			}
+			m.fail(policy, b, err, metav1.StatusReasonInvalid)
+			continue
+		}
+		m.plugin.metrics.observe(time.Since(start), policy.name, b.name, noError)
+		if !changed {
+			continue
+		}
+		m.state.require()
+		m.request.Again = true
+		// What the next one sees is the object as it is now.
+		if in, err = m.plugin.input(ctx, &m.occasion, res); err != nil {
+			return internal(err)
+		}
+		in.param = with
 	}
 	return nil
 }
@@ -222,30 +223,39 @@ func internal(err error) error {
 	return apierrors.NewInternalError(err)
 }
 
-// mutate returns what the policy makes of the object.
-func (m *mutation) mutate(ctx context.Context, policy *mutations, res *registry.Resource, in *input) (*unstructured.Unstructured, error) {
-	types, err := m.plugin.types(res)
+// mutate makes one mutation. It reports whether that changes anything.
+func (m *mutation) mutate(ctx context.Context, p patch.Patcher, res *registry.Resource, in *input, types managedfields.TypeConverter) (bool, error) {
+	out, err := p.Patch(ctx, patch.Request{
+		MatchedResource: res.GVR, VersionedAttributes: in.attributes, ObjectInterfaces: maps{}, OptionalVariables: in.bindings(true),
+		Namespace: in.namespace, TypeConverter: types,
+	}, celconfig.RuntimeCELCostBudget)
 	if err != nil {
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.", in.attributes.VersionedKind))
+		return false, err
 	}
-	attributes := *in.attributes
-	ctx = policy.compiler.CreateContext(ctx)
-	for _, p := range policy.patchers {
-		out, err := p.Patch(ctx, patch.Request{
-			MatchedResource: res.GVR, VersionedAttributes: &attributes, ObjectInterfaces: maps{}, OptionalVariables: in.bindings(true),
-			Namespace: in.namespace, TypeConverter: types,
-		}, celconfig.RuntimeCELCostBudget)
-		if err != nil {
-			return nil, err
-		}
-		u, err := asMap(out)
-		if err != nil {
-			return nil, err
-		}
-		attributes.VersionedObject = u
+	after, err := asMap(out)
+	if err != nil {
+		return false, err
 	}
-	u, _ := attributes.VersionedObject.(*unstructured.Unstructured)
-	return u, nil
+	data, err := after.MarshalJSON()
+	if err != nil {
+		return false, internal(err)
+	}
+	version, err := m.request.As(ctx, res)
+	if err != nil {
+		return false, internal(err)
+	}
+	if err := version.Check(data); err != nil {
+		return false, internal(err)
+	}
+	changed, err := version.Replace(ctx, data)
+	var status *apierrors.StatusError
+	if errors.As(err, &status) && status.ErrStatus.Reason == "" { // another kind came out
+		err = apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+	}
+	if err != nil {
+		return false, internal(err)
+	}
+	return changed, nil
 }
 
 func asMap(obj runtime.Object) (*unstructured.Unstructured, error) {
