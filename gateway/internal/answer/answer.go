@@ -92,11 +92,20 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if unauthorized(s) {
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
 	}
 	w.WriteHeader(code(s))
 	_, _ = w.Write(body)
+}
+
+// unauthorized reports whether a request was refused by authorization, and not by admission or the object's own rules: Kubernetes answers
+// that with a header more.
+func unauthorized(s metav1.Status) bool {
+	return s.Code == http.StatusForbidden && (strings.HasPrefix(s.Message, `forbidden: User "`) || strings.Contains(s.Message, ` is forbidden: User "`))
 }
 
 // Pretty reports whether people read the answer: as the query says or, where it says nothing, the Accept header or the user agent.

@@ -64,3 +64,18 @@ func TestErrorKeepsTheWholeStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusedByAuthorization(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		`nodes is forbidden: User "a" cannot list resource "nodes" in API group "" at the cluster scope`: "nosniff",
+		`forbidden: User "a" cannot get path "/"`:                                                        "nosniff",
+		`pods "p" is forbidden: exceeded quota: q`:                                                       "",
+	} {
+		w := httptest.NewRecorder()
+		Status(w, httptest.NewRequest("GET", "/", nil), metav1.Status{Code: 403, Message: message})
+		if got := w.Header().Get("X-Content-Type-Options"); got != want {
+			t.Errorf("%s: %q, want %q", message, got, want)
+		}
+	}
+}
