@@ -112,9 +112,11 @@ func TestExtensionsThatFail(t *testing.T) {
 			controllertest.Create(c, object.Pod, newPod("doubtful", gone))
 			family(c, 2)
 			controllertest.Delete(c, object.Deployment, "default", "web", policy(metav1.DeletePropagationForeground))
-			controllertest.Gone(c, object.Deployment)
+			until(t, "end of the family", func() bool {
+				return len(controllertest.List(c, object.Deployment)) == 0 && len(controllertest.List(c, object.Pod)) == 1
+			})
 			if pods := controllertest.List(c, object.Pod); len(pods) != 1 || pods[0].Name != "doubtful" {
-				t.Fatalf("%d pods are left", len(pods))
+				t.Fatalf("left: %v", pods)
 			}
 			broken.Store(false)
 			close(release)
