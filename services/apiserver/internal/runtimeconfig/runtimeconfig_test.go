@@ -43,15 +43,15 @@ func TestWhatIsServed(t *testing.T) {
 	)
 	all := []string{stable, scaler, beta, mixed, removed, pods, alpha, gated}
 	for settings, want := range map[string][]string{
-		"":                               {stable, scaler, pods},
-		"api/all=true":                   {stable, scaler, pods, beta, alpha},
-		"api/alpha=true":                 {stable, scaler, pods, alpha},
+		"":                                  {stable, scaler, pods},
+		"api/all=true":                      {stable, scaler, pods, beta, alpha},
+		"api/alpha=true":                    {stable, scaler, pods, alpha},
 		"certificates.k8s.io/v1alpha1=true": {stable, scaler, pods},
-		"api/beta=true":                  {stable, scaler, pods, beta},
-		"api/beta":                       {stable, scaler, pods, beta},
-		"api/legacy=true":                {stable, scaler, pods, removed, mixed},
-		"api/legacy=true api/all=true":   {stable, scaler, beta, mixed, removed, pods, alpha},
-		"networking.k8s.io/v1beta1=true": {stable, scaler, pods, beta},
+		"api/beta=true":                     {stable, scaler, pods, beta},
+		"api/beta":                          {stable, scaler, pods, beta},
+		"api/legacy=true":                   {stable, scaler, pods, removed, mixed},
+		"api/legacy=true api/all=true":      {stable, scaler, beta, mixed, removed, pods, alpha},
+		"networking.k8s.io/v1beta1=true":    {stable, scaler, pods, beta},
 		"networking.k8s.io/v1beta1=1 networking.k8s.io/v1beta1/ingresses=1": {stable, scaler, pods, beta, mixed},
 		"extensions/v1beta1=true":                                      {stable, scaler, pods, removed},
 		"autoscaling/v1=false":                                         {stable, pods},
@@ -78,15 +78,15 @@ func TestWhatIsServed(t *testing.T) {
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string]string{
-		"foo/v1=true":                          "unknown api groups foo/v1",
-		"api/bogus=true":                       "unknown api groups api/bogus",
-		"apps/v9=true":                         "group version apps/v9 that has not been registered",
-		"apps/v1=maybe":                        `invalid value of apps/v1: maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`,
-		"apps=true":                            "runtime-config invalid key apps",
-		"apps/v1/deployments/status=true":      "runtime-config invalid key apps/v1/deployments/status",
-		"apps/v1/foo=true":                     "resource apps/v1/foo that has not been registered",
-		"scheduling.k8s.io/v1alpha2=true":      "group version scheduling.k8s.io/v1alpha2 cannot be served: Kubernetes has it, this API does not",
-		"foo/v1=true apps/v9=true":             "group version apps/v9 that has not been registered\nunknown api groups foo/v1",
+		"foo/v1=true":                     "unknown api groups foo/v1",
+		"api/bogus=true":                  "unknown api groups api/bogus",
+		"apps/v9=true":                    "group version apps/v9 that has not been registered",
+		"apps/v1=maybe":                   `invalid value of apps/v1: maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`,
+		"apps=true":                       "runtime-config invalid key apps",
+		"apps/v1/deployments/status=true": "runtime-config invalid key apps/v1/deployments/status",
+		"apps/v1/foo=true":                "resource apps/v1/foo that has not been registered",
+		"scheduling.k8s.io/v1alpha2=true": "group version scheduling.k8s.io/v1alpha2 cannot be served: Kubernetes has it, this API does not",
+		"foo/v1=true apps/v9=true":        "group version apps/v9 that has not been registered\nunknown api groups foo/v1",
 	} {
 		if _, err := runtimeconfig.Parse(strings.Fields(settings), resources(), nil); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", settings, err)
