@@ -87,8 +87,9 @@ func TestTraces(t *testing.T) {
 	}
 	for _, span := range spans.Ended() {
 		for _, name := range []string{"Watch", "Document"} {
-			if strings.HasSuffix(span.Name(), "/"+name) {
-				t.Errorf("%s is recorded", span.Name())
+			// A write to a path that is a document's looks for it, as a part of its own trace.
+			if strings.HasSuffix(span.Name(), "/"+name) && !span.Parent().IsValid() {
+				t.Errorf("%s is recorded on its own", span.Name())
 			}
 		}
 	}
