@@ -19,7 +19,7 @@ const (
 	changed
 	// kinds is the kind's Validate.
 	kinds
-	// update is the kind's or the subresource's ValidateUpdate.
+	// rules are the kind's or the subresource's ValidateUpdate.
 	rules
 )
 
@@ -29,6 +29,7 @@ var (
 	changedFirst  = []part{changed, kinds, rules}
 	rulesFirst    = []part{changed, rules, kinds}
 	changedWhole  = []part{changed, whole, kinds, rules}
+	rulesWhole    = []part{changed, rules, whole, kinds}
 	wholeFirst    = []part{whole, kinds, changed, rules}
 	wholeAlone    = []part{whole, kinds, rules}
 	wholeTwice    = []part{whole, kinds, whole, kinds, rules}
@@ -49,8 +50,8 @@ var orders = map[schema.GroupResource][]part{
 	{Group: "apps", Resource: "daemonsets"}:                                                rulesFirst,
 	{Resource: "pods"}:                                                                     changedWhole,
 	{Resource: "persistentvolumeclaims"}:                                                   changedWhole,
-	{Resource: "configmaps"}:                                                               changedWhole,
-	{Resource: "secrets"}:                                                                  changedWhole,
+	{Resource: "configmaps"}:                                                               rulesWhole,
+	{Resource: "secrets"}:                                                                  rulesWhole,
 	{Resource: "serviceaccounts"}:                                                          changedWhole,
 	{Group: "apps", Resource: "controllerrevisions"}:                                       changedWhole,
 	{Group: "networking.k8s.io", Resource: "ingresses"}:                                    changedWhole,
