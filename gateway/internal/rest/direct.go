@@ -88,6 +88,15 @@ func (w *writer) answer(o object) {
 	_, _ = w.Write(o.GetObject())
 }
 
+// limit is how many objects a page may have; 0 is all of them. Lists of any state come from Kubernetes' caches, which are not paged; of events it
+// keeps none.
+func limit(i request.Info, form url.Values) int64 {
+	if form.Get("resourceVersion") == "0" && form.Get("continue") == "" && i.Resource != "events" {
+		return 0
+	}
+	return integer(form, "limit")
+}
+
 func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form url.Values) error {
 	get := form.Get
 	encoding := ""
@@ -97,7 +106,7 @@ func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form ur
 	stream, err := h.client.List(ctx, &apiv1.ListRequest{
 		Group: i.Group, Version: i.Version, Resource: i.Resource, Namespace: i.Namespace,
 		LabelSelector: get("labelSelector"), FieldSelector: get("fieldSelector"), ResourceVersion: get("resourceVersion"),
-		ResourceVersionMatch: get("resourceVersionMatch"), Limit: integer(form, "limit"), Continue: get("continue"),
+		ResourceVersionMatch: get("resourceVersionMatch"), Limit: limit(i, form), Continue: get("continue"),
 		TimeoutSeconds: integer(form, "timeoutSeconds"), Accept: get("accept"), Pretty: get("pretty"), IncludeObject: get("includeObject"),
 		AcceptEncoding: encoding,
 	})
