@@ -62,6 +62,10 @@ type Config struct {
 	SigningCertificate, SigningKey []byte
 	SigningDuration                time.Duration
 
+	// LegacyTokenPeriod is how long a token in a Secret that people did not make may be unused before it is refused, and then before it
+	// is removed (8760 h).
+	LegacyTokenPeriod time.Duration
+
 	// NodeMonitorPeriod is how often nodes' signs of life are checked (5 s),
 	// NodeMonitorGracePeriod how long one may be silent (40 s),
 	// NodeStartupGracePeriod how long a new one may (60 s).
@@ -129,6 +133,7 @@ func (cfg *Config) applyDefaults() {
 	defaultTo(&cfg.LargeClusterSizeThreshold, 50)
 	defaultTo(&cfg.TerminatedPodGCThreshold, 12500)
 	defaultTo(&cfg.SigningDuration, 365*24*time.Hour)
+	defaultTo(&cfg.LegacyTokenPeriod, 365*24*time.Hour)
 }
 
 func defaultTo[T comparable](field *T, value T) {

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/services/controllers/internal/endpointslice"
 	"howdah.dev/services/controllers/internal/endpointslicemirroring"
 	"howdah.dev/services/controllers/internal/garbage"
+	"howdah.dev/services/controllers/internal/legacytoken"
 	"howdah.dev/services/controllers/internal/namespace"
 	"howdah.dev/services/controllers/internal/nodeipam"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
@@ -80,6 +81,9 @@ func table() []row {
 		}},
 		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return accounttoken.New(env, s.cfg.RootCA), nil
+		}},
+		{"identity", "legacytoken", "legacy-serviceaccount-token-cleaner-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return legacytoken.New(env, s.cfg.LegacyTokenPeriod), nil
 		}},
 		{"identity", "csrsigning", "certificatesigningrequest-signing-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if s.authority == nil {
