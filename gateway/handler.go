@@ -214,10 +214,6 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 			answer.Error(w, r, rt.documents.Unusable(r, info, md))
 		}
 	case info.Verb == request.Connect:
-		// One who may not have the stream is told so, and not how to ask for it.
-		if stream.NeedsUpgrade(r, info) && !rt.permitted(w, r, info, caller) {
-			return
-		}
 		rt.streams.Serve(w, r, info, md)
 	case info.IsResource() && info.ReadOnly():
 		rt.objects.Serve(w, r, info, md)

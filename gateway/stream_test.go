@@ -359,9 +359,11 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s %s: %d bytes, %v", tt.method, tt.path, len(got.body), got.Header)
 		}
 	}
-	got := c.do(client, "GET", "/api/v1/namespaces/default/pods/p/proxy?x=1", "")
-	if got.StatusCode != 301 || got.Header.Get("Location") != "/api/v1/namespaces/default/pods/p/proxy/?x=1" {
-		t.Errorf("no trailing slash: %d %v", got.StatusCode, got.Header)
+	for path, want := range map[string]string{"/proxy?x=1": "", "/proxy/?x=1": "/", "/proxy//": "/", "/proxy/a": "/a"} {
+		got := c.do(client, "GET", "/api/v1/namespaces/default/pods/p"+path, "")
+		if asked, _, _ := strings.Cut(got.body, "?"); asked != "GET "+want {
+			t.Errorf("%s: %d %q", path, got.StatusCode, got.body)
+		}
 	}
 }
 

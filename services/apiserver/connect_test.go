@@ -72,6 +72,8 @@ func TestConnect(t *testing.T) {
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"two"},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"i"},{"name":"b","image":"i"}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"pending"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
 
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"lost"},"spec":{"nodeName":"n2","containers":[{"name":"c","image":"i"}]}}`))
+
 	open := func(name, subresource, query string) (grpc.BidiStreamingClient[apiv1.ConnectRequest, apiv1.ConnectResponse], *apiv1.ConnectAccepted, error) {
 		ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
 		t.Cleanup(cancel)
@@ -114,6 +116,10 @@ func TestConnect(t *testing.T) {
 		{"one", "exec", "container=x", 400, "container x is not valid for pod one"},
 		{"two", "log", "", 400, "a container name must be specified for pod two, choose one of: [a b]"},
 		{"pending", "exec", "", 400, "pod pending does not have a host assigned"},
+		{"absent", "portforward", "ports=80&ports=x", 400, `cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax`},
+		{"one", "log", "tailLines=x", 400, `strconv.ParseInt: parsing "x": invalid syntax`},
+		{"absent", "log", "tailLines=-1&sinceSeconds=0", 422, `PodLogOptions "absent" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, sinceSeconds`},
+		{"lost", "exec", "", 404, `pods "n2" not found`},
 		{"one", "nonsense", "", 404, "the server could not find the requested resource"},
 	} {
 		_, _, err := open(c.name, c.subresource, c.query)
@@ -121,7 +127,7 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%s/%s: %d %s", c.name, c.subresource, s.Code, s.Message)
 		}
 	}
-	if _, accepted, err := open("pending", "log", ""); err != nil || accepted == nil {
-		t.Errorf("the log of a pending pod: %v", err)
+	if _, accepted, err := open("pending", "log", ""); err != nil || accepted.GetCode() != 204 {
+		t.Errorf("the log of a pending pod: %v %v", accepted, err)
 	}
 }

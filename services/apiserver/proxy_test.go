@@ -124,14 +124,18 @@ func TestProxy(t *testing.T) {
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i","ports":[{"name":"http","containerPort":`+port+`}]}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"pending"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
 	if _, err := f.api.Patch(f.ctx, &apiv1.PatchRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: "web", Subresource: "status",
-		ContentType: "application/merge-patch+json", Object: []byte(`{"status":{"podIP":"127.0.0.1","podIPs":[{"ip":"127.0.0.1"}]}}`)}); err != nil {
+		ContentType: "application/merge-patch+json", Object: []byte(`{"status":{"podIP":"10.1.2.3","podIPs":[{"ip":"10.1.2.3"}]}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	f.must(f.create("v1/services", "default", `{"metadata":{"name":"web"},"spec":{"ports":[{"name":"http","port":80},{"name":"tls","port":443}]}}`))
 	f.must(f.create("v1/services", "default", `{"metadata":{"name":"empty"},"spec":{"ports":[{"port":80}]}}`))
-	// The address is one that an EndpointSlice may have, and the dialer of this test leads it to the backends.
-	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"web-1","labels":{"kubernetes.io/service-name":"web"}},"addressType":"IPv4",
-		"endpoints":[{"addresses":["10.1.2.3"]}],"ports":[{"name":"http","port":`+port+`},{"name":"tls","port":`+securePort+`}]}`))
+	// The dialer of this test leads the pod's address to the backends.
+	f.must(f.create("v1/endpoints", "default", `{"metadata":{"name":"web"},"subsets":[{
+		"addresses":[{"ip":"10.1.2.4"},{"ip":"10.1.2.4","targetRef":{"kind":"Pod","name":"web","namespace":"default"}},
+			{"ip":"10.1.2.3","targetRef":{"kind":"Pod","name":"web","namespace":"default"}}],
+		"ports":[{"name":"http","port":`+port+`},{"name":"tls","port":`+securePort+`}]}]}`))
+	f.must(f.create("v1/endpoints", "default", `{"metadata":{"name":"empty"}}`))
+	f.must(f.create("v1/services", "default", `{"metadata":{"name":"bare"},"spec":{"ports":[{"port":80}]}}`))
 	const pods, services = "/api/v1/namespaces/default/pods/", "/api/v1/namespaces/default/services/"
 	header := []*apiv1.Header{{Name: "X-Custom", Value: "yes"}}
 	for name, c := range map[string]struct {
@@ -141,7 +145,7 @@ func TestProxy(t *testing.T) {
 		body   string
 		header [2]string
 	}{
-		"pod":             {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web", Path: "/a%2Fb/c", Query: "q=1&q=2", Headers: header}, code: 202, body: "GET /a%2Fb/c?q=1&q=2 ", header: [2]string{"Seen", "yes"}},
+		"pod":             {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web", Path: "/a%2Fb//../c%20", Query: "q=1&q=2", Headers: header}, code: 202, body: "GET /a/c%20?q=1&q=2 ", header: [2]string{"Seen", "yes"}},
 		"port by number":  {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web:" + port, Path: "/x"}, code: 202, body: "GET /x "},
 		"port by name":    {open: &apiv1.ConnectOpen{Resource: "pods", Name: "http:web:http", Path: "/x"}, code: 202, body: "GET /x "},
 		"TLS":             {open: &apiv1.ConnectOpen{Resource: "pods", Name: "https:web:" + securePort, Path: "/x"}, code: 202, body: "GET /x "},
@@ -152,6 +156,8 @@ func TestProxy(t *testing.T) {
 		"service and TLS": {open: &apiv1.ConnectOpen{Resource: "services", Name: "https:web:tls", Path: "/x"}, code: 202, body: "GET /x "},
 		"link":            {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web:" + port, Path: "/link"}, code: 200, body: `<a href="` + pods + "web:" + port + `/proxy/rewriteme">test</a>`},
 		"redirect":        {open: &apiv1.ConnectOpen{Resource: "services", Name: "web:http", Path: "/redirect"}, code: 302, header: [2]string{"Location", services + "web:http/proxy/elsewhere"}},
+		"slash":           {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web", Query: "q=1", Headers: []*apiv1.Header{{Name: "X-Forwarded-Uri", Value: "/here"}}}, code: 301, header: [2]string{"Location", "/here/?q=1"}},
+		"no slash":        {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web", Method: "POST"}, code: 202, body: "POST / "},
 		"upgrade": {open: &apiv1.ConnectOpen{Resource: "pods", Name: "web", Path: "/upgrade", Headers: []*apiv1.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "shout"}}},
 			send: []string{"hello\n"}, code: 101, body: "HELLO\n"},
 	} {
@@ -174,10 +180,11 @@ func TestProxy(t *testing.T) {
 		"absent pod":           {"pods", "absent", 404, `pods "absent" not found`},
 		"no address":           {"pods", "pending", 400, "address not allowed"},
 		"nonsense":             {"pods", "a:b:c:d", 400, `invalid pod request "a:b:c:d"`},
-		"no endpoints":         {"services", "empty", 503, `no endpoints available for service "empty"`},
+		"no Endpoints":         {"services", "bare:80", 404, `services "bare" not found`},
+		"no endpoints":         {"services", "empty:80", 503, `no endpoints available for service "empty"`},
 		"no such port":         {"services", "web:81", 503, `no service port 81 found for service "web"`},
 		"ambiguous port":       {"services", "web", 503, `no endpoints available for service "web"`},
-		"nobody listens":       {"pods", "web:1", 503, "error trying to reach service: dial tcp 127.0.0.1:1"},
+		"nobody listens":       {"pods", "web:1", 503, "error trying to reach service: dial tcp"},
 		"no such service":      {"services", "absent:80", 404, `services "absent" not found`},
 		"a kind that has none": {"configmaps", "kube-root-ca.crt", 404, "not found"},
 	} {

@@ -35,6 +35,9 @@ func (s *Server) Connect(stream apiv1.ObjectService_ConnectServer) error {
 	if open.GetName() == "missing" {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: open.GetResource()}, open.GetName())
 	}
+	if open.GetNoUpgrade() {
+		return apierrors.NewBadRequest("Upgrade request required")
+	}
 	query, err := url.ParseQuery(open.GetQuery())
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())

@@ -27,6 +27,11 @@ func (s *session) log() error {
 	for _, h := range accepted.GetHeaders() {
 		header.Set(h.GetName(), h.GetValue())
 	}
+	if accepted.GetCode() == http.StatusNoContent {
+		header.Del("Content-Type")
+		s.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	s.w.WriteHeader(http.StatusOK)
 	controller := http.NewResponseController(s.w)
 	_ = controller.Flush() // the headers tell the client that the log stands

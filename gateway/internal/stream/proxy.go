@@ -20,16 +20,11 @@ var hopByHop = []string{
 
 // proxy passes an HTTP request on to a pod, service or node, upgrades included.
 func (s *session) proxy() error {
-	if s.info.Path == "" && !s.info.TrailingSlash && (s.r.Method == http.MethodGet || s.r.Method == http.MethodHead) {
-		target := *s.r.URL
-		target.Path, target.RawPath = target.Path+"/", ""
-		s.w.Header().Set("Location", target.RequestURI())
-		s.w.WriteHeader(http.StatusMovedPermanently)
-		return nil
-	}
 	open := s.open()
-	open.Path = "/" + s.info.Path
-	if s.info.TrailingSlash && s.info.Path != "" {
+	if s.info.Path != "" {
+		open.Path = "/" + s.info.Path
+	}
+	if s.info.TrailingSlash {
 		open.Path += "/"
 	}
 	return s.pass(open)
@@ -118,6 +113,9 @@ func (s *session) forwarded(upgrade bool) []*apiv1.Header {
 		for _, value := range values {
 			out = append(out, &apiv1.Header{Name: name, Value: value})
 		}
+	}
+	if hasToken(s.r.Header, "Te", "trailers") { // what gRPC clients insist on
+		out = append(out, &apiv1.Header{Name: "Te", Value: "trailers"})
 	}
 	if s.r.ContentLength >= 0 { // otherwise it is not known
 		out = append(out, &apiv1.Header{Name: "Content-Length", Value: fmt.Sprint(s.r.ContentLength)})

@@ -4,8 +4,8 @@
 package stream
 
 import (
+	"context"
 	"net/http"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -73,7 +73,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 		case upgrades(r, "spdy/3.1"):
 			err = s.terminalOverSPDY()
 		default:
-			err = apierrors.NewBadRequest("Upgrade request required")
+			err = s.refuse()
 		}
 	case "portforward":
 		switch {
@@ -82,7 +82,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 		case upgrades(r, "spdy/3.1"):
 			err = s.forwardOverSPDY()
 		default:
-			err = apierrors.NewBadRequest("Upgrade request required")
+			err = s.refuse()
 		}
 	}
 	if err != nil {
@@ -98,13 +98,24 @@ func (h *Handler) Remote(w http.ResponseWriter, r *http.Request, info request.In
 	}
 }
 
-// NeedsUpgrade reports whether a request is for a stream that takes another protocol, and does not ask for one that there is.
-func NeedsUpgrade(r *http.Request, info request.Info) bool {
-	return slices.Contains([]string{"exec", "attach", "portforward"}, info.Subresource) && !upgrades(r, "websocket") && !upgrades(r, "spdy/3.1")
-}
-
 // Upgrades reports whether a request asks for any other protocol on its connection.
 func Upgrades(r *http.Request) bool { return hasToken(r.Header, "Connection", "upgrade") }
+
+// refuse asks what is wrong with a request for a stream that takes another protocol, and does not ask for one that there is.
+func (s *session) refuse() error {
+	ctx, cancel := context.WithCancel(s.r.Context())
+	defer cancel()
+	open := s.open()
+	open.NoUpgrade = true
+	c, err := s.begin(ctx, open)
+	if err != nil {
+		return err
+	}
+	if _, err := c.accepted(); err != nil {
+		return err
+	}
+	return apierrors.NewBadRequest("Upgrade request required")
+}
 
 // open is the first message of a call for this session.
 func (s *session) open() *apiv1.ConnectOpen {

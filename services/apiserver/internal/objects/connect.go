@@ -54,9 +54,17 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 		return err
 	}
 	if empty { // the log of a pod that has not run anywhere
-		return stream.Send(&apiv1.ConnectResponse{Message: &apiv1.ConnectResponse_Accepted{Accepted: &apiv1.ConnectAccepted{}}})
+		return accept(stream, &apiv1.ConnectAccepted{Code: http.StatusNoContent})
+	}
+	if open.GetNoUpgrade() {
+		return apierrors.NewBadRequest("Upgrade request required")
 	}
 	return s.pipe(ctx, stream, open, address)
+}
+
+// accept tells the caller that its stream stands.
+func accept(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, apiv1.ConnectResponse], accepted *apiv1.ConnectAccepted) error {
+	return stream.Send(&apiv1.ConnectResponse{Message: &apiv1.ConnectResponse_Accepted{Accepted: accepted}})
 }
 
 // route finds the node agent that a stream goes to and fills in what the node is not to decide. empty says that there is
@@ -66,9 +74,16 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		return "", false, apierrors.NewMethodNotSupported(r.res.GroupResource(), open.GetSubresource())
 	}
 	switch r.subresource {
-	case "log", "exec", "attach", "portforward":
+	case "log":
+		err = checkLogOptions(r.name, open.GetQuery())
+	case "exec", "attach":
+	case "portforward":
+		err = checkPorts(open.GetQuery())
 	default:
-		return "", false, noSuchResource()
+		err = noSuchResource()
+	}
+	if err != nil {
+		return "", false, err
 	}
 	item, err := find(ctx, s.Cache, r.res.Kind, r.res.GroupResource(), r.namespace, r.name)
 	if err != nil {
@@ -82,15 +97,17 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	if !ok {
 		return "", false, fmt.Errorf("pod %s is a %T", r.name, obj)
 	}
-	attributes := &admission.Attributes{
-		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: pod, User: r.user,
-		Query: open.GetQuery(), Notes: r,
-	}
-	if err := s.Admission.Admit(ctx, attributes); err != nil {
-		return "", false, err
-	}
-	if err := s.Admission.Validate(ctx, attributes); err != nil {
-		return "", false, err
+	if r.subresource != "log" { // which is read, and nothing that admission decides about
+		attributes := &admission.Attributes{
+			Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: pod, User: r.user,
+			Query: open.GetQuery(), Notes: r,
+		}
+		if err := s.Admission.Admit(ctx, attributes); err != nil {
+			return "", false, err
+		}
+		if err := s.Admission.Validate(ctx, attributes); err != nil {
+			return "", false, err
+		}
 	}
 	switch r.subresource {
 	case "log", "exec", "attach":
@@ -105,6 +122,9 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		return "", false, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}
 	address, err = s.nodeAddress(ctx, pod.Spec.NodeName)
+	if apierrors.IsNotFound(err) { // Kubernetes names the node as what was asked for
+		err = apierrors.NewNotFound(r.res.GroupResource(), pod.Spec.NodeName)
+	}
 	return address, false, err
 }
 
@@ -163,6 +183,9 @@ func (s *Server) nodeAddress(ctx context.Context, name string) (string, error) {
 		if a.Type == corev1.NodeInternalIP && port > 0 {
 			return net.JoinHostPort(a.Address, strconv.Itoa(int(port))), nil
 		}
+	}
+	if len(node.Status.Addresses) == 0 {
+		return "", noAddress(node)
 	}
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("node %s has told no address of its agent", name))
 }
@@ -257,10 +280,17 @@ func forward(caller grpc.BidiStreamingServer[apiv1.ConnectRequest, apiv1.Connect
 	}
 }
 
+// noAddress is the 500 of a node that has told no address.
+func noAddress(node *corev1.Node) error {
+	return failure(fmt.Sprintf("no preferred addresses found; known addresses: %v", node.Status.Addresses))
+}
+
 // unreachable is the 500 of a node whose agent cannot be dialed.
 func unreachable(address string, err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-		Message: fmt.Sprintf("error dialing backend: dial %s: %v", address, err),
-	}}
+	return failure(fmt.Sprintf("error dialing backend: dial %s: %v", address, err))
+}
+
+// failure is a 500 for no reason that has a name.
+func failure(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message}}
 }

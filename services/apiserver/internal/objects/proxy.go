@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,9 +26,7 @@ import (
 
 // Network reaches what listens in pods and on nodes.
 type Network interface {
-	// Backends are the ready endpoints of a Service's port.
-	Backends(ctx context.Context, namespace, name string, port int32) ([]podnet.Backend, error)
-	// Dial connects to one.
+	// Dial connects to one of them.
 	Dial(ctx context.Context, b podnet.Backend) (net.Conn, error)
 }
 
@@ -53,6 +55,9 @@ type destination struct {
 
 // proxy passes an HTTP request on to a pod, a service or a node: name is [scheme:]name[:port].
 func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, open *apiv1.ConnectOpen) error {
+	if proxyVerbs[open.GetMethod()] == "" && open.GetMethod() != http.MethodOptions {
+		return notAllowed()
+	}
 	scheme, name, port, ok := relay.Name(r.name)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", r.res.Kind.Singular, r.name))
@@ -83,25 +88,69 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 		if err != nil {
 			return err
 		}
-		open.Name = node.Name
+		if lacksSlash(open) {
+			return redirect(caller, open)
+		}
+		open.Name, open.Path = node.Name, "/"+strings.TrimPrefix(open.GetPath(), "/")
 		return s.pipe(ctx, caller, open, address)
 	}
 	to, err := s.destination(ctx, r, obj, port)
 	if err != nil {
 		return err
 	}
+	if lacksSlash(open) {
+		return redirect(caller, open)
+	}
 	if to.scheme = scheme; scheme == "" {
 		to.scheme = "http"
 	}
-	return relay.Serve(ctx, caller, open, targetOf(to, open), s.transport(to, r), nil)
+	return relay.Serve(ctx, caller, open, targetOf(to, open), s.transport(to, r), asAsked(open))
 }
 
+// lacksSlash reports whether a browser's relative links would lead past the proxy.
+func lacksSlash(open *apiv1.ConnectOpen) bool {
+	return open.GetPath() == "" && header(open, "Upgrade") == "" && (open.GetMethod() == http.MethodGet || open.GetMethod() == http.MethodHead)
+}
+
+// redirect leads to the same place with a slash behind.
+func redirect(caller relay.Caller, open *apiv1.ConnectOpen) error {
+	location := header(open, "X-Forwarded-Uri") + "/"
+	if open.GetQuery() != "" {
+		location += "?" + open.GetQuery()
+	}
+	return accept(caller, &apiv1.ConnectAccepted{Code: http.StatusMovedPermanently, Headers: []*apiv1.Header{{Name: "Location", Value: location}}})
+}
+
+// header is the first value of a header that is forwarded.
+func header(open *apiv1.ConnectOpen, name string) string {
+	for _, h := range open.GetHeaders() {
+		if strings.EqualFold(h.GetName(), name) {
+			return h.GetValue()
+		}
+	}
+	return ""
+}
+
+// asAsked gives the target the host that the caller named, as Kubernetes does, and not where the caller came in.
+func asAsked(open *apiv1.ConnectOpen) func(*http.Request) {
+	return func(r *http.Request) {
+		if host := header(open, "X-Forwarded-Host"); host != "" {
+			r.Host = host
+		}
+		r.Header.Del("X-Forwarded-Host")
+		r.Header.Del("X-Forwarded-Proto")
+	}
+}
+
+// targetOf is the URL that is asked for. As in Kubernetes its path is clean: no dots, no empty parts, no escaped slash.
 func targetOf(to destination, open *apiv1.ConnectOpen) *url.URL {
-	target := &url.URL{Scheme: to.scheme, Host: to.backend.Address, RawQuery: open.GetQuery()}
-	if path, err := url.PathUnescape(open.GetPath()); err == nil {
-		target.Path, target.RawPath = path, open.GetPath()
-	} else {
-		target.Path = open.GetPath()
+	asked := open.GetPath()
+	if unescaped, err := url.PathUnescape(asked); err == nil {
+		asked = unescaped
+	}
+	target := &url.URL{Scheme: to.scheme, Host: to.backend.Address, RawQuery: open.GetQuery(), Path: path.Clean("/" + asked)}
+	if strings.HasSuffix(asked, "/") && target.Path != "/" {
+		target.Path += "/"
 	}
 	return target
 }
@@ -139,13 +188,21 @@ func (s *Server) destination(ctx context.Context, r *request, obj registry.Objec
 	return destination{}, apierrors.NewMethodNotSupported(r.res.GroupResource(), r.subresource)
 }
 
+// allowed refuses addresses that are no pod's and no node's: those of this machine, and those that lead to many or to none.
+func allowed(address string) error {
+	if ip := net.ParseIP(address); ip == nil || !ip.IsGlobalUnicast() {
+		return apierrors.NewBadRequest("address not allowed")
+	}
+	return nil
+}
+
 func podDestination(pod *corev1.Pod, port string) (destination, error) {
+	if err := allowed(pod.Status.PodIP); err != nil {
+		return destination{}, err
+	}
 	number, err := podPort(pod, port)
 	if err != nil {
 		return destination{}, err
-	}
-	if pod.Status.PodIP == "" {
-		return destination{}, apierrors.NewBadRequest("address not allowed")
 	}
 	return destination{backend: podnet.Backend{Address: net.JoinHostPort(pod.Status.PodIP, number), Node: pod.Spec.NodeName}}, nil
 }
@@ -168,26 +225,73 @@ func podPort(pod *corev1.Pod, port string) (string, error) {
 	return "", apierrors.NewBadRequest(fmt.Sprintf("no port %q in pod %q", port, pod.Name))
 }
 
+// serviceDestination is one of the pods that a Service's Endpoints name. Others' addresses that stand there are not followed: who
+// may write Endpoints would reach what only the control plane does.
 func (s *Server) serviceDestination(ctx context.Context, r *request, service *corev1.Service, port string) (destination, error) {
-	none := apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", r.name))
-	number := int32(-1)
-	for _, p := range service.Spec.Ports {
-		if p.Name == port || strconv.Itoa(int(p.Port)) == port || port == "" && len(service.Spec.Ports) == 1 {
-			number = p.Port
-			break
+	if number, err := strconv.Atoi(port); err == nil {
+		i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == number })
+		if i < 0 {
+			return destination{}, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
+		}
+		port = service.Spec.Ports[i].Name
+	}
+	objects := Objects{Table: s.Table, Cache: s.Cache}
+	obj, err := objects.Get(ctx, "", "endpoints", service.Namespace, service.Name)
+	if apierrors.IsNotFound(err) {
+		return destination{}, apierrors.NewNotFound(r.res.GroupResource(), service.Name)
+	}
+	if err != nil {
+		return destination{}, err
+	}
+	endpoints, ok := obj.(*corev1.Endpoints)
+	if !ok {
+		return destination{}, fmt.Errorf("endpoints %s is a %T", service.Name, obj)
+	}
+	if len(endpoints.Subsets) == 0 {
+		return destination{}, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service.Name))
+	}
+	backends := backendsOf(endpoints, port, func(a *corev1.EndpointAddress) bool { return isPod(ctx, objects, service.Namespace, a) })
+	if len(backends) == 0 {
+		return destination{}, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", r.name))
+	}
+	return destination{backend: backends[rand.IntN(len(backends))]}, nil
+}
+
+// backendsOf returns the ready addresses of a port that are good.
+func backendsOf(endpoints *corev1.Endpoints, port string, good func(*corev1.EndpointAddress) bool) []podnet.Backend {
+	var out []podnet.Backend
+	for i := range endpoints.Subsets {
+		subset := &endpoints.Subsets[i]
+		p := slices.IndexFunc(subset.Ports, func(p corev1.EndpointPort) bool { return p.Name == port })
+		if p < 0 {
+			continue
+		}
+		for j := range subset.Addresses {
+			a := &subset.Addresses[j]
+			if !good(a) {
+				continue
+			}
+			b := podnet.Backend{Address: net.JoinHostPort(a.IP, strconv.Itoa(int(subset.Ports[p].Port)))}
+			if a.NodeName != nil {
+				b.Node = *a.NodeName
+			}
+			out = append(out, b)
 		}
 	}
-	if number < 0 {
-		if _, err := strconv.Atoi(port); err == nil {
-			return destination{}, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %s found for service %q", port, service.Name))
-		}
-		return destination{}, none
+	return out
+}
+
+// isPod reports whether an address is that of the pod that it names, of this namespace.
+func isPod(ctx context.Context, objects Objects, namespace string, a *corev1.EndpointAddress) bool {
+	if a.TargetRef == nil || a.TargetRef.Namespace != namespace {
+		return false
 	}
-	backends, err := s.Network.Backends(ctx, service.Namespace, service.Name, number)
-	if err != nil || len(backends) == 0 {
-		return destination{}, none
+	obj, err := objects.Get(ctx, "", "pods", namespace, a.TargetRef.Name)
+	if err != nil {
+		return false
 	}
-	return destination{backend: backends[0]}, nil
+	pod, ok := obj.(*corev1.Pod)
+	return ok && slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == a.IP })
 }
 
 // agentPort is that of the node's agent, which answers itself.
@@ -196,8 +300,17 @@ func agentPort(node *corev1.Node) string {
 }
 
 func nodeDestination(node *corev1.Node, port string) (destination, error) {
-	for _, a := range node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
+	if len(node.Status.Addresses) == 0 {
+		return destination{}, noAddress(node)
+	}
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+		for _, a := range node.Status.Addresses {
+			if a.Type != kind {
+				continue
+			}
+			if err := allowed(a.Address); err != nil {
+				return destination{}, err
+			}
 			return destination{backend: podnet.Backend{Address: net.JoinHostPort(a.Address, port), Node: node.Name}}, nil
 		}
 	}

@@ -2006,14 +2006,17 @@ type ConnectOpen struct {
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	// Subresource: log, exec, attach, portforward, proxy.
 	Subresource string `protobuf:"bytes,6,opt,name=subresource,proto3" json:"subresource,omitempty"`
-	// Path behind the subresource, for proxy.
+	// Path behind the subresource, for proxy. Empty, it lacks the slash, and whoever gets it is redirected to where it is.
 	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	// HTTP method of the request.
 	Method string `protobuf:"bytes,8,opt,name=method,proto3" json:"method,omitempty"`
 	// Query string, verbatim.
 	Query string `protobuf:"bytes,9,opt,name=query,proto3" json:"query,omitempty"`
 	// HTTP headers to forward, for proxy.
-	Headers       []*Header `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
+	Headers []*Header `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
+	// The caller's connection carries no stream, for exec, attach and portforward: everything is checked as if it did, and then
+	// an upgrade is demanded.
+	NoUpgrade     bool `protobuf:"varint,11,opt,name=no_upgrade,json=noUpgrade,proto3" json:"no_upgrade,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2116,6 +2119,13 @@ func (x *ConnectOpen) GetHeaders() []*Header {
 		return x.Headers
 	}
 	return nil
+}
+
+func (x *ConnectOpen) GetNoUpgrade() bool {
+	if x != nil {
+		return x.NoUpgrade
+	}
+	return false
 }
 
 // Header is one HTTP header line.
@@ -2889,7 +2899,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x0eConnectRequest\x120\n" +
 	"\x04open\x18\x01 \x01(\v2\x1a.howdah.api.v1.ConnectOpenH\x00R\x04open\x123\n" +
 	"\x05frame\x18\x02 \x01(\v2\x1b.howdah.api.v1.ConnectFrameH\x00R\x05frameB\t\n" +
-	"\amessage\"\xa0\x02\n" +
+	"\amessage\"\xbf\x02\n" +
 	"\vConnectOpen\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2901,7 +2911,9 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x06method\x18\b \x01(\tR\x06method\x12\x14\n" +
 	"\x05query\x18\t \x01(\tR\x05query\x12/\n" +
 	"\aheaders\x18\n" +
-	" \x03(\v2\x15.howdah.api.v1.HeaderR\aheaders\"2\n" +
+	" \x03(\v2\x15.howdah.api.v1.HeaderR\aheaders\x12\x1d\n" +
+	"\n" +
+	"no_upgrade\x18\v \x01(\bR\tnoUpgrade\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"f\n" +

@@ -1,0 +1,88 @@
+package objects
+
+import (
+	"net/url"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkPorts refuses the query of a portforward whose ports are no numbers from 0 to 65535.
+func checkPorts(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil // what cannot be read of a query is left out
+	}
+	for _, port := range values["ports"] {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return apierrors.NewBadRequest("cannot convert to []int32: " + err.Error())
+		}
+	}
+	return nil
+}
+
+// checkLogOptions refuses the query for the log of the pod name where it does not parse, or asks for what there is not.
+func checkLogOptions(name, query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil
+	}
+	options, err := logOptions(values)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if problems := validateLogOptions(options); len(problems) > 0 {
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodLogOptions").GroupKind(), name, problems)
+	}
+	return nil
+}
+
+// logOptions reads those options of a log whose values can be wrong.
+func logOptions(values url.Values) (*corev1.PodLogOptions, error) {
+	var (
+		options corev1.PodLogOptions
+		err     error
+	)
+	number := func(name string) *int64 {
+		if err != nil || len(values[name]) == 0 {
+			return nil
+		}
+		var n int64
+		n, err = strconv.ParseInt(values.Get(name), 10, 64)
+		return &n
+	}
+	options.SinceSeconds = number("sinceSeconds")
+	if times := values["sinceTime"]; err == nil && len(times) > 0 {
+		options.SinceTime = &metav1.Time{}
+		err = options.SinceTime.UnmarshalQueryParameter(times[0])
+	}
+	options.TailLines = number("tailLines")
+	options.LimitBytes = number("limitBytes")
+	if streams := values["stream"]; len(streams) > 0 {
+		options.Stream = &streams[0]
+	}
+	return &options, err
+}
+
+func validateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
+	var problems field.ErrorList
+	if o.TailLines != nil && *o.TailLines < 0 {
+		problems = append(problems, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
+	}
+	if o.LimitBytes != nil && *o.LimitBytes < 1 {
+		problems = append(problems, field.Invalid(field.NewPath("limitBytes"), *o.LimitBytes, "must be greater than 0"))
+	}
+	switch {
+	case o.SinceSeconds != nil && o.SinceTime != nil:
+		problems = append(problems, field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
+		problems = append(problems, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
+	}
+	if o.Stream != nil { // PodLogsQuerySplitStreams is off by default
+		problems = append(problems, field.Forbidden(field.NewPath("stream"), "may not be specified"))
+	}
+	return problems
+}
