@@ -12,9 +12,10 @@ const agentKey = "howdah-user-agent"
 // maxAgent bounds what is passed on of a user agent, in bytes.
 const maxAgent = 256
 
-// withAgent adds a user agent to what is said of the caller, unless it is there already.
+// withAgent adds a user agent to what is said of the caller, unless it is there already. One who names none has an empty one, lest
+// the gateway's own be taken for it.
 func withAgent(md metadata.MD, agent string) metadata.MD {
-	if agent == "" || len(md[agentKey]) > 0 {
+	if len(md[agentKey]) > 0 {
 		return md
 	}
 	agent = agent[:min(len(agent), maxAgent)]

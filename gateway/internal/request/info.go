@@ -40,6 +40,8 @@ type Info struct {
 	TrailingSlash bool
 
 	known bool
+	// byPath says that the path alone asks for the watch: its options are judged as those of a list.
+	byPath bool
 }
 
 // IsResource reports whether the path names a resource at all.
@@ -98,7 +100,7 @@ func Resolve(method string, u *url.URL) Info {
 	case !watchPath:
 		info.Verb = info.verb(method, wantsWatch(u))
 	case method == http.MethodGet && info.Subresource == "":
-		info.Verb = Watch
+		info.Verb, info.byPath = Watch, !wantsWatch(u)
 	}
 	return info
 }

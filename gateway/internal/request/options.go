@@ -84,13 +84,11 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 			form[name] = []string{strconv.FormatBool(parseBool(values))}
 		}
 	}
-	if _, asked := query["sendInitialEvents"]; asked && i.Verb == List {
-		return nil, noInitialEvents(query)
+	if err := i.invalid(query); err != nil {
+		return nil, err
 	}
-	if i.Verb == Watch && query.Get("continue") != "" {
-		if err := noPages(query); err != nil {
-			return nil, err
-		}
+	if i.byPath {
+		withoutInitialEvents(form)
 	}
 	if accept := header["Accept"]; len(accept) > 0 {
 		form["accept"] = []string{strings.Join(accept, ", ")}
@@ -117,35 +115,40 @@ func numberError(err error) error {
 	return err
 }
 
-// noInitialEvents is the refusal of a list that is asked for what only a watch has, with what else is wrong of its options.
-func noInitialEvents(query url.Values) error {
-	initial := parseBool(query["sendInitialEvents"])
-	errs := validation.ValidateListOptions(&internalversion.ListOptions{
-		ResourceVersion: query.Get("resourceVersion"), ResourceVersionMatch: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
-		Continue: query.Get("continue"), SendInitialEvents: &initial,
-	}, true)
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
-}
-
-// noPages is the refusal of a watch that is told to go on with a list, if it is refused: where it begins with the state, which is asked
-// for by a match of the version.
-func noPages(query url.Values) error {
+// invalid is the refusal of options that do not go together, where only the query tells: a list that is asked for what only a watch
+// has, and a watch that is told to go on with a list. Other refusals are the API server's.
+func (i Info) invalid(query url.Values) error {
+	initial, asked := query["sendInitialEvents"]
+	switch {
+	case i.Verb == List && asked, i.byPath, i.Verb == Watch && query.Get("continue") != "":
+	default:
+		return nil
+	}
 	o := internalversion.ListOptions{
-		Watch: true, Continue: query.Get("continue"), ResourceVersion: query.Get("resourceVersion"),
+		Watch: i.Verb == Watch && !i.byPath, Continue: query.Get("continue"), ResourceVersion: query.Get("resourceVersion"),
 		ResourceVersionMatch: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
 	}
-	if values, asked := query["sendInitialEvents"]; asked {
-		initial := parseBool(values)
-		o.SendInitialEvents = &initial
+	if asked {
+		value := parseBool(initial)
+		o.SendInitialEvents = &value
 	}
-	if o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
-		initial := true
-		o.SendInitialEvents, o.ResourceVersionMatch = &initial, metav1.ResourceVersionMatchNotOlderThan
+	if o.Watch && !asked && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+		value := true // it begins with the state, which counts as asked for
+		o.SendInitialEvents, o.ResourceVersionMatch = &value, metav1.ResourceVersionMatchNotOlderThan
 	}
 	if errs := validation.ValidateListOptions(&o, true); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
 	return nil
+}
+
+// withoutInitialEvents leaves out what a watch by its path alone does not have: a match of the version, and the bookmark at the end of the
+// state that it begins with.
+func withoutInitialEvents(form url.Values) {
+	form.Del("resourceVersionMatch")
+	if rv := form.Get("resourceVersion"); rv == "" || rv == "0" {
+		form.Del("allowWatchBookmarks")
+	}
 }
 
 // parseBool reads a boolean as Kubernetes does: present means true, but for "false" and "0".

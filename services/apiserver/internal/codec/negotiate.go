@@ -143,18 +143,13 @@ func unrouted(code int32, reason metav1.StatusReason, message string) error {
 	}}
 }
 
-// NegotiateStream is Negotiate for a watch, which is not offered in YAML.
+// NegotiateStream is Negotiate for a watch. One that is wanted in YAML before all others fails: it is not offered.
 func (o Offer) NegotiateStream(accept, include string) (Form, error) {
 	form, err := o.Negotiate(accept, "", include)
-	if err != nil || form.Media == YAML {
-		for _, c := range parseAccept(accept) {
-			if f, ok := c.form(Form{Include: form.Include}, o); ok && f.Media != YAML {
-				return f, nil
-			}
-		}
-		return form, NotAcceptable("application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+	if err == nil && form.Media == YAML {
+		err = NotAcceptable("application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
-	return form, nil
+	return form, err
 }
 
 // Fits refuses what a list or an object alone cannot be turned into, where form is what an Accept header has led to.

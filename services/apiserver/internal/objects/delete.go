@@ -277,6 +277,7 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 func (d *deletion) propagate(old registry.Object) []string {
 	o, orphan, foreground := d.options, false, false
 	switch {
+	case d.r.res.Kind.Ownerless:
 	case o.OrphanDependents != nil:
 		orphan = *o.OrphanDependents
 	case o.PropagationPolicy != nil:

@@ -196,6 +196,15 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	return form, r.offer.Fits(form, accept, r.res, r.verb == "list")
 }
 
+// offered refuses an Accept header that names nothing that is offered at all, be it for watches or not.
+func (r *request) offered(accept string) error {
+	if err := r.route(accept); err != nil {
+		return err
+	}
+	_, err := r.offer.Negotiate(accept, "", "")
+	return err
+}
+
 // untabled reports whether the request is for a subresource of which there are no tables.
 func (r *request) untabled() bool {
 	kind := r.res.Kind

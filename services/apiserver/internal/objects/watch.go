@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
@@ -29,6 +30,8 @@ const (
 	watchMin = 30 * time.Minute
 	// bookmarkEvery is the time between bookmarks, to a tenth more or less.
 	bookmarkEvery = time.Minute
+	// bookmarkBefore is how long before a watch's time is up it has a last bookmark, from which the next watch goes on.
+	bookmarkBefore = 2 * time.Second
 	// responseBytes is about the most that one response carries; a transaction is never split.
 	responseBytes = 1 << 20
 )
@@ -47,21 +50,17 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open at this API server, and may have no more", r.user.Name, s.MaxWatches), 1)
 	}
 	defer s.watches.leave(r.user.Name)
+	if err := r.offered(req.GetAccept()); err != nil {
+		return err
+	}
 	if err := validateWatch(req); err != nil {
 		return err
 	}
-	form, err := r.form(req.GetAccept(), "", req.GetIncludeObject())
+	fieldSelector, err := naming(req.GetName(), req.GetFieldSelector())
 	if err != nil {
 		return err
 	}
-	fieldSelector := req.GetFieldSelector()
-	if name := req.GetName(); name != "" {
-		if fieldSelector != "" {
-			fieldSelector += ","
-		}
-		fieldSelector += "metadata.name=" + name
-	}
-	w := &watch{server: s, r: r, form: form, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: !req.GetFeed(), giver: rpc.GiverOf(stream.Context())}
+	w := &watch{server: s, r: r, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: !req.GetFeed(), giver: rpc.GiverOf(stream.Context())}
 	var some bool
 	if w.query, w.scope, some, err = selectors(r.res, req.GetNamespace(), req.GetLabelSelector(), fieldSelector); err != nil {
 		return err
@@ -70,6 +69,9 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		w.scope = nothing
 	}
 	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
+		return err
+	}
+	if w.form, err = r.form(req.GetAccept(), "", req.GetIncludeObject()); err != nil {
 		return err
 	}
 	r.header(ctx)
@@ -85,7 +87,7 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	gauge := s.Metrics.watchers.WithLabelValues(r.res.GVK.Group, r.res.GVK.Version, r.res.GVK.Kind)
 	gauge.Inc()
 	defer gauge.Dec()
-	if err := stream.Send(&apiv1.WatchResponse{ContentType: form.ContentType()}); err != nil {
+	if err := stream.Send(&apiv1.WatchResponse{ContentType: w.form.ContentType()}); err != nil {
 		return err
 	}
 	if req.GetTimeoutSeconds() < 0 { // its time was up before it began
@@ -109,6 +111,24 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		_ = s.Cache.WaitFor(ctx, w.join)
 	}
 	return w.run(ctx)
+}
+
+// naming is the field selector of a watch of the object with the name, if it has one: any other selection has to name it, too.
+func naming(name, fieldSelector string) (string, error) {
+	if name == "" {
+		return fieldSelector, nil
+	}
+	if fieldSelector == "" {
+		return "metadata.name=" + name, nil
+	}
+	selector, err := fields.ParseSelector(fieldSelector)
+	if err != nil {
+		return "", apierrors.NewBadRequest(err.Error())
+	}
+	if only, named := selector.RequiresExactMatch("metadata.name"); !named || only != name {
+		return "", apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
+	}
+	return fieldSelector, nil
 }
 
 // nothing is the scope of no object.
@@ -218,7 +238,7 @@ func (w *watch) initial(items []*codec.Item) error {
 // run sends events until the watch ends. Ends by time, shutdown and slowness are clean: the client resumes.
 func (w *watch) run(ctx context.Context) error {
 	jittered := func() time.Duration { return bookmarkEvery*9/10 + rand.N(bookmarkEvery/5) }
-	ticker := time.NewTimer(jittered())
+	ticker := time.NewTimer(beforeEnd(ctx, jittered()))
 	defer ticker.Stop()
 	for {
 		if err := w.handOver(); err != nil {
@@ -228,7 +248,7 @@ func (w *watch) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			ticker.Reset(jittered())
+			ticker.Reset(beforeEnd(ctx, jittered()))
 			if revision, ok := w.watcher.Progress(); ok && w.bookmarks && revision > w.sent {
 				if err := w.bookmark(revision, nil); err != nil {
 					return err
@@ -248,6 +268,15 @@ func (w *watch) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// beforeEnd is the time to the next bookmark: that of the last one of a watch, if it comes first, or else the usual.
+func beforeEnd(ctx context.Context, usual time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if left := time.Until(deadline) - bookmarkBefore; ok && left > 0 && left < usual {
+		return left
+	}
+	return usual
 }
 
 // handOver leaves what follows to the caller's feed, once the caller has everything that came before the feed's part. A table has to

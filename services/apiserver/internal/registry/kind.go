@@ -96,6 +96,8 @@ type Kind struct {
 
 	// Untracked are further fields than the status that nobody owns by a write to the object itself; a dot leads into a field.
 	Untracked []string
+	// TracksStatus says that who writes the object itself comes to own the status sent along, although it is left alone.
+	TracksStatus bool
 
 	// CreateOnUpdate lets a PUT of an absent name create it, as for a Lease.
 	CreateOnUpdate bool
@@ -128,6 +130,8 @@ type Kind struct {
 	// and OrphansWarning is what whoever asks for it is told; empty is nothing.
 	Orphans        func(schema.GroupVersion) bool
 	OrphansWarning string
+	// Ownerless says that nobody collects what objects own: how a deletion is to treat dependents does not count.
+	Ownerless bool
 	// BeginDelete marks an object whose deletion has to wait, when its
 	// deletionTimestamp is set: a Namespace's phase becomes Terminating. Such
 	// a deletion has no period of grace and is no new generation.

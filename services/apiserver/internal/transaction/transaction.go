@@ -163,11 +163,12 @@ func options(ctx context.Context, req *apiv1.TransactRequest) (defaults, error) 
 func program(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, key := range []string{"grpcgateway-user-agent", "howdah-user-agent", "user-agent"} {
-		if v := md.Get(key); len(v) > 0 {
+		if v := md.Get(key); len(v) > 0 { // the first that is there is the client's, even if it is empty
 			name, _, _ := strings.Cut(v[0], "/")
 			if name = strings.Map(printable, name); name != "" {
 				return name[:min(len(name), 128)]
 			}
+			break
 		}
 	}
 	return "unknown"
