@@ -21,6 +21,9 @@ const Undecided = "Internal Server Error: \""
 // PageNotFound is the message of the 404 that is answered as text, as Kubernetes does where no API is behind a path.
 const PageNotFound = "404 page not found"
 
+// TooManyRequests is the message of the 429 that is answered as text, as Kubernetes does where requests are refused before they are looked at.
+const TooManyRequests = "Too many requests, please try again later."
+
 // typeURL names the detail that carries a protobuf-encoded metav1.Status.
 const typeURL = "type.howdah.dev/k8s.io.apimachinery.pkg.apis.meta.v1.Status"
 

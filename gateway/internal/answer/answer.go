@@ -82,6 +82,11 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 		http.Error(w, s.Message, http.StatusInternalServerError)
 		return
 	}
+	if s.Code == http.StatusTooManyRequests && s.Message == apistatus.TooManyRequests {
+		retryAfter(w, s)
+		http.Error(w, s.Message, http.StatusTooManyRequests)
+		return
+	}
 	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
 	contentType := cmp.Or(taken, JSON)
 	body := Encode(s, contentType)
@@ -95,11 +100,16 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	if unauthorized(s) {
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
-	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
-	}
+	retryAfter(w, s)
 	w.WriteHeader(code(s))
 	_, _ = w.Write(body)
+}
+
+// retryAfter tells when to come again, where the Status does.
+func retryAfter(w http.ResponseWriter, s metav1.Status) {
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
 }
 
 // unauthorized reports whether a request was refused by authorization, and not by admission or the object's own rules: Kubernetes answers

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/apistatus"
 	"howdah.dev/services/apiserver/internal/flow/fair"
 )
 
@@ -71,6 +72,7 @@ type Ticket struct {
 	seat                *seat
 	schema              *schema
 	begin               time.Time
+	watch               bool
 	left                atomic.Bool
 	clock               clock.PassiveClock
 }
@@ -81,7 +83,7 @@ func (t *Ticket) Leave() {
 		return
 	}
 	t.seat.leave()
-	t.schema.counts.finished(t.clock.Since(t.begin), t.seat.width)
+	t.schema.counts.finished(t.clock.Since(t.begin), t.seat.width, t.watch)
 }
 
 // Enter waits until the request may run. The error is a 429, and the ticket then only names schema and level.
@@ -91,15 +93,17 @@ func (d *Dispatcher) Enter(ctx context.Context, r *Request) (*Ticket, error) {
 	width := min(max(r.Width, 1), maxWidth)
 	t := &Ticket{
 		SchemaUID: string(s.object.UID), LevelUID: s.levelUID, Schema: s.object.Name, Level: s.level.name, schema: s, clock: d.cfg.Clock,
+		watch: r.Verb == "watch",
 	}
 	begin := d.cfg.Clock.Now()
 	s.counts.arrived(width)
 	who := &presence{request: *r, schema: s.object.Name, width: width}
 	seat, waited, reason := s.level.enter(ctx, who, flowHash(s.object, r), d.patience(ctx))
+	s.counts.enqueued(who.length)
 	s.counts.decided(d.cfg.Clock.Since(begin), waited, reason, width)
 	if reason != "" {
 		t.left.Store(true)
-		return t, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+		return t, apierrors.NewTooManyRequests(apistatus.TooManyRequests, s.level.refusals.retryAfter(d.cfg.Clock.Now()))
 	}
 	t.seat, t.begin = seat, d.cfg.Clock.Now()
 	return t, nil
@@ -204,7 +208,7 @@ func compile(spec *flowcontrolv1.PriorityLevelConfigurationSpec, total, shares f
 	if shares > 0 {
 		c.nominal = math.Ceil(total * sharesOf(spec) / shares)
 	}
-	lendable, borrowing := 0.0, math.Inf(1)
+	lendable, borrowing := 0.0, total
 	if l := spec.Limited; l != nil {
 		lendable = percent(l.LendablePercent)
 		if l.BorrowingLimitPercent != nil {
@@ -218,7 +222,7 @@ func compile(spec *flowcontrolv1.PriorityLevelConfigurationSpec, total, shares f
 		lendable = percent(e.LendablePercent)
 	}
 	c.least = c.nominal - math.Round(c.nominal*lendable)
-	c.most = math.Min(c.nominal+borrowing, total)
+	c.most = c.nominal + borrowing
 	return spec.Type == flowcontrolv1.PriorityLevelEnablementExempt, shape, c
 }
 
@@ -252,9 +256,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) adjust() {
 	names, claims := make([]string, 0, len(d.levels)), make([]claim, 0, len(d.levels))
 	for name, l := range d.levels {
-		names, claims = append(names, name), append(claims, l.measure())
+		c, of := l.measure()
+		names, claims = append(names, name), append(claims, c)
+		d.cfg.Metrics.wanted(name, of)
 	}
-	seats, fraction := share(float64(d.cfg.Seats), claims)
+	// Shares are rounded up, so that together they are some more than the seats: that is what is divided, as in Kubernetes.
+	total := 0.0
+	for _, c := range claims {
+		total += c.nominal
+	}
+	seats, fraction := share(total, claims)
 	for i, name := range names {
 		limit := int(math.Max(math.Round(seats[i]), 1))
 		d.levels[name].limit(limit)

@@ -124,12 +124,33 @@ func (d *Dispatcher) dumpRequests(details bool) [][]string {
 			row := []string{name, who.schema, fmt.Sprint(queue), fmt.Sprint(place), who.distinguished(methods[who.schema]), told(who.arrived), fmt.Sprint(who.width), "0", "0s", told(who.started)}
 			if details {
 				resource, subresource, _ := strings.Cut(who.request.Resource, "/")
-				row = append(row, who.request.User.Name, who.request.Verb, who.request.Path, who.request.Namespace, "", who.request.Group, resource, subresource)
+				row = append(row, who.request.User.Name, who.request.Verb, who.request.path(), who.request.Namespace, who.request.Name, who.request.Version, resource, subresource)
 			}
 			rows = append(rows, row)
 		}
 	})
 	return rows
+}
+
+// path is the URL's, without its query.
+func (r *Request) path() string {
+	if r.Path != "" {
+		return r.Path
+	}
+	path := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		path = "/api/" + r.Version
+	}
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
+	if r.Namespace != "" && resource != "namespaces" {
+		path += "/namespaces/" + r.Namespace
+	}
+	for _, part := range []string{resource, r.Name, subresource} {
+		if part != "" {
+			path += "/" + part
+		}
+	}
+	return path
 }
 
 // distinguished is what tells the request's flow from others of its schema.
@@ -145,7 +166,7 @@ func (p *presence) distinguished(by flowcontrolv1.FlowDistinguisherMethodType) s
 
 func told(t time.Time) string {
 	if t.IsZero() {
-		return ""
+		return "0001-01-01T00:00:00Z"
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }

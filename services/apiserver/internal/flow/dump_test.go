@@ -16,7 +16,7 @@ func TestDump(t *testing.T) {
 	admin := &authn.User{Name: "root", Groups: []string{authn.MastersGroup, authn.AuthenticatedGroup}}
 	jane := &authn.User{Name: "jane", Groups: []string{authn.AuthenticatedGroup}}
 	var tickets []*Ticket
-	for _, r := range []*Request{{User: admin, Verb: "get", Path: "/metrics"}, {User: jane, Verb: "list", Resource: "pods", Namespace: "ns", Width: 3}} {
+	for _, r := range []*Request{{User: admin, Verb: "get", Path: "/metrics"}, {User: jane, Verb: "update", Group: "apps", Version: "v1", Resource: "deployments/status", Namespace: "ns", Name: "web", Width: 3}} {
 		ticket, err := d.Enter(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestDump(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, levels)
 		}
 	}
-	if requests := dump("dump_requests", "includeRequestDetails=1"); !strings.Contains(requests, "2027-01-15T08:00:00Z") || !strings.Contains(requests, "jane,     list,") ||
+	if requests := dump("dump_requests", "includeRequestDetails=1"); !strings.Contains(requests, "2027-01-15T08:00:00Z") || !strings.Contains(requests, "jane,     update, /apis/apps/v1/namespaces/ns/deployments/web/status, ns,        web,    v1,         deployments, status") ||
 		!strings.Contains(requests, "/metrics,") || strings.Count(requests, "\n") != 3 {
 		t.Error(requests)
 	}

@@ -32,6 +32,8 @@ type level struct {
 	// peak is the most seats that were wanted at once since the last adjustment, smoothed the demand over adjustments.
 	peak, smoothed float64
 	claim          claim
+	demand         demand
+	refusals       refusals
 	// present are the requests that wait or run, total what became of all.
 	present map[*presence]struct{}
 	total   totals
@@ -47,6 +49,8 @@ type presence struct {
 	arrived, started time.Time
 	width            int
 	fair             *fair.Request
+	// length is that of its queue when it had come, itself included; 0 where there are no queues.
+	length int
 }
 
 // seat is what an admitted request holds.
@@ -74,6 +78,9 @@ func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time
 	r, outcome := l.queues.Arrive(who.arrived, hash, who.width, func() chan struct{} { return make(chan struct{}) })
 	l.notice()
 	who.fair, s.request = r, r
+	if r != nil && l.shape.Queues > 0 {
+		who.length = max(l.queues.Place(r)+1, 1)
+	}
 	switch outcome {
 	case fair.Started:
 		l.begun(who)
@@ -99,6 +106,7 @@ func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time
 	}
 	l.mu.Lock()
 	if reason != "" && l.queues.Cancel(r) {
+		l.demand.set(l.clock.Now(), l.want())
 		return nil, true, l.refused(who, reason)
 	}
 	l.begun(who) // perhaps just in time
@@ -136,10 +144,11 @@ func (s *seat) leave() {
 		delete(l.present, s.who)
 		if s.request == nil {
 			l.running -= s.width
-			return
+		} else {
+			l.queues.Finish(l.clock.Now(), s.request)
+			l.serve()
 		}
-		l.queues.Finish(l.clock.Now(), s.request)
-		l.serve()
+		l.demand.set(l.clock.Now(), l.want())
 	})
 }
 
@@ -152,11 +161,18 @@ func (l *level) serve() {
 
 // notice keeps the peak of the demand.
 func (l *level) notice() {
+	want := l.want()
+	l.demand.set(l.clock.Now(), want)
+	l.peak = max(l.peak, want)
+}
+
+// want is how many seats the level's requests hold or wait for.
+func (l *level) want() float64 {
 	want := float64(l.running)
 	if l.queues != nil {
 		want += float64(l.queues.Seats() + l.queues.Wanted())
 	}
-	l.peak = max(l.peak, want)
+	return want
 }
 
 // configure takes over what a configuration says. Those who wait are dealt anew where the queues change.
@@ -177,14 +193,15 @@ func (l *level) configure(exempt bool, shape fair.Config, c claim) {
 const smoothing = 0.7
 
 // measure answers the level's claim with its demand since the last call: at once where it grows, smoothed where it falls.
-func (l *level) measure() claim {
+func (l *level) measure() (claim, wanted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.smoothed = max(l.peak, smoothing*l.smoothed+(1-smoothing)*l.peak)
 	l.peak = 0
+	of := l.demand.period(l.clock.Now())
 	l.notice()
 	l.claim.demand = l.smoothed
-	return l.claim
+	return l.claim, of
 }
 
 // limit sets the seats of the level, and lets in whom they let.

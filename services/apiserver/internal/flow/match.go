@@ -20,6 +20,8 @@ type Request struct {
 	// Group, Resource ("pods", "pods/status") and Namespace are what is asked for; Namespace is empty for what has none, and for
 	// all of them.
 	Group, Resource, Namespace string
+	// Version and Name are told, not judged.
+	Version, Name string
 	// Width is how many seats it takes, 1 to 10.
 	Width int
 }

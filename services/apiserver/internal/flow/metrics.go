@@ -11,7 +11,9 @@ type Metrics struct {
 	rejected, dispatched                           *prometheus.CounterVec
 	queued, queuedSeats, executing, executingSeats *prometheus.GaugeVec
 	wait, execution, width                         *prometheus.HistogramVec
+	length                                         *prometheus.HistogramVec
 	nominal, least, most, current, demand, target  *prometheus.GaugeVec
+	average, deviation, highest                    *prometheus.GaugeVec
 	fairness                                       prometheus.Gauge
 }
 
@@ -37,20 +39,24 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		executingSeats: gauge("current_executing_seats", "Seats that running requests hold.", both...),
 		wait:           histogram("request_wait_duration_seconds", "Time that requests waited for a seat.", seconds, "priority_level", "flow_schema", "execute"),
 		execution:      histogram("request_execution_seconds", "Time that requests held their seats.", seconds, "priority_level", "flow_schema", "type"),
-		width:          histogram("work_estimated_seats", "Seats that requests were estimated to need.", []float64{1, 2, 4, 10}, both...),
+		width:          histogram("work_estimated_seats", "Seats that requests were estimated to need.", []float64{1, 2, 4, 8, 16, 32, 64, 100}, both...),
+		length:         histogram("request_queue_length_after_enqueue", "Length of its queue as each request saw it.", []float64{0, 10, 25, 50, 100, 250, 500, 1000}, both...),
 		nominal:        gauge("nominal_limit_seats", "Nominal number of seats of the level.", "priority_level"),
 		least:          gauge("lower_limit_seats", "Seats that the level never lends.", "priority_level"),
 		most:           gauge("upper_limit_seats", "Most seats that the level may have by borrowing.", "priority_level"),
 		current:        gauge("current_limit_seats", "Seats that the level has now.", "priority_level"),
 		demand:         gauge("demand_seats_smoothed", "Smoothed demand of seats.", "priority_level"),
+		average:        gauge("demand_seats_average", "Seats that were wanted since the seats were last divided, on average.", "priority_level"),
+		deviation:      gauge("demand_seats_stdev", "Their standard deviation.", "priority_level"),
+		highest:        gauge("demand_seats_high_watermark", "Most seats that were wanted at once since the seats were last divided.", "priority_level"),
 		target:         gauge("target_seats", "Seats that the level would have if there were enough.", "priority_level"),
 		fairness: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "apiserver_flowcontrol_seat_fair_frac", Help: "Share of its demand that a level gets beyond what is its own.",
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.rejected, m.dispatched, m.queued, m.queuedSeats, m.executing, m.executingSeats, m.wait, m.execution, m.width,
-			m.nominal, m.least, m.most, m.current, m.demand, m.target, m.fairness)
+		registerer.MustRegister(m.rejected, m.dispatched, m.queued, m.queuedSeats, m.executing, m.executingSeats, m.wait, m.execution, m.width, m.length,
+			m.average, m.deviation, m.highest, m.nominal, m.least, m.most, m.current, m.demand, m.target, m.fairness)
 	}
 	return m
 }
@@ -61,7 +67,8 @@ type counts struct {
 	level, schema                                  string
 	dispatched                                     prometheus.Counter
 	queued, queuedSeats, executing, executingSeats prometheus.Gauge
-	wait, refusedWait, execution, width            prometheus.Observer
+	wait, refusedWait, execution, begun, width     prometheus.Observer
+	length                                         prometheus.Observer
 }
 
 func (m *Metrics) counts(level, schema string) *counts {
@@ -71,13 +78,21 @@ func (m *Metrics) counts(level, schema string) *counts {
 		queued:     m.queued.WithLabelValues(level, schema), queuedSeats: m.queuedSeats.WithLabelValues(level, schema),
 		executing: m.executing.WithLabelValues(level, schema), executingSeats: m.executingSeats.WithLabelValues(level, schema),
 		wait: m.wait.WithLabelValues(level, schema, "true"), refusedWait: m.wait.WithLabelValues(level, schema, "false"),
-		execution: m.execution.WithLabelValues(level, schema, "regular"), width: m.width.WithLabelValues(level, schema),
+		execution: m.execution.WithLabelValues(level, schema, "regular"), begun: m.execution.WithLabelValues(level, schema, "watch"),
+		length: m.length.WithLabelValues(level, schema), width: m.width.WithLabelValues(level, schema),
 	}
 }
 
 func (c *counts) arrived(width int) {
 	c.queued.Inc()
 	c.queuedSeats.Add(float64(width))
+	c.width.Observe(float64(width))
+}
+
+func (c *counts) enqueued(length int) {
+	if length > 0 {
+		c.length.Observe(float64(length))
+	}
 }
 
 func (c *counts) decided(after time.Duration, waited bool, reason string, width int) {
@@ -85,7 +100,12 @@ func (c *counts) decided(after time.Duration, waited bool, reason string, width 
 	c.queuedSeats.Sub(float64(width))
 	if reason != "" {
 		c.metrics.rejected.WithLabelValues(c.level, c.schema, reason).Inc()
-		c.refusedWait.Observe(after.Seconds())
+		// As in Kubernetes, who waited in vain counts with those that were let run.
+		if waited {
+			c.wait.Observe(after.Seconds())
+		} else {
+			c.refusedWait.Observe(after.Seconds())
+		}
 		return
 	}
 	if !waited {
@@ -93,14 +113,18 @@ func (c *counts) decided(after time.Duration, waited bool, reason string, width 
 	}
 	c.dispatched.Inc()
 	c.wait.Observe(after.Seconds())
-	c.width.Observe(float64(width))
 	c.executing.Inc()
 	c.executingSeats.Add(float64(width))
 }
 
-func (c *counts) finished(took time.Duration, width int) {
+// finished notes the end of a request, or that a watch has begun.
+func (c *counts) finished(took time.Duration, width int, watch bool) {
 	c.executing.Dec()
 	c.executingSeats.Sub(float64(width))
+	if watch {
+		c.begun.Observe(took.Seconds())
+		return
+	}
 	c.execution.Observe(took.Seconds())
 }
 
@@ -113,11 +137,17 @@ func (m *Metrics) divided(level string, c claim, limit int) {
 	m.target.WithLabelValues(level).Set(max(c.least, c.demand))
 }
 
+func (m *Metrics) wanted(level string, w wanted) {
+	m.average.WithLabelValues(level).Set(w.average)
+	m.deviation.WithLabelValues(level).Set(w.deviation)
+	m.highest.WithLabelValues(level).Set(w.peak)
+}
+
 func (m *Metrics) fraction(f float64) { m.fairness.Set(f) }
 
 // forget drops what is told of a level that is gone.
 func (m *Metrics) forget(level string) {
-	for _, g := range []*prometheus.GaugeVec{m.nominal, m.least, m.most, m.current, m.demand, m.target} {
+	for _, g := range []*prometheus.GaugeVec{m.average, m.deviation, m.highest, m.nominal, m.least, m.most, m.current, m.demand, m.target} {
 		g.DeleteLabelValues(level)
 	}
 }

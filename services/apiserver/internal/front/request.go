@@ -13,8 +13,8 @@ import (
 // request is what a message asks for.
 type request struct {
 	flow.Request
-	// Name is the object's, plain the resource without its subresource.
-	Name, Version, Subresource, plain string
+	// plain is the resource without its subresource.
+	Subresource, plain string
 	// document is one that DiscoveryService answers.
 	document bool
 	// long is a stream that may last for ever, and holds no seat.

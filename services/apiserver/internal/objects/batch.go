@@ -32,7 +32,7 @@ const (
 func (s *Server) Batch(ctx context.Context, req *apiv1.BatchRequest) (resp *apiv1.BatchResponse, err error) {
 	r := &request{verb: "batch", start: time.Now()}
 	if !s.enter(r) {
-		err = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+		err = apierrors.NewTooManyRequests(apistatus.TooManyRequests, 1)
 	}
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Server) begin(ctx context.Context, verb string, t target, name, subreso
 	r := &request{verb: verb, namespace: t.GetNamespace(), name: name, subresource: subresource, start: time.Now()}
 	r.long = verb == "watch" || verb == "connect"
 	if !s.enter(r) {
-		return ctx, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+		return ctx, r, apierrors.NewTooManyRequests(apistatus.TooManyRequests, 1)
 	}
 	user, err := s.authenticate(ctx)
 	if err != nil {
