@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/simulate"
@@ -64,7 +62,7 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 	}
 	m := newMetrics(cfg.Registerer)
 	s := &Simulation{informers: object.NewInformers(cfg.Objects), writer: status.New(cfg.Objects, cfg.Clock, m.wrote)}
-	pods := object.InformerFor(s.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName!=", Transform: slim})
+	pods := object.InformerFor(s.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName!=", Slim: slim})
 	s.fleet = simulate.New(simulate.Config{
 		Prefix: cfg.NodeName, Nodes: n, Labels: hollow.Labels, Client: cfg.Objects, Pods: pods, Status: s.writer, Clock: cfg.Clock,
 		Version: Version, StartDelay: hollow.StartDelay, StopDelay: hollow.StopDelay, CPU: hollow.CPU, Memory: hollow.Memory, MaxPods: cfg.MaxPods,
@@ -73,12 +71,7 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 }
 
 // slim drops from cached pods what is only the API's.
-func slim(obj any) (any, error) {
-	if p, ok := obj.(*corev1.Pod); ok {
-		p.ManagedFields = nil
-	}
-	return obj, nil
-}
+func slim(p object.Object) { p.SetManagedFields(nil) }
 
 // Run lives the nodes' lives until ctx ends.
 func (s *Simulation) Run(ctx context.Context) error {

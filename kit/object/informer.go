@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -39,9 +40,17 @@ type Option struct {
 	FieldSelector, LabelSelector string
 	// Indexers add look-ups for ByIndex.
 	Indexers cache.Indexers
-	// Transform changes objects before they are cached, to save memory. It may set an object's fields, and those of its metadata,
-	// but must not write through what they point to: within a process, others have that as well.
-	Transform cache.TransformFunc
+	// Slim takes out of objects, before they are cached, what is not needed of them. It may set their fields and those of their metadata,
+	// but must not write through what these point to. It is not called for whole objects that a server in the same process has as
+	// well: they are cached as they are, and take no memory of their own.
+	Slim func(Object)
+}
+
+// slim calls Slim, where there is one, for what is an object.
+func (o Option) slim(item runtime.Object) {
+	if obj, ok := item.(Object); ok && o.Slim != nil {
+		o.Slim(obj)
+	}
 }
 
 // Informer is a cache of one kind that follows the API.
@@ -87,9 +96,6 @@ func newInformer[T Object](client *Client, kind Kind[T], o Option) *Informer[T] 
 	inf := &Informer[T]{kind: kind, traces: &traces{}}
 	source := &source[T]{For(client, kind), o, inf.traces}
 	inf.shared = cache.NewSharedIndexInformer(source, kind.New(), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	if o.Transform != nil {
-		_ = inf.shared.SetTransform(o.Transform) // fails only on a started informer
-	}
 	return inf
 }
 
@@ -214,12 +220,19 @@ func (s *source[T]) ListWithContext(ctx context.Context, options metav1.ListOpti
 	defer cancel()
 	options.LabelSelector, options.FieldSelector = s.option.LabelSelector, s.option.FieldSelector
 	options.Limit = 0 // the stream is chunked; pages would cost consistency
-	return s.resource.list(untraced(ctx), "", options)
+	list, err := s.resource.list(untraced(ctx), "", options)
+	if err != nil || s.option.Slim == nil {
+		return list, err
+	}
+	return list, meta.EachListItem(list, func(item runtime.Object) error {
+		s.option.slim(item)
+		return nil
+	})
 }
 
 func (s *source[T]) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.LabelSelector, options.FieldSelector = s.option.LabelSelector, s.option.FieldSelector
-	w, err := s.resource.watch(untraced(ctx), "", options, s.traces, grpc.WaitForReady(true))
+	w, err := s.resource.watch(untraced(ctx), "", options, &follower{traces: s.traces, slim: s.option.slim}, grpc.WaitForReady(true))
 	if apierrors.IsServiceUnavailable(err) {
 		// The reflector lists anew after any error but this one, and a server
 		// that restarts must not be asked for everything by everyone.

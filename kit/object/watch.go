@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"sync"
 
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"howdah.dev/kit/apistatus"
@@ -25,9 +25,22 @@ func (r Resource[T]) Watch(ctx context.Context, namespace string, options metav1
 	return r.watch(ctx, namespace, options, nil)
 }
 
-func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1.ListOptions, traces *traces, call ...grpc.CallOption) (watch.Interface, error) {
+// follower is an informer, which changes nothing of the objects that it is given but for what slim takes out of its own.
+type follower struct {
+	traces *traces
+	slim   func(runtime.Object)
+}
+
+func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1.ListOptions, by *follower, call ...grpc.CallOption) (watch.Interface, error) {
 	if r.kind.Remote {
-		return r.remoteWatch(ctx, namespace, options)
+		w, err := r.remoteWatch(ctx, namespace, options)
+		if err != nil || by == nil {
+			return w, err
+		}
+		return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+			by.slim(e.Object)
+			return e, true
+		}), nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	request := &apiv1.WatchRequest{
@@ -46,7 +59,7 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 		}
 	}
 	var values *rpc.Values
-	if traces != nil { // an informer, which changes nothing
+	if by != nil {
 		values = rpc.TakeValues(r.kind.New())
 		call = append(call, values)
 	}
@@ -58,7 +71,7 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 		cancel()
 		return nil, apistatus.FromGRPC(err)
 	}
-	w := &watcher[T]{kind: r.kind, stream: stream, values: values, traces: traces, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
+	w := &watcher[T]{kind: r.kind, stream: stream, values: values, by: by, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
 	go w.receive()
 	return w, nil
 }
@@ -71,7 +84,7 @@ type watcher[T Object] struct {
 		Recv() (*apiv1.WatchResponse, error)
 	}
 	values  *rpc.Values // nil: none are taken
-	traces  *traces
+	by      *follower   // nil: no informer
 	results chan watch.Event
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -142,25 +155,29 @@ func (w *watcher[T]) decode(e *apiv1.WatchEvent) watch.Event {
 		s := apistatus.Of(err)
 		return watch.Event{Type: watch.Error, Object: &s}
 	}
+	if w.by != nil {
+		w.by.slim(obj)
+	}
 	return w.traced(e, obj)
 }
 
-// shared is the event of an object that the server itself and others have as well. What it consists of must not be changed, but
-// its own fields may be set, as a Transform does.
+// shared is the event of an object that the server itself and others have as well: nobody may change it. Metadata alone was made for
+// this watch, though what it consists of is shared.
 func (w *watcher[T]) shared(e *apiv1.WatchEvent, value any) watch.Event {
-	copied := reflect.New(reflect.TypeOf(value).Elem())
-	copied.Elem().Set(reflect.ValueOf(value).Elem())
-	obj, ok := copied.Interface().(T)
+	obj, ok := value.(T)
 	if !ok {
 		s := apistatus.Of(fmt.Errorf("the server gave a %T", value))
 		return watch.Event{Type: watch.Error, Object: &s}
+	}
+	if isMetadata(obj) {
+		w.by.slim(obj)
 	}
 	return w.traced(e, obj)
 }
 
 func (w *watcher[T]) traced(e *apiv1.WatchEvent, obj T) watch.Event {
-	if w.traces != nil && e.GetTraceparent() != "" {
-		w.traces.put(obj, e.GetTraceparent())
+	if w.by != nil && e.GetTraceparent() != "" {
+		w.by.traces.put(obj, e.GetTraceparent())
 	}
 	return watch.Event{Type: watch.EventType(e.GetType()), Object: obj}
 }

@@ -66,8 +66,8 @@ func New(cfg Config) *Server {
 	}
 	s.metrics = newMetrics(cfg.Registerer, s.queue.Counts)
 	s.events, s.sendEvent = object.Recorder(cfg.Objects, cfg.Name, "")
-	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Transform: dropManagedFields})
-	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Transform: dropManagedFields})
+	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Slim: dropManagedFields})
+	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Slim: dropManagedFields})
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	return s
@@ -150,9 +150,4 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 	return decisions
 }
 
-func dropManagedFields(obj any) (any, error) {
-	if o, ok := obj.(object.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
-}
+func dropManagedFields(obj object.Object) { obj.SetManagedFields(nil) }

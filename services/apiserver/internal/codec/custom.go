@@ -93,7 +93,7 @@ func (i *Item) decodeCustom() (registry.Object, error) {
 func (i *Item) settle(obj registry.Object, err error) *decoded {
 	if err == nil {
 		obj.SetResourceVersion(i.revisionText())
-		share(i.Kind, obj)
+		i.share(obj)
 	}
 	d := i.newDecoded(obj, err)
 	if err == nil || i.Kind.Custom == nil {

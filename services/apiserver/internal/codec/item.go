@@ -285,13 +285,16 @@ func NewDecodedItem(kind *registry.Kind, key string, value []byte, obj registry.
 		i.Revision, _ = strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(kind.GVK)
-	share(kind, obj)
+	i.share(obj)
 	i.decoded.Store(i.newDecoded(obj, nil))
 	return i
 }
 
-func share(kind *registry.Kind, obj registry.Object) {
-	if kind.Share != nil {
-		kind.Share(obj)
+func (i *Item) share(obj registry.Object) {
+	if i.Kind.Share == nil {
+		return
+	}
+	if encoded, err := i.held().body(); err == nil {
+		i.Kind.Share(obj, encoded)
 	}
 }

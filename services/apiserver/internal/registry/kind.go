@@ -52,9 +52,9 @@ type Kind struct {
 	Default func(Object)
 	// Restore fills in what the stored form of an object does not keep, as the kind of what is part of it.
 	Restore func(Object)
-	// Share makes parts of an object those of others that are equal, before it is kept in memory. Nobody may change
-	// what it consists of afterwards. nil: there is nothing worth sharing.
-	Share func(Object)
+	// Share makes parts of an object those of others that are equal, before it is kept in memory; encoded is its stored message. Nobody
+	// may change what it consists of afterwards. nil: there is nothing worth sharing.
+	Share func(obj Object, encoded []byte)
 	// PrepareCreate resets what a client may not set on create (status, for
 	// most kinds) and sets generation 1 where the kind has generations.
 	PrepareCreate func(Object)

@@ -81,12 +81,7 @@ func (e *Env) Pods() *object.Informer[*corev1.Pod] {
 					return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 				},
 			},
-			Transform: func(o any) (any, error) {
-				if p, ok := o.(*corev1.Pod); ok {
-					p.ManagedFields = nil
-				}
-				return o, nil
-			},
+			Slim: func(p object.Object) { p.SetManagedFields(nil) },
 		})
 	}
 	return e.pods

@@ -84,7 +84,7 @@ func (c *collector) follow(ctx context.Context) error {
 // informer returns the set with the resource's informer, which feeds the graph.
 func (c *collector) informer(res discovery.Resource) *object.Informers {
 	informers := object.NewInformers(c.client)
-	inf := object.InformerFor(informers, res.Metadata(), object.Option{Transform: slim})
+	inf := object.InformerFor(informers, res.Metadata(), object.Option{Slim: slim})
 	inf.AddHandler(func(old, new *metav1.PartialObjectMetadata) {
 		c.changed(res, old, new, func(m *metav1.PartialObjectMetadata) trace.SpanContext { return inf.Trace(m) })
 	})
@@ -92,11 +92,10 @@ func (c *collector) informer(res discovery.Resource) *object.Informers {
 }
 
 // slim drops what ownership does not need.
-func slim(o any) (any, error) {
-	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-		m.ManagedFields, m.Labels, m.Annotations = nil, nil, nil
-	}
-	return o, nil
+func slim(m object.Object) {
+	m.SetManagedFields(nil)
+	m.SetLabels(nil)
+	m.SetAnnotations(nil)
 }
 
 // changed puts a change into the graph and asks for what follows from it.

@@ -111,7 +111,7 @@ func (f *follower) run(ctx context.Context) error {
 
 func (f *follower) informer(gr schema.GroupResource, res discovery.Resource) *object.Informers {
 	informers := object.NewInformers(f.client)
-	inf := object.InformerFor(informers, res.Metadata(), object.Option{Transform: slim})
+	inf := object.InformerFor(informers, res.Metadata(), object.Option{Slim: slim})
 	inf.AddHandler(func(old, new *metav1.PartialObjectMetadata) {
 		if new == nil {
 			f.gone(gr, old.Namespace)
@@ -121,11 +121,11 @@ func (f *follower) informer(gr schema.GroupResource, res discovery.Resource) *ob
 }
 
 // slim drops all but the name.
-func slim(o any) (any, error) {
-	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-		m.ManagedFields, m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil, nil
-	}
-	return o, nil
+func slim(m object.Object) {
+	m.SetManagedFields(nil)
+	m.SetLabels(nil)
+	m.SetAnnotations(nil)
+	m.SetOwnerReferences(nil)
 }
 
 // find returns the metadata of a resource that is served.

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/admission"
@@ -59,7 +61,7 @@ func (p *ServiceAccount) Admit(ctx context.Context, a *admission.Attributes) err
 		return a.Forbidden(fmt.Errorf("error looking up service account %s/%s: %w", a.Namespace, pod.Spec.ServiceAccountName, err))
 	}
 	if automount(pod, account) {
-		mountToken(pod)
+		mountToken(pod, account.UID)
 	}
 	if len(pod.Spec.ImagePullSecrets) == 0 {
 		pod.Spec.ImagePullSecrets = append([]corev1.LocalObjectReference(nil), account.ImagePullSecrets...)
@@ -150,8 +152,8 @@ func automount(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	return account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken
 }
 
-// mountToken mounts the token into every container that has nothing else in its place.
-func mountToken(pod *corev1.Pod) {
+// mountToken mounts the account's token into every container that has nothing else in its place.
+func mountToken(pod *corev1.Pod, account types.UID) {
 	name := ""
 	for _, v := range pod.Spec.Volumes {
 		if strings.HasPrefix(v.Name, tokenVolume) && v.Projected != nil {
@@ -160,7 +162,7 @@ func mountToken(pod *corev1.Pod) {
 	}
 	fresh := name == ""
 	if fresh {
-		name = freeName(pod)
+		name = freeName(pod, account)
 	}
 	mounted := false
 	mount := func(containers []corev1.Container) {
@@ -190,18 +192,21 @@ func mountsAt(c *corev1.Container, path string) bool {
 	return false
 }
 
-func freeName(pod *corev1.Pod) string {
+// freeName returns a name for the token's volume that no other volume of the pod has. Its end follows from the account and the pod's
+// own volumes, where Kubernetes draws it: so the specs of pods that are made alike stay alike, which saves what is worked out from a
+// spec, and kept of it, once a pod.
+func freeName(pod *corev1.Pod, account types.UID) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
-	for {
-		b := make([]byte, 5)
-		for i := range b {
-			b[i] = alphabet[rand.IntN(len(alphabet))]
+	digest := fnv.New64a()
+	_, _ = digest.Write([]byte(account)) // never fails
+	for rest := digest.Sum64(); ; rest++ {
+		b, n := []byte(tokenVolume), rest
+		for range 5 {
+			b = append(b, alphabet[n%uint64(len(alphabet))])
+			n /= uint64(len(alphabet))
 		}
-		name, taken := tokenVolume+string(b), false
-		for _, v := range pod.Spec.Volumes {
-			taken = taken || v.Name == name
-		}
-		if !taken {
+		name := string(b)
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }) {
 			return name
 		}
 	}

@@ -1,9 +1,12 @@
 package plugin
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/services/apiserver/internal/admission"
@@ -43,4 +46,34 @@ func TestServiceAccount(t *testing.T) {
 			object: "{metadata: {name: p}, spec: {serviceAccountName: strict, containers: [{name: c, image: i}], ephemeralContainers: [{name: e, image: i, envFrom: [{secretRef: {name: other}}]}]}}"},
 			refused: `ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`},
 	})
+}
+
+// The name of the token's volume is the same for all pods of an account, unless one has it already.
+func TestNamesOfTokenVolumes(t *testing.T) {
+	t.Parallel()
+	named := func(account string, volumes ...string) string {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+		for _, v := range volumes {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: v})
+		}
+		mountToken(p, types.UID(account))
+		name := p.Spec.Volumes[len(volumes)].Name
+		if mount := p.Spec.Containers[0].VolumeMounts[0].Name; mount != name {
+			t.Errorf("the volume is %s, and mounted as %s", name, mount)
+		}
+		if !regexp.MustCompile(`^kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}$`).MatchString(name) {
+			t.Errorf("the volume is called %q", name)
+		}
+		return name
+	}
+	first := named("one")
+	if again := named("one", "other"); again != first {
+		t.Errorf("%s, and for another pod of the account %s", first, again)
+	}
+	if other := named("two"); other == first {
+		t.Errorf("%s for two accounts", other)
+	}
+	if free := named("one", first); free == first {
+		t.Errorf("%s twice in a pod", free)
+	}
 }

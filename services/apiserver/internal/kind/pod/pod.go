@@ -28,10 +28,10 @@ func Kind(now func() time.Time) *registry.Kind {
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
 		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); agree(&p.Status) }),
-		Share:         typed.Do(newSharer().share),
+		Share:         typed.Share(newSharer().share),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
-		Validate:      typed.Check(validate),
+		Validate:      typed.Check(newProven().validate),
 		ValidateCreate: typed.Check(func(p *corev1.Pod) field.ErrorList {
 			return podspec.ValidatePodCreate(&p.Spec, field.NewPath("spec"))
 		}),

@@ -5,50 +5,103 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
-// maxTemplates is how many pods each of the two generations of a sharer remembers.
+// maxTemplates is how many templates a sharer remembers at least, exact ones and others.
 const maxTemplates = 256
 
 // sharer lets pods that are made alike have in common what is equal in them. Most pods of a cluster are copies of a few templates; what
 // keeps thousands of them in memory then holds the parts once, and the garbage collector has half as much to go over.
 type sharer struct {
-	seed         maphash.Seed
-	mu           sync.Mutex
-	young, older map[uint64]*corev1.PodSpec
+	seed  maphash.Seed
+	exact recent[uint64, *template]
+	near  recent[uint64, *corev1.PodSpec]
 }
 
-func newSharer() *sharer { return &sharer{seed: maphash.MakeSeed()} }
+func newSharer() *sharer {
+	return &sharer{
+		seed:  maphash.MakeSeed(),
+		exact: recent[uint64, *template]{max: maxTemplates}, near: recent[uint64, *corev1.PodSpec]{max: maxTemplates},
+	}
+}
 
-// share makes equal parts of p those of a pod that was made alike before. Nobody may change them from here on.
-func (s *sharer) share(p *corev1.Pod) {
-	key := s.key(&p.Spec)
-	like := s.like(key, &p.Spec)
-	if like == nil {
+// share makes equal parts of p, which encoded decodes to, those of a pod that was made alike before. Nobody may change them from here on.
+func (s *sharer) share(p *corev1.Pod, encoded []byte) {
+	t, ok := templateOf(encoded)
+	if !ok {
+		s.shareParts(&p.Spec)
 		return
 	}
-	same := shareContainers(p.Spec.InitContainers, like.InitContainers)
-	same = shareContainers(p.Spec.Containers, like.Containers) && same
-	if len(p.Spec.Volumes) == len(like.Volumes) {
-		for i := range p.Spec.Volumes {
-			if own, other := &p.Spec.Volumes[i].VolumeSource, &like.Volumes[i].VolumeSource; reflect.DeepEqual(own, other) {
-				*own = *other
-			}
+	key := t.key(s.seed)
+	if known, ok := s.exact.get(key); ok && known.same(&t) {
+		node := p.Spec.NodeName
+		p.Spec = known.pod.Spec
+		p.Spec.NodeName = node
+		shareMeta(&p.ObjectMeta, &known.pod.ObjectMeta)
+		return
+	}
+	s.shareParts(&p.Spec)
+	t.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, GenerateName: p.GenerateName, Labels: p.Labels, OwnerReferences: p.OwnerReferences,
+	}, Spec: p.Spec}
+	s.exact.put(key, &t)
+}
+
+// shareMeta makes equal parts of the metadata, which pods of one owner have alike, those of the other.
+func shareMeta(own, other *metav1.ObjectMeta) {
+	if own.Namespace == other.Namespace {
+		own.Namespace = other.Namespace
+	}
+	if own.GenerateName == other.GenerateName {
+		own.GenerateName = other.GenerateName
+	}
+	if (own.Labels == nil) == (other.Labels == nil) && maps.Equal(own.Labels, other.Labels) {
+		own.Labels = other.Labels
+	}
+	if slices.EqualFunc(own.OwnerReferences, other.OwnerReferences, equalOwner) && len(own.OwnerReferences) > 0 {
+		own.OwnerReferences = other.OwnerReferences
+	}
+}
+
+func equalOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+}
+
+// shareParts makes equal parts of a spec those of one that is like it.
+func (s *sharer) shareParts(spec *corev1.PodSpec) {
+	key := s.key(spec)
+	like, ok := s.near.get(key)
+	if !ok {
+		s.near.put(key, copyOfSpec(spec))
+		return
+	}
+	same := shareContainers(spec.InitContainers, like.InitContainers)
+	same = shareContainers(spec.Containers, like.Containers) && same
+	if len(spec.Volumes) == len(like.Volumes) {
+		for i := range spec.Volumes {
+			adopt(&spec.Volumes[i].VolumeSource, &like.Volumes[i].VolumeSource)
 		}
 	}
-	if maps.Equal(p.Spec.NodeSelector, like.NodeSelector) {
-		p.Spec.NodeSelector = like.NodeSelector
+	if maps.Equal(spec.NodeSelector, like.NodeSelector) {
+		spec.NodeSelector = like.NodeSelector
 	}
-	adopt(&p.Spec.Tolerations, &like.Tolerations)
-	adopt(&p.Spec.Affinity, &like.Affinity)
-	adopt(&p.Spec.SecurityContext, &like.SecurityContext)
-	adopt(&p.Spec.TopologySpreadConstraints, &like.TopologySpreadConstraints)
+	adopt(&spec.Tolerations, &like.Tolerations)
+	adopt(&spec.Affinity, &like.Affinity)
+	adopt(&spec.SecurityContext, &like.SecurityContext)
+	adopt(&spec.TopologySpreadConstraints, &like.TopologySpreadConstraints)
 	if !same { // what is made from now on is more like this one
-		s.put(key, &p.Spec)
+		s.near.put(key, copyOfSpec(spec))
 	}
+}
+
+func copyOfSpec(spec *corev1.PodSpec) *corev1.PodSpec {
+	kept := *spec
+	return &kept
 }
 
 // shareContainers reports whether the environments, which are the most of a container, are now the same.
@@ -101,33 +154,4 @@ func (s *sharer) key(spec *corev1.PodSpec) uint64 {
 		}
 	}
 	return h.Sum64()
-}
-
-// like returns the pod that is remembered under a key; where there is none it remembers this one and returns nil.
-func (s *sharer) like(key uint64, spec *corev1.PodSpec) *corev1.PodSpec {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.young[key]; known != nil {
-		return known
-	}
-	if known := s.older[key]; known != nil {
-		s.keep(key, known)
-		return known
-	}
-	s.keep(key, spec)
-	return nil
-}
-
-func (s *sharer) put(key uint64, spec *corev1.PodSpec) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keep(key, spec)
-}
-
-func (s *sharer) keep(key uint64, spec *corev1.PodSpec) {
-	if s.young == nil || len(s.young) >= maxTemplates {
-		s.young, s.older = make(map[uint64]*corev1.PodSpec), s.young
-	}
-	kept := *spec
-	s.young[key] = &kept
 }

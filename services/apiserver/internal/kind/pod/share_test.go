@@ -15,7 +15,10 @@ import (
 
 // copyOf is the n-th pod of a template.
 func copyOf(n int, change func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%d", n)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: fmt.Sprintf("p-%d", n), GenerateName: "p-", Namespace: "default", Labels: map[string]string{"app": "a"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "p", UID: "1", Controller: new(true)}},
+	}}
 	p.Spec.Containers = []corev1.Container{{
 		Name: "c", Image: "registry.example.com/application:1",
 		Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
@@ -34,6 +37,14 @@ func copyOf(n int, change func(*corev1.Pod)) *corev1.Pod {
 		change(p)
 	}
 	return p
+}
+
+func encoded(p *corev1.Pod) []byte {
+	b, err := p.Marshal()
+	if err != nil {
+		panic(err) // never fails
+	}
+	return b
 }
 
 func TestSharing(t *testing.T) {
@@ -66,7 +77,7 @@ func TestSharing(t *testing.T) {
 			first, second, third := copyOf(1, nil), copyOf(2, c.change), copyOf(3, c.change)
 			for _, p := range []*corev1.Pod{first, second, third} {
 				want := p.DeepCopy()
-				if s.share(p); !reflect.DeepEqual(p, want) {
+				if s.share(p, encoded(p)); !reflect.DeepEqual(p, want) {
 					t.Fatalf("sharing made %v of %v", p, want)
 				}
 			}
@@ -84,10 +95,14 @@ func TestSharingIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSharer()
 	for n := range 5 * maxTemplates {
-		s.share(copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Image = fmt.Sprint(n) }))
+		p := copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Image = fmt.Sprint(n) })
+		s.share(p, encoded(p))
 	}
-	if got := len(s.young) + len(s.older); got > 2*maxTemplates {
+	if got := len(s.near.young) + len(s.near.older); got > 2*maxTemplates {
 		t.Errorf("%d templates are remembered", got)
+	}
+	if got := len(s.exact.young) + len(s.exact.older); got > 2*maxTemplates {
+		t.Errorf("%d exact templates are remembered", got)
 	}
 }
 
@@ -100,7 +115,7 @@ func TestSharingAtOnce(t *testing.T) {
 			for n := range 100 {
 				p := copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Env[0].Value = fmt.Sprint(worker % 2) })
 				want := p.DeepCopy()
-				if s.share(p); !reflect.DeepEqual(p, want) {
+				if s.share(p, encoded(p)); !reflect.DeepEqual(p, want) {
 					t.Errorf("sharing made %v of %v", p, want)
 				}
 			}
@@ -109,15 +124,27 @@ func TestSharingAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
+// Pods of one template have a spec of one text; comparing it, against comparing the parts of those that differ in one.
 func BenchmarkShare(b *testing.B) {
-	kind := Kind(time.Now)
-	pods := make([]*corev1.Pod, b.N)
-	for n := range pods {
-		pods[n] = copyOf(n, nil)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for _, p := range pods {
-		kind.Share(p)
+	for _, c := range []struct {
+		name   string
+		number func(n int) int
+	}{
+		{"exact", func(int) int { return 0 }},
+		{"parts", func(n int) int { return n }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			kind := Kind(time.Now)
+			pods, texts := make([]*corev1.Pod, b.N), make([][]byte, b.N)
+			for n := range pods {
+				pods[n] = copyOf(c.number(n), nil)
+				texts[n] = encoded(pods[n])
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n, p := range pods {
+				kind.Share(p, texts[n])
+			}
+		})
 	}
 }

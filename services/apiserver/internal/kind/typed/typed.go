@@ -14,6 +14,11 @@ func Do[T registry.Object](f func(T)) func(registry.Object) {
 	return func(obj registry.Object) { f(obj.(T)) }
 }
 
+// Share adapts a function that shares parts of an object, which encoded decodes to.
+func Share[T registry.Object](f func(obj T, encoded []byte)) func(registry.Object, []byte) {
+	return func(obj registry.Object, encoded []byte) { f(obj.(T), encoded) }
+}
+
 // Change adapts a function that changes obj, given the stored old.
 func Change[T registry.Object](f func(obj, old T)) func(obj, old registry.Object) {
 	return func(obj, old registry.Object) { f(obj.(T), old.(T)) }

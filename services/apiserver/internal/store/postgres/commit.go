@@ -14,7 +14,9 @@ import (
 
 const (
 	commitStatement = "howdah_commit"
-	commitSQL       = `SELECT * FROM howdah.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+	// The contents, by far the most of a batch, are its last argument: pgx writes the arguments into one buffer, and what follows the
+	// contents would make it grow, and all of them be copied, once more.
+	commitSQL = `SELECT * FROM howdah.commit($1, $2, $10, $3, $4, $5, $6, $7, $8, $9)`
 	// keptBuffer is the size of a batch, in bytes, above which its buffer is not kept for the next one.
 	keptBuffer = 4 << 20
 	// commitAttempts bounds how often a batch that the server refused for a passing reason is tried.

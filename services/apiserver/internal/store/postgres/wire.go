@@ -20,7 +20,7 @@ var (
 	errShort     = errors.New("array is cut short")
 )
 
-// encode answers the ten arguments of howdah.commit, written into buffer where it is long enough, and the buffer.
+// encode answers the ten arguments of commitSQL, written into buffer where it is long enough, and the buffer.
 func encode(batch []*request, buffer []byte) (args [][]byte, used []byte) {
 	n, bytes, groups, fences, origins := 0, 0, false, false, false
 	for _, r := range batch {
@@ -54,26 +54,26 @@ func encode(batch []*request, buffer []byte) (args [][]byte, used []byte) {
 		return binary.BigEndian.AppendUint16(b, uint16(w.Op))
 	})
 	array(1, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Key...) })
-	array(2, pgtype.ByteaOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Value...) })
-	array(3, pgtype.Int8OID, func(b []byte, _ int, _ bool, w *store.Write) []byte {
+	array(2, pgtype.Int8OID, func(b []byte, _ int, _ bool, w *store.Write) []byte {
 		return binary.BigEndian.AppendUint64(b, uint64(w.Revision))
 	})
 	if groups {
-		array(4, pgtype.Int4OID, func(b []byte, group int, _ bool, _ *store.Write) []byte {
+		array(3, pgtype.Int4OID, func(b []byte, group int, _ bool, _ *store.Write) []byte {
 			return binary.BigEndian.AppendUint32(b, uint32(group))
 		})
 	}
-	array(5, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Trace...) })
-	array(6, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Actor...) })
+	array(4, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Trace...) })
+	array(5, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Actor...) })
 	if fences {
-		array(7, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Fence.Role...) })
-		array(8, pgtype.Int8OID, func(b []byte, _ int, _ bool, w *store.Write) []byte {
+		array(6, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Fence.Role...) })
+		array(7, pgtype.Int8OID, func(b []byte, _ int, _ bool, w *store.Write) []byte {
 			return binary.BigEndian.AppendUint64(b, uint64(w.Fence.Epoch))
 		})
 	}
 	if origins {
-		array(9, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Origin...) })
+		array(8, pgtype.TextOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Origin...) })
 	}
+	array(9, pgtype.ByteaOID, func(b []byte, _ int, _ bool, w *store.Write) []byte { return append(b, w.Value...) })
 	return args, buffer
 }
 
