@@ -44,10 +44,6 @@ func fill(s *corev1.Service) {
 			}
 		}
 	}
-	// clusterIP and the first of clusterIPs are two names of one value.
-	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
 }
 
 // reachable reports a Service that traffic from outside can be meant for.

@@ -11,10 +11,21 @@ import (
 func prepareUpdate(s, old *corev1.Service) {
 	s.Status = old.Status
 	keepChosen(s, old)
+	if s.Spec.ClusterIP == "" && old.Spec.ClusterIP != "" && slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) {
+		s.Spec.ClusterIPs = nil
+	}
+	pair(&s.Spec)
 	dropOutdated(s, old)
-	dropUnused(s)
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
+}
+
+// pair fills clusterIPs in: clusterIP and the first of them are two names of one value. It is the server that does so, and not a
+// default, which would belong to whoever writes the Service.
+func pair(spec *corev1.ServiceSpec) {
+	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
 	}
 }
 

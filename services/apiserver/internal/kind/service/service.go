@@ -36,11 +36,12 @@ func Kind(cfg Config) *registry.Kind {
 		New:     func() registry.Object { return &corev1.Service{} },
 		NewList: func() runtime.Object { return &corev1.ServiceList{} },
 
-		CreateOnUpdate: true,
+		CreateOnUpdate: true, StatusCreates: true,
 		Default:        typed.Do(fill),
 		PrepareCreate: typed.Do(func(s *corev1.Service) {
 			s.Status = corev1.ServiceStatus{}
 			dropUnused(s)
+			pair(&s.Spec)
 		}),
 		PrepareUpdate:  typed.Change(prepareUpdate),
 		ValidateCreate: typed.Check(validate),

@@ -22,6 +22,7 @@ func parse(t *testing.T, spec string) *corev1.Service {
 		t.Fatal(err)
 	}
 	fill(&s)
+	pair(&s.Spec)
 	return &s
 }
 

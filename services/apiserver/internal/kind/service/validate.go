@@ -42,7 +42,7 @@ func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 	switch spec.Type {
 	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
 		if headless(s) {
-			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), spec.ClusterIPs[0],
+			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), corev1.ClusterIPNone,
 				fmt.Sprintf("may not be set to 'None' for %s services", spec.Type)))
 		}
 	case corev1.ServiceTypeExternalName:
@@ -222,7 +222,7 @@ func validateStatusUpdate(s, _ *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("status", "loadBalancer", "ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
-		return field.ErrorList{field.Forbidden(path, "may only be used when `spec.type` is \"LoadBalancer\"")}
+		return field.ErrorList{field.Forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")}
 	}
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		at := path.Index(i)
