@@ -34,7 +34,7 @@ func normal(value any, names variables) any {
 				out[key] = "ADDRESSES"
 			case key == "nodePort":
 				out[key] = "PORT"
-			case key == "cells":
+			case key == "cells" || strings.HasSuffix(key, ".cells"):
 				out[key] = ageless(normal(field, names))
 			case strings.HasSuffix(key, "managedFields"):
 				out[key] = ordered(normal(field, names))

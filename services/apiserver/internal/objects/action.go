@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -52,6 +53,26 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 	return nil, r.unserved()
 }
 
+// refused returns why nothing is posted to an object: admission is asked before, of the object by its name.
+func (s *Server) refused(ctx context.Context, r *request, body runtime.Object, opts options, reason error) error {
+	named := r.res.Kind.New()
+	named.GetObjectKind().SetGroupVersionKind(r.res.Kind.GVK)
+	named.SetNamespace(r.namespace)
+	named.SetName(r.name)
+	a := &admission.Attributes{
+		Operation: admission.Create, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
+		Object: named, Old: named.DeepCopyObject().(registry.Object), Body: body, User: r.user, DryRun: opts.dryRun, Notes: r,
+		FieldManager: opts.manager, FieldValidation: opts.level,
+	}
+	if err := s.Admission.Admit(ctx, a); err != nil {
+		return err
+	}
+	if err := s.Admission.Validate(ctx, a); err != nil {
+		return err
+	}
+	return reason
+}
+
 // apply is an action that the kind itself applies, as a Binding.
 func (s *Server) apply(ctx context.Context, r *request, a *registry.Action, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := a.New()
@@ -67,7 +88,7 @@ func (s *Server) apply(ctx context.Context, r *request, a *registry.Action, body
 		return nil, err
 	}
 	if posted.GetName() != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind))
+		return nil, s.refused(ctx, r, posted, opts, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind)))
 	}
 	posted.SetName(r.name)
 	if binding, ok := posted.(*corev1.Binding); ok {
@@ -125,7 +146,7 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 		return nil, err
 	}
 	if posted.GetName() != r.name {
-		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+		return nil, s.refused(ctx, r, posted, opts, apierrors.NewBadRequest("name in URL does not match name in Eviction object"))
 	}
 	options := posted.DeleteOptions
 	if options == nil {
@@ -165,7 +186,7 @@ func (s *Server) token(ctx context.Context, r *request, body codec.Body, form co
 	}
 	if posted.Name != "" && posted.Name != r.name {
 		problem := field.Invalid(field.NewPath("metadata", "name"), posted.Name, "must match the service account name if specified")
-		return nil, apierrors.NewInvalid(tokenGVK.GroupKind(), r.name, field.ErrorList{problem})
+		return nil, s.refused(ctx, r, posted, opts, apierrors.NewInvalid(tokenGVK.GroupKind(), r.name, field.ErrorList{problem}))
 	}
 	if posted.Spec.ExpirationSeconds == nil {
 		posted.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
@@ -194,6 +215,9 @@ func (i *issue) about() *request { return i.r }
 
 func (i *issue) plan(ctx context.Context) (*plan, error) {
 	item, err := find(ctx, i.s.Cache, i.r.res.Kind, i.r.res.GroupResource(), i.r.namespace, i.r.name)
+	if apierrors.IsNotFound(err) {
+		err = i.s.refused(ctx, i.r, i.request, options{dryRun: i.dryRun}, err)
+	}
 	if err != nil {
 		return nil, err
 	}

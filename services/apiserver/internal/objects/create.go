@@ -12,6 +12,7 @@ import (
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
@@ -103,6 +104,8 @@ type create struct {
 	tries    int
 	// merged says that body is of the storage version and bears its managed fields already.
 	merged bool
+	// update says that an update or an apply makes the object: whoever asks for it must be allowed to create, too.
+	update bool
 	// uid that the object is to have; empty makes one.
 	uid types.UID
 }
@@ -137,8 +140,10 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	}
 
 	p := &plan{obj: obj, created: true, applied: c.merged}
-	if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
-		return nil, err
+	if r.subresource == "" {
+		if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
+			return nil, err
+		}
 	}
 	if errs := append(c.s.validateIn(r, obj, nil), validate(r, obj)...); len(errs) > 0 {
 		p.end(false)
@@ -148,6 +153,10 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		for _, w := range kind.Warnings(obj, nil) {
 			r.warn(w)
 		}
+	}
+	if err := c.permitted(ctx); err != nil {
+		p.end(false)
+		return nil, err
 	}
 	attributes := c.attributes(obj)
 	err := c.s.Admission.Validate(ctx, attributes)
@@ -177,6 +186,18 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
+// permitted asks whether the caller, who may update, may create as well.
+func (c *create) permitted(ctx context.Context) error {
+	if !c.update {
+		return nil
+	}
+	r := c.r
+	return c.s.authorize(ctx, &authz.Attributes{
+		User: r.user, Verb: "create", Group: r.res.GVR.Group, Version: r.res.GVR.Version, Resource: r.res.GVR.Resource, Subresource: r.subresource,
+		Namespace: r.namespace, Name: r.name,
+	})
+}
+
 // collided reports whether another generated name is to be tried.
 func (c *create) collided(err error) bool {
 	return errors.Is(err, store.ErrExists) && c.prepared.GetName() == "" && c.tries < maxGenerated
@@ -202,7 +223,7 @@ func (c *create) exists(ctx context.Context) error {
 
 func (c *create) attributes(obj registry.Object) *admission.Attributes {
 	return &admission.Attributes{
-		Operation: admission.Create, Resource: c.r.res, Namespace: c.r.namespace, Name: obj.GetName(),
+		Operation: admission.Create, Resource: c.r.res, Subresource: c.r.subresource, Namespace: c.r.namespace, Name: obj.GetName(),
 		Object: obj, User: c.r.user, DryRun: c.opts.dryRun, Notes: c.r, FieldManager: c.opts.manager, FieldValidation: c.opts.level,
 	}
 }
@@ -252,7 +273,7 @@ func (c *create) stored() (registry.Object, error) {
 	if c.merged {
 		return obj, nil
 	}
-	manager, err := c.s.Fields.For(r.res, "")
+	manager, err := c.s.Fields.For(r.res, r.subresource)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

@@ -126,6 +126,9 @@ func (d *deletion) about() *request { return d.r }
 func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	r, kind := d.r, d.r.res.Kind
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
+	if apierrors.IsNotFound(err) && d.eviction != nil {
+		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.dryRun}, err)
+	}
 	if err != nil {
 		return nil, err
 	}

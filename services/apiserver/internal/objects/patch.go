@@ -48,6 +48,14 @@ func (s *Server) Patch(ctx context.Context, req *apiv1.PatchRequest) (resp *apiv
 }
 
 func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.PatchRequest) (operation, bool, error) {
+	if !(r.subresource == "scale" && r.res.Kind.Scale != nil) {
+		if _, err := r.strategy(); err != nil {
+			return nil, false, err
+		}
+		if !r.readable() { // as finalize of a Namespace, what cannot be read cannot be patched
+			return nil, false, r.unserved()
+		}
+	}
 	media, _, _ := mime.ParseMediaType(req.GetContentType()) // empty where it does not parse
 	patchType := types.PatchType(media)
 	switch patchType {
@@ -85,12 +93,6 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 		}
 		u.change = p.scale
 		return u, opts.dryRun, nil
-	}
-	if _, err := r.strategy(); err != nil {
-		return nil, false, err
-	}
-	if !r.readable() { // as finalize of a Namespace, what cannot be read cannot be patched
-		return nil, false, r.unserved()
 	}
 	if applies(patchType) {
 		return p.applyOperation()
@@ -330,7 +332,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
 		return merge(old.DeepCopyObject().(registry.Object))
 	}
-	if p.r.subresource == "" {
+	if p.r.creates() {
 		p.u.createBy = merge
 	}
 	return p.u, p.opts.dryRun, nil

@@ -78,7 +78,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	if err != nil {
 		return nil, false, err
 	}
-	if r.res.Kind.CreateOnUpdate && r.subresource == "" {
+	if r.res.Kind.CreateOnUpdate && r.creates() {
 		u.create = body.DeepCopyObject().(registry.Object)
 	}
 	planned := 0
@@ -116,6 +116,11 @@ func (r *request) strategy() (*registry.Status, error) {
 		return kind.Writes[r.subresource], nil
 	}
 	return nil, r.unserved()
+}
+
+// creates reports whether a write through the request's subresource may make an object where there is none.
+func (r *request) creates() bool {
+	return r.subresource == "" || r.subresource == "status" && r.res.Kind.StatusCreates
 }
 
 // update is the change of one object: a PUT, a patch, a scale or an action on it.
@@ -164,7 +169,7 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 		return u.planCreate(ctx)
 	}
 	if apierrors.IsNotFound(err) && u.action {
-		return nil, u.admitAbsent(ctx, err)
+		return nil, u.s.refused(ctx, r, u.body, u.opts, err)
 	}
 	if err != nil {
 		return nil, err
@@ -187,25 +192,6 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 	return u.planChange(ctx, item, old, obj)
 }
 
-// admitAbsent returns why nothing is posted to an object that there is not: admission is asked before, with the object by its name.
-func (u *update) admitAbsent(ctx context.Context, gone error) error {
-	named := func() registry.Object {
-		obj := u.r.res.Kind.New()
-		obj.GetObjectKind().SetGroupVersionKind(u.r.res.Kind.GVK)
-		obj.SetNamespace(u.r.namespace)
-		obj.SetName(u.r.name)
-		return obj
-	}
-	a := u.attributes(named(), named())
-	if err := u.s.Admission.Admit(ctx, a); err != nil {
-		return err
-	}
-	if err := u.s.Admission.Validate(ctx, a); err != nil {
-		return err
-	}
-	return gone
-}
-
 func (u *update) planCreate(ctx context.Context) (*plan, error) {
 	if u.createBy != nil {
 		empty := u.r.res.Kind.New()
@@ -226,9 +212,10 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 		if _, err := revisionOf(obj); err != nil {
 			return nil, err
 		}
+		version := obj.GetResourceVersion()
 		obj.SetResourceVersion("")
-		u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts, body: obj, merged: true}
-		return u.creating.plan(ctx)
+		u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts, body: obj, merged: true, update: true}
+		return u.created(ctx, version)
 	}
 	if uid := u.create.GetUID(); uid != "" {
 		return nil, otherUID(u.r, uid, "", u.opts.dryRun)
@@ -236,7 +223,7 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 	if _, err := revisionOf(u.create); err != nil {
 		return nil, err
 	}
-	u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts}
+	u.creating = &create{s: u.s, r: u.r, form: u.form, opts: u.opts, update: true}
 	body := u.create.DeepCopyObject().(registry.Object)
 	body.SetResourceVersion("")
 	from, err := u.r.res.FromStored(body)
@@ -244,7 +231,16 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	u.creating.body = from
-	return u.creating.plan(ctx)
+	return u.created(ctx, u.create.GetResourceVersion())
+}
+
+// created plans the creation. A dry run answers with the version that it was sent.
+func (u *update) created(ctx context.Context, version string) (*plan, error) {
+	p, err := u.creating.plan(ctx)
+	if err == nil && u.opts.dryRun {
+		p.obj.SetResourceVersion(version)
+	}
+	return p, err
 }
 
 // precondition compares what the new state says of its identity with the present one's.

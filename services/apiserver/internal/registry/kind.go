@@ -101,6 +101,8 @@ type Kind struct {
 
 	// CreateOnUpdate lets a PUT of an absent name create it, as for a Lease.
 	CreateOnUpdate bool
+	// StatusCreates lets a server-side apply to the status of an absent name create it, and a PUT where CreateOnUpdate is set.
+	StatusCreates bool
 	// NeedsRevision refuses an update that carries no resourceVersion, with
 	// "must be specified for an update".
 	NeedsRevision bool

@@ -99,6 +99,7 @@ func webhookColumns() []metav1.TableColumnDefinition {
 
 func validatingPolicyKind(now func() time.Time) *registry.Kind {
 	k := row.Of[validatingPolicy, admissionv1.ValidatingAdmissionPolicyList](v1, "validatingadmissionpolicies")
+	k.StatusCreates = true
 	k.Categories, k.NeedsRevision = []string{"api-extensions"}, true
 	row.SpecStatus(k, func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec },
 		func(p *validatingPolicy) *admissionv1.ValidatingAdmissionPolicyStatus { return &p.Status }, validatePolicyStatus)
