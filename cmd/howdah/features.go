@@ -25,6 +25,8 @@ var features = map[string]string{
 	featureCBOR:              allAlpha,
 	"ClusterTrustBundle":     allBeta,
 	"StorageVersionMigrator": allBeta,
+	"PodCertificateRequest":  allBeta,
+	"GenericWorkload":        allAlpha,
 }
 
 // featureFlags are the feature gates, set as Kubernetes' are: --feature-gates=Name=true.

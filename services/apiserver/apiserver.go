@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/kit/task"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission/plugin"
 	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/allocator"
 	"howdah.dev/services/apiserver/internal/audit"
@@ -244,7 +245,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := s.admission(authorizer, guard)
+	chain, err := s.admission(authorizer, guard, &plugin.PodCertificateSigning{Authorizer: authorizer})
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +338,7 @@ func (s *Server) start(ctx context.Context) error {
 		return nil // ctx ended
 	}
 	if slices.Contains(s.cfg.AuthorizationModes, "RBAC") {
-		if err := rbacpolicy.Run(ctx, s.objects, s.known, s.cache.Fresh); err != nil {
+		if err := rbacpolicy.Run(ctx, s.objects, s.known, s.cache.Fresh, s.cfg.Features); err != nil {
 			return nil // ctx ended
 		}
 	}

@@ -34,7 +34,7 @@ type authorizers struct {
 // authorizer returns the chain that is configured, and the admission plugin that keeps users from granting more than they hold.
 func (s *Server) authorizer(roles rbac.Source) (*authz.Metered, *rbac.Guard, error) {
 	a := &authorizers{s: s, decisions: authz.NewDecisions(s.cfg.Registerer), hooks: authzhook.NewMetrics(s.cfg.Registerer), modes: authz.Modes{
-		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules()},
+		"Node": nodeauthz.Authorizer{Relations: nodeauthz.Pods{Objects: s.known, Fresh: s.cache.Fresh}, Rules: rbacpolicy.NodeRules(s.cfg.Features)},
 		"RBAC": rbac.Authorizer{Source: roles, Ready: s.ready}, "AlwaysAllow": authz.AlwaysAllow{}, "AlwaysDeny": authz.AlwaysDeny{},
 	}}
 	build := a.ofFlags

@@ -13,7 +13,7 @@ import (
 
 // kinds returns the table of what is stored, and the resources that are not, as the settings have them served.
 func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
-	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
+	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
 	all := slices.Clone(reviews)
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)

@@ -51,7 +51,7 @@ func start(t testing.TB, st backend, configure ...func(*Config)) *fixture {
 	t.Helper()
 	cfg := Config{
 		RuntimeConfig: []string{"api/all=true", "api/legacy=true"},
-		Features:      map[string]bool{"ClusterTrustBundle": true, "StorageVersionMigrator": true},
+		Features:      map[string]bool{"ClusterTrustBundle": true, "StorageVersionMigrator": true, "PodCertificateRequest": true, "GenericWorkload": true},
 	}
 	for _, c := range configure {
 		c(&cfg)

@@ -55,6 +55,9 @@ var bodies = map[string]string{
 	"devicetaintrules":           `{"spec":{"taint":{"key":"a","effect":"NoSchedule"}}}`,
 	"resourcepoolstatusrequests": `{"spec":{"driver":"example.com"}}`,
 	"storageversions":            `{"spec":{}}`,
+	"podcertificaterequests":     `{"spec":{"signerName":"example.com/s","podName":"p","podUID":"1","serviceAccountName":"s","serviceAccountUID":"2","nodeName":"n","nodeUID":"3","stubPKCS10Request":"MIG6MGICAQAwADBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPqanVzwLlvRHs3KQ8cbUmxSVLz9Ko0kjspt3OT7axzgXCm78IqDpKv5UIB6GWUy6WUT4IoxlV+QxUo4+i4ocJigADAKBggqhkjOPQQDAgNIADBFAiEAkTOla3DX134eRXSS/W2+CRXO10mZJaDmJPkaXDHhLoMCIEeIx/+H0qKtZm5+oSdik2AnXvs8PeUTC1Rd6BdJs8Ao"}}`,
+	"workloads":                  `{"spec":{"podGroupTemplates":[{"name":"t","schedulingPolicy":{"basic":{}}}]}}`,
+	"podgroups":                  `{"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}`,
 	"storageversionmigrations":   `{"spec":{"resource":{"resource":"pods"}}}`,
 	"clustertrustbundles":        `{"spec":{"trustBundle":"-----BEGIN CERTIFICATE-----\nMIIBcTCCARegAwIBAgIUJVNrHc7bjkEAOrgVBJP42K/QOhIwCgYIKoZIzj0EAwIw\nDTELMAkGA1UEAwwCY2EwIBcNMjYxMTIxMjAyNjE5WhgPMjEyNjEwMjgyMDI2MTla\nMA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEHeSP7NKJ\nj+64TlqBKXxT9wMKt77Cj/9mE1+iVHcZGQKrbkGbGTyjniajBrxNTDaTLh7WRVi5\nhxF597gdLOx5mKNTMFEwHQYDVR0OBBYEFD8O+2nTCEXcvQA6lQc6ZTZ4j7s/MB8G\nA1UdIwQYMBaAFD8O+2nTCEXcvQA6lQc6ZTZ4j7s/MA8GA1UdEwEB/wQFMAMBAf8w\nCgYIKoZIzj0EAwIDSAAwRQIhAPwqpbOvUGFtnnsV1UtlAxcDkpXQF4ya/LHJ09dn\nMdqtAiASKLJt2tgzPAWwcW9rOcxA5r8PncuM86mpUym5c/63ow==\n-----END CERTIFICATE-----\n"}}`,
 
@@ -214,7 +217,7 @@ func (w *walker) listRequest(accept string) *apiv1.ListRequest {
 
 func TestEveryKindThroughTheAPI(t *testing.T) {
 	// Nobody is here to take the finalizers of claims and volumes off.
-	f := startMemory(t, func(c *Config) { c.DisabledAdmission = []string{"StorageObjectInUseProtection"} })
+	f := startMemory(t, func(c *Config) { c.DisabledAdmission = []string{"StorageObjectInUseProtection", "PodGroupProtection"} })
 	table, err := registry.NewTable(kind.All(kind.Config{}))
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func setupReal(t *testing.T, enabled string, configure ...func(*Config)) *object
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := apiserver.New(apiserver.Config{DatabaseURL: url, ServiceAccountKey: key})
+	api, err := apiserver.New(apiserver.Config{DatabaseURL: url, ServiceAccountKey: key, Features: map[string]bool{"GenericWorkload": true, "PodCertificateRequest": true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/services/controllers/internal/nodeipam"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 	"howdah.dev/services/controllers/internal/podgc"
+	"howdah.dev/services/controllers/internal/podgroup"
 	"howdah.dev/services/controllers/internal/policystatus"
 	"howdah.dev/services/controllers/internal/replicaset"
 	"howdah.dev/services/controllers/internal/replicationcontroller"
@@ -64,6 +65,7 @@ func table() []row {
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
+		{"workloads", "podgroup", "podgroup-protection-controller", simple(podgroup.New)},
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
@@ -93,6 +95,7 @@ func table() []row {
 		}},
 		{"identity", "csrapproving", "certificatesigningrequest-approving-controller", simple(certificate.NewApproving)},
 		{"identity", "csrcleaner", "certificatesigningrequest-cleaner-controller", simple(certificate.NewCleaning)},
+		{"identity", "podcertificatecleaner", "podcertificaterequest-cleaner-controller", simple(certificate.NewPodCleaning)},
 		{"identity", "clusterroleaggregation", "clusterrole-aggregation-controller", simple(clusterroleaggregation.New)},
 	}
 }

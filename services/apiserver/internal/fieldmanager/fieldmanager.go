@@ -153,7 +153,7 @@ func ignoredField(res *registry.Resource, subresource string) string {
 	switch {
 	case subresource == "status":
 		return "Spec"
-	case subresource == "" && res.Kind.Status != nil:
+	case subresource == "" && res.Kind.Status != nil && !res.Kind.TracksStatus:
 		return "Status"
 	}
 	return ""
@@ -198,7 +198,7 @@ func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVe
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	case subresource == "status":
 		set = paths("spec", status.Untracked)
-	case subresource == "" && status != nil:
+	case subresource == "" && status != nil && !res.Kind.TracksStatus:
 		set = paths("status", res.Kind.Untracked)
 	default:
 		return nil

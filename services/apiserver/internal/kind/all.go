@@ -41,6 +41,8 @@ type Config struct {
 	// ServiceFamilies are the address families of Services, the default one
 	// first; empty is IPv4 alone.
 	ServiceFamilies []corev1.IPFamily
+	// Features are the feature gates that are on.
+	Features map[string]bool
 }
 
 // All returns every kind, in the order of discovery.
@@ -49,7 +51,7 @@ func All(cfg Config) []*registry.Kind {
 		cfg.Now = time.Now
 	}
 	now := cfg.Now
-	return orphan(answer(beta.Add(slices.Concat([]*registry.Kind{
+	return gate(orphan(answer(beta.Add(slices.Concat([]*registry.Kind{
 		namespace(now),
 		node.Kind(now),
 		pod.Kind(now),
@@ -88,5 +90,5 @@ func All(cfg Config) []*registry.Kind {
 		flowcontrol.Kinds(now),
 		device.Kinds(now),
 		preview.Kinds(now),
-	))))
+	)))), cfg.Features)
 }

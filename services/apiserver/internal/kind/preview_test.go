@@ -59,6 +59,8 @@ func TestPreviewsAreChecked(t *testing.T) {
 		pools     = "{apiVersion: resource.k8s.io/v1alpha3, kind: ResourcePoolStatusRequest, metadata: {name: a}, spec: "
 		migration = "{apiVersion: storagemigration.k8s.io/v1beta1, kind: StorageVersionMigration, metadata: {name: a}, spec: {resource: "
 		bundle    = "{apiVersion: certificates.k8s.io/v1beta1, kind: ClusterTrustBundle, metadata: {name: "
+		load      = "{apiVersion: scheduling.k8s.io/v1alpha2, kind: Workload, metadata: {name: a}, spec: {podGroupTemplates: "
+		group     = "{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: a}, spec: {schedulingPolicy: "
 		anchor    = `spec.trustBundle: Invalid value: "<value omitted>": `
 	)
 	for text, want := range map[string]string{
@@ -81,6 +83,17 @@ func TestPreviewsAreChecked(t *testing.T) {
 		migration + "{group: apps, resource: deployments}}}": "",
 		migration + "{}}}":              "spec.resource.resource: Required value: resource is required to be set",
 		migration + "{resource: A_b}}}": `spec.resource.resource: Invalid value: "A_b": ` + notLabel,
+
+		load + "[{name: t, schedulingPolicy: {gang: {minCount: 2}}}]}}": "",
+		load + "[]}}": "spec.podGroupTemplates: Required value",
+		load + "[{name: a.b, schedulingPolicy: {}}, {name: a.b, schedulingPolicy: {basic: {}, gang: {minCount: -1}}}], controllerRef: {kind: a/b}}}": `spec.controllerRef.kind: Invalid value: "a/b": may not contain '/'` + "\n" +
+			"spec.controllerRef.name: Required value\n" + `spec.podGroupTemplates[1]: Duplicate value: {"name":"a.b","schedulingPolicy":{"basic":{},"gang":{"minCount":-1}},"schedulingConstraints":null}` + "\n" +
+			`spec.podGroupTemplates[0].name: Invalid value: "a.b": must not contain dots` + "\n" + "spec.podGroupTemplates[0].schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`\n" +
+			`spec.podGroupTemplates[1].name: Invalid value: "a.b": must not contain dots` + "\n" + "spec.podGroupTemplates[1].schedulingPolicy: Invalid value: \"{basic, gang}\": must specify exactly one of: `basic`, `gang`\n" +
+			"spec.podGroupTemplates[1].schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1",
+		group + "{basic: {}}}}":                                                     "",
+		group + "{gang: {}}, podGroupTemplateRef: {}}}":                             "spec.podGroupTemplateRef: Invalid value: \"\": must specify one of: `workload`\nspec.schedulingPolicy.gang.minCount: Required value",
+		group + "{basic: {}}, podGroupTemplateRef: {workload: {workloadName: w}}}}": "spec.podGroupTemplateRef.workload.podGroupTemplateName: Required value",
 
 		bundle + "a}, spec: {trustBundle: x}}":                                                                     anchor + "at least one trust anchor must be provided",
 		bundle + "'a:b'}, spec: {trustBundle: x}}":                                                                 `metadata.name: Invalid value: "a:b": ClusterTrustBundle without signer name must not have ":" in its name` + "\n" + anchor + "at least one trust anchor must be provided",
@@ -160,6 +173,51 @@ func TestTaintRulesTellSinceWhen(t *testing.T) {
 		b, err := yaml.Marshal(now)
 		if err != nil || !strings.Contains(string(b), "T"+test.want+"Z") || now.GetGeneration() != 2 {
 			t.Errorf("%+v: %s %v", test, b, err)
+		}
+	}
+}
+
+// A group keeps what it was made with, and forgets what takes feature gates that are off.
+func TestPodGroupsStay(t *testing.T) {
+	t.Parallel()
+	const text = "{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: a}, spec: {schedulingPolicy: {basic: {}}, priority: 1, disruptionMode: PodGroup}}"
+	k, obj := decodePreview(t, text)
+	k.PrepareCreate(obj)
+	if b, err := yaml.Marshal(obj); err != nil || strings.Contains(string(b), "priority") || !strings.Contains(string(b), "disruptionMode: Pod\n") {
+		t.Errorf("%s %v", b, err)
+	}
+	_, changed := decodePreview(t, strings.Replace(text, "basic: {}", "gang: {minCount: 1}", 1))
+	k.PrepareUpdate(changed, obj)
+	const want = "spec.schedulingPolicy: Invalid value: null: field is immutable\nspec.disruptionMode: Forbidden"
+	if got := listed(k.ValidateUpdate(changed, obj)); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// Fields of pods by feature gate, as they are and as they are with the gate on.
+func TestGatedFieldsOfPods(t *testing.T) {
+	t.Parallel()
+	const spec = "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}], volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c}}]}}]}"
+	for text, gvk := range map[string]schema.GroupVersionKind{
+		"{spec: " + spec + "}": {Version: "v1", Kind: "Pod"}, "{template: {spec: " + spec + "}}": {Version: "v1", Kind: "PodTemplate"},
+		"{spec: {template: {spec: " + spec + "}}}":                        {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"{spec: {jobTemplate: {spec: {template: {spec: " + spec + "}}}}}": {Group: "batch", Version: "v1", Kind: "CronJob"},
+	} {
+		for _, on := range []bool{false, true} {
+			for _, k := range kind.All(kind.Config{Features: map[string]bool{"GenericWorkload": on, "PodCertificateRequest": on}}) {
+				if k.GVK != gvk {
+					continue
+				}
+				obj := k.New()
+				if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
+					t.Fatal(err)
+				}
+				k.Default(obj)
+				b, err := yaml.Marshal(obj)
+				if err != nil || strings.Contains(string(b), "schedulingGroup") != on || strings.Contains(string(b), "podCertificate") != on {
+					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)
+				}
+			}
 		}
 	}
 }

@@ -47,6 +47,8 @@ var subdivided = map[[2]string]func(n Authorizer, ctx context.Context, node stri
 	{"resource.k8s.io", "resourceslices"}:   Authorizer.slice,
 	{"", "nodes"}:                           Authorizer.node,
 	{"", "pods"}:                            Authorizer.pod,
+
+	{"certificates.k8s.io", "podcertificaterequests"}: Authorizer.certificate,
 }
 
 // Authorize implements authz.Authorizer.
@@ -175,6 +177,26 @@ func (n Authorizer) slice(ctx context.Context, node string, a *authz.Attributes)
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
+// certificate allows what a node asks of signers for its pods.
+func (n Authorizer) certificate(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Subresource == "status":
+		return false, "nodes may not access the status subresource of PodCertificateRequests"
+	case a.Subresource != "":
+		return false, "cannot authorize PodCertificateRequest subresources"
+	case a.Verb == "create": // where it is served; admission sees for which pod
+		return rbac.Allowed(n.Rules, a), ""
+	case a.Verb == "get":
+		return n.related(ctx, node, a)
+	case a.Verb == "list" || a.Verb == "watch":
+		if selects(a, "spec.nodeName", node) {
+			return true, ""
+		}
+		return false, "can only list/watch podcertificaterequests with nodeName field selector"
+	}
+	return false, fmt.Sprintf("nodes may not %s podcertificaterequests", a.Verb)
 }
 
 func (n Authorizer) node(_ context.Context, node string, a *authz.Attributes) (bool, string) {

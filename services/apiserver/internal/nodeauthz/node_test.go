@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -73,7 +74,7 @@ func cluster() world {
 
 func TestNode(t *testing.T) {
 	t.Parallel()
-	n := Authorizer{Relations: Pods{Objects: cluster(), Fresh: func(context.Context) error { return nil }}, Rules: rbacpolicy.NodeRules()}
+	n := Authorizer{Relations: Pods{Objects: cluster(), Fresh: func(context.Context) error { return nil }}, Rules: rbacpolicy.NodeRules(nil)}
 	const unrelated = "no relationship found between node 'n1' and this object"
 	of := func(verb, group, resource, sub, ns, name string) authz.Attributes {
 		return authz.Attributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: ns, Name: name}
@@ -171,5 +172,40 @@ func TestAPodBoundAMomentAgo(t *testing.T) {
 	}}
 	if !p.Related(t.Context(), "n1", "", "secrets", "ns", "volume") {
 		t.Error("the newest state was not asked")
+	}
+}
+
+// What a node may do with requests for certificates, where that kind is served.
+func TestNodeCertificates(t *testing.T) {
+	t.Parallel()
+	objects := world{{"podcertificaterequests", "ns", "mine"}: &certificatesv1beta1.PodCertificateRequest{
+		ObjectMeta: named("ns", "mine"), Spec: certificatesv1beta1.PodCertificateRequestSpec{NodeName: "n1"},
+	}}
+	n := Authorizer{
+		Relations: Pods{Objects: objects, Fresh: func(context.Context) error { return nil }},
+		Rules:     rbacpolicy.NodeRules(map[string]bool{"PodCertificateRequest": true}),
+	}
+	const unselected = "can only list/watch podcertificaterequests with nodeName field selector"
+	for _, test := range []struct {
+		verb, subresource, name, selector string
+		allowed                           bool
+		reason                            string
+	}{
+		{"create", "", "", "", true, ""},
+		{"get", "", "mine", "", true, ""},
+		{"get", "", "other", "", false, "no relationship found between node 'n1' and this object"},
+		{"list", "", "", "", false, unselected},
+		{"watch", "", "", "spec.nodeName=n2", false, unselected},
+		{"list", "", "", "spec.nodeName=n1", true, ""},
+		{"update", "status", "mine", "", false, "nodes may not access the status subresource of PodCertificateRequests"},
+		{"delete", "", "mine", "", false, "nodes may not delete podcertificaterequests"},
+	} {
+		decision, reason, err := n.Authorize(t.Context(), &authz.Attributes{
+			User: &authn.User{Name: "system:node:n1", Groups: []string{"system:nodes"}}, Verb: test.verb, Group: "certificates.k8s.io", Version: "v1beta1",
+			Resource: "podcertificaterequests", Subresource: test.subresource, Namespace: "ns", Name: test.name, FieldSelector: test.selector,
+		})
+		if err != nil || (decision == authz.Allow) != test.allowed || reason != test.reason {
+			t.Errorf("%+v: %v %q %v", test, decision, reason, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -44,6 +45,10 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 		obj, err := p.Objects.Get(ctx, group, resource, "", name)
 		slice, ok := obj.(*resourcev1.ResourceSlice)
 		return err == nil && ok && slice.Spec.NodeName != nil && *slice.Spec.NodeName == node
+	case "podcertificaterequests":
+		obj, err := p.Objects.Get(ctx, group, resource, namespace, name)
+		request, ok := obj.(*certificatesv1beta1.PodCertificateRequest)
+		return err == nil && ok && string(request.Spec.NodeName) == node
 	case "volumeattachments":
 		obj, err := p.Objects.Get(ctx, group, resource, "", name)
 		attachment, ok := obj.(*storagev1.VolumeAttachment)

@@ -3,7 +3,7 @@ package rbacpolicy
 import rbacv1 "k8s.io/api/rbac/v1"
 
 // components are the roles of what a cluster is made of.
-func (p *Policy) components() {
+func (p *Policy) components(features map[string]bool) {
 	p.clusterRole("system:auth-delegator",
 		rule("authentication.k8s.io", "tokenreviews", "create"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
@@ -98,13 +98,13 @@ func (p *Policy) components() {
 		rule("core", "persistentvolumeclaims", "get list patch update watch"),
 	)
 	p.bind("system:volume-scheduler", user("system:kube-scheduler"))
-	p.clusterRole("system:node", NodeRules()...)
+	p.clusterRole("system:node", NodeRules(features)...)
 	p.bind("system:node") // bound to nobody: the Node authorizer knows the nodes
 }
 
-// NodeRules are what every node may do, as far as the Node authorizer does not look closer.
-func NodeRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+// NodeRules are what every node may do where these feature gates are on, as far as the Node authorizer does not look closer.
+func NodeRules(features map[string]bool) []rbacv1.PolicyRule {
+	return append([]rbacv1.PolicyRule{
 		rule("authentication.k8s.io", "tokenreviews", "create"),
 		rule("authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews", "create"),
 		rule("core", "services", read),
@@ -130,7 +130,7 @@ func NodeRules() []rbacv1.PolicyRule {
 		rule("resource.k8s.io", "resourceclaims", "get"),
 		rule("resource.k8s.io", "resourceslices", "deletecollection"),
 		rule("core", "serviceaccounts", "get"),
-	}
+	}, gatedNodeRules(features)...)
 }
 
 // signers are the roles of those who request and approve certificates.

@@ -12,8 +12,12 @@ import (
 func (p *Policy) controllers() {
 	for _, roles := range []map[string][]rbacv1.PolicyRule{workloadControllers(), networkControllers(), storageControllers(), clusterControllers()} {
 		for _, name := range slices.Sorted(maps.Keys(roles)) {
-			p.clusterRole("system:controller:"+name, roles[name]...)
-			p.bind("system:controller:"+name, account(name))
+			p.controller(name, roles[name]...)
 		}
 	}
+}
+
+func (p *Policy) controller(name string, rules ...rbacv1.PolicyRule) {
+	p.clusterRole("system:controller:"+name, rules...)
+	p.bind("system:controller:"+name, account(name))
 }

@@ -24,16 +24,17 @@ type Policy struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Default returns what every cluster has.
-func Default() Policy {
+// Default returns what every cluster has in which these feature gates are on.
+func Default(features map[string]bool) Policy {
 	var p Policy
 	p.everybody()
 	p.aggregated()
-	p.components()
+	p.components(features)
 	p.signers()
 	p.controllers()
 	p.namespaced()
 	p.own()
+	p.gated(features)
 	return p
 }
 

@@ -31,12 +31,12 @@ type Objects interface {
 }
 
 // Run makes the policy stand: it writes what is missing, again and again until nothing is, or ctx ends. Several
-// apiservers may do so at once. fresh brings what is known up to date.
-func Run(ctx context.Context, api API, objects Objects, fresh func(context.Context) error) error {
+// apiservers may do so at once. fresh brings what is known up to date; features are the feature gates that are on.
+func Run(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, features map[string]bool) error {
 	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		done, err := once(ctx, api, objects, fresh)
+		done, err := once(ctx, api, objects, fresh, features)
 		if done || ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -52,11 +52,11 @@ func Run(ctx context.Context, api API, objects Objects, fresh func(context.Conte
 }
 
 // once reports whether nothing was to be done.
-func once(ctx context.Context, api API, objects Objects, fresh func(context.Context) error) (bool, error) {
+func once(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, features map[string]bool) (bool, error) {
 	if err := fresh(ctx); err != nil {
 		return false, err
 	}
-	items, err := plan(ctx, Default(), objects)
+	items, err := plan(ctx, Default(features), objects)
 	if err != nil || len(items) == 0 {
 		return err == nil, err
 	}

@@ -85,7 +85,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"apps=true":                       "runtime-config invalid key apps",
 		"apps/v1/deployments/status=true": "runtime-config invalid key apps/v1/deployments/status",
 		"apps/v1/foo=true":                "resource apps/v1/foo that has not been registered",
-		"scheduling.k8s.io/v1alpha2=true": "group version scheduling.k8s.io/v1alpha2 cannot be served: Kubernetes has it, this API does not",
+		"storage.k8s.io/v1alpha1=true":    "group version storage.k8s.io/v1alpha1 cannot be served: Kubernetes has it, this API does not",
 		"foo/v1=true apps/v9=true":        "group version apps/v9 that has not been registered\nunknown api groups foo/v1",
 	} {
 		if _, err := runtimeconfig.Parse(strings.Fields(settings), resources(), nil); err == nil || err.Error() != want {

@@ -56,6 +56,8 @@ func (p *NodeRestriction) Admit(ctx context.Context, a *admission.Attributes) er
 		}
 	case a.Is("resource.k8s.io", "resourceslices"):
 		return restrictSlice(a, node)
+	case a.Is("certificates.k8s.io", "podcertificaterequests"):
+		return p.certificate(ctx, a, node)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,6 +55,9 @@ var sorts = []sort{
 	{"coordination.k8s.io", "v1", "Lease", "leases", true, func() registry.Object { return &coordinationv1.Lease{} }},
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", false, func() registry.Object { return &certificatesv1.CertificateSigningRequest{} }},
 	{"certificates.k8s.io", "v1beta1", "ClusterTrustBundle", "clustertrustbundles", false, func() registry.Object { return &certificatesv1beta1.ClusterTrustBundle{} }},
+	{"certificates.k8s.io", "v1beta1", "PodCertificateRequest", "podcertificaterequests", true, func() registry.Object { return &certificatesv1beta1.PodCertificateRequest{} }},
+	{"scheduling.k8s.io", "v1alpha2", "Workload", "workloads", true, func() registry.Object { return &schedulingv1alpha2.Workload{} }},
+	{"scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", true, func() registry.Object { return &schedulingv1alpha2.PodGroup{} }},
 }
 
 func sortOf(t testing.TB, resource string) sort {

@@ -50,6 +50,7 @@ func Table() []Row {
 		{Name: "PersistentVolumeLabel", New: removed("it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers")},
 		{Name: "DefaultStorageClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultStorageClass{Objects: e.Objects} })},
 		{Name: "StorageObjectInUseProtection", On: true, New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
+		{Name: "PodGroupProtection", On: true, New: plain(func(*Env) admission.Plugin { return PodGroupProtection{} })},
 		{Name: "OwnerReferencesPermissionEnforcement", New: plain(func(e *Env) admission.Plugin {
 			return &OwnerReferencesPermissionEnforcement{Authorizer: e.Authorizer, Kinds: e.Kinds}
 		})},
@@ -66,6 +67,7 @@ func Table() []Row {
 		{Name: "DefaultIngressClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultIngressClass{Objects: e.Objects} })},
 		{Name: "DenyServiceExternalIPs", New: plain(func(*Env) admission.Plugin { return DenyServiceExternalIPs{} })},
 		{Name: "PodTopologyLabels", On: true, New: plain(func(e *Env) admission.Plugin { return &PodTopologyLabels{Objects: e.Objects} })},
+		{Name: "PodGroupWorkloadExists", On: true, New: plain(func(e *Env) admission.Plugin { return &PodGroupWorkloadExists{Objects: e.Objects} })},
 		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
 		{Name: "MutatingAdmissionPolicy", On: true, New: configured("MutatingAdmissionPolicy")},
 		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},

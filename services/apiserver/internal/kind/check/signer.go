@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,6 +32,33 @@ func Signer(name string, path *field.Path) field.ErrorList {
 	errs = append(errs, validateSegments(parts[1], validation.IsDNS1123Subdomain, path)...)
 	if len(name) > longestSigner {
 		errs = append(errs, field.TooLong(path, name, longestSigner))
+	}
+	return errs
+}
+
+// OwnSigner reports whether the signer is one of Kubernetes' own, whose certificates live shorter than those of others may.
+func OwnSigner(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+// mostAnnotations is the size of keys and values together, in bytes.
+const mostAnnotations = 256 << 10
+
+// UserAnnotations checks what a signer is told of a pod: annotations whose keys all have a domain before them.
+func UserAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.Contains(key, "/") {
+			errs = append(errs, QualifiedName(strings.ToLower(key), path)...)
+		} else {
+			errs = append(errs, field.Invalid(path, key, `must be a domain-prefixed key (such as "acme.io/foo")`))
+		}
+		size += len(key) + len(annotations[key])
+	}
+	if size > mostAnnotations {
+		errs = append(errs, field.TooLong(path, "", mostAnnotations))
 	}
 	return errs
 }

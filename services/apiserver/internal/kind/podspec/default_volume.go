@@ -59,9 +59,6 @@ func defaultProjected(p *corev1.ProjectedVolumeSource) {
 		if s.ServiceAccountToken != nil {
 			setPtr(&s.ServiceAccountToken.ExpirationSeconds, int64(60*60))
 		}
-		if s.PodCertificate != nil {
-			setPtr(&s.PodCertificate.MaxExpirationSeconds, int32(24*60*60))
-		}
 	}
 }
 

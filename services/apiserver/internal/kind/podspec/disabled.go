@@ -2,10 +2,26 @@ package podspec
 
 import corev1 "k8s.io/api/core/v1"
 
-// dropDisabled forgets the fields that belong to features which Kubernetes 1.36 has off by default:
-// GenericWorkload, ContainerStopSignals, ClusterTrustBundleProjection and PodCertificateRequest.
+// The feature gates that fields of a spec go by, with Kubernetes' names.
+const (
+	featureWorkload       = "GenericWorkload"
+	featurePodCertificate = "PodCertificateRequest"
+)
+
+// DropGated forgets the fields that belong to the feature gates which are off, of those that can be switched.
+func DropGated(spec *corev1.PodSpec, features map[string]bool) {
+	if !features[featureWorkload] {
+		spec.SchedulingGroup = nil
+	}
+	if features[featurePodCertificate] {
+		return
+	}
+	eachProjection(spec, func(p *corev1.VolumeProjection) { p.PodCertificate = nil })
+}
+
+// dropDisabled forgets the fields that belong to features which Kubernetes 1.36 has off by default and which cannot be switched on here:
+// ContainerStopSignals and ClusterTrustBundleProjection.
 func dropDisabled(spec *corev1.PodSpec) {
-	spec.SchedulingGroup = nil
 	for i := range spec.Containers {
 		dropStopSignal(&spec.Containers[i].Lifecycle)
 	}
@@ -15,13 +31,17 @@ func dropDisabled(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		dropStopSignal(&spec.EphemeralContainers[i].Lifecycle)
 	}
+	eachProjection(spec, func(p *corev1.VolumeProjection) { p.ClusterTrustBundle = nil })
+}
+
+func eachProjection(spec *corev1.PodSpec, do func(*corev1.VolumeProjection)) {
 	for i := range spec.Volumes {
 		p := spec.Volumes[i].Projected
 		if p == nil {
 			continue
 		}
 		for j := range p.Sources {
-			p.Sources[j].ClusterTrustBundle, p.Sources[j].PodCertificate = nil, nil
+			do(&p.Sources[j])
 		}
 	}
 }

@@ -46,7 +46,19 @@ func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) f
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
 	errs = append(errs, validateHostProcess(spec, path)...)
-	return append(errs, validateOS(spec, path)...)
+	errs = append(errs, validateOS(spec, path)...)
+	return append(errs, validateGroup(spec.SchedulingGroup, path.Child("schedulingGroup", "podGroupName"))...)
+}
+
+// validateGroup checks the group of pods that a pod is scheduled with.
+func validateGroup(g *corev1.PodSchedulingGroup, path *field.Path) field.ErrorList {
+	switch {
+	case g == nil:
+		return nil
+	case g.PodGroupName == nil:
+		return field.ErrorList{field.Invalid(path, nil, "must specify one of: `podGroupName`")}
+	}
+	return check.Subdomain(*g.PodGroupName, path)
 }
 
 // ValidatePod checks the spec of a pod, which must be complete where that of a

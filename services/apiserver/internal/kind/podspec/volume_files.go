@@ -91,7 +91,13 @@ func validateProjected(p *corev1.ProjectedVolumeSource, path *field.Path) field.
 		if s.ServiceAccountToken != nil {
 			kinds++
 			errs = append(errs, validateToken(s.ServiceAccountToken, at.Child("serviceAccountToken"), path)...)
-			errs = append(errs, add(s.ServiceAccountToken.Path, s.ServiceAccountToken.Path)...)
+		}
+		if c := s.PodCertificate; c != nil {
+			kinds++
+			errs = append(errs, validatePodCertificate(c, at.Child("podCertificate"))...)
+			for _, file := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
+				errs = append(errs, add(file, file)...)
+			}
 		}
 		if kinds > 1 {
 			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))

@@ -79,6 +79,8 @@ func (w *warner) overlaps(v *corev1.Volume) {
 				files = append(files, downward(s.DownwardAPI.Items, "DownwardAPI")...)
 			case s.ServiceAccountToken != nil:
 				files = append(files, source{s.ServiceAccountToken.Path, "ServiceAccountToken"})
+			case s.PodCertificate != nil:
+				files = append(files, certificateFiles(s.PodCertificate)...)
 			default:
 				files = append(files, source{})
 			}
@@ -95,6 +97,18 @@ func (w *warner) overlaps(v *corev1.Volume) {
 			}
 		}
 	}
+}
+
+func certificateFiles(c *corev1.PodCertificateProjection) []source {
+	var out []source
+	for _, f := range []source{
+		{c.CredentialBundlePath, "PodCertificate credential bundle"}, {c.KeyPath, "PodCertificate key"}, {c.CertificateChainPath, "PodCertificate certificate chain"},
+	} {
+		if f.path != "" {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 func paths(items []corev1.KeyToPath, from string) []source {

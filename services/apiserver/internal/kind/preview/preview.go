@@ -13,14 +13,17 @@ import (
 // Kinds returns the kinds; now is the clock.
 func Kinds(now func() time.Time) []*registry.Kind {
 	return []*registry.Kind{
-		leaseCandidate(now), storageVersion(now), migration(), trustBundle(),
+		leaseCandidate(now), storageVersion(now), migration(), trustBundle(), podCertificateRequest(now),
+		workload(now), podGroup(now),
 	}
 }
 
 // The feature gates that kinds go by, with Kubernetes' names.
 const (
-	featureTrustBundle = "ClusterTrustBundle"
-	featureMigration   = "StorageVersionMigrator"
+	featureTrustBundle    = "ClusterTrustBundle"
+	featureMigration      = "StorageVersionMigrator"
+	featurePodCertificate = "PodCertificateRequest"
+	featureWorkload       = "GenericWorkload"
 )
 
 // immutable refuses a change, showing value.
