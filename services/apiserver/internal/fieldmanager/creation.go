@@ -71,7 +71,7 @@ func (m *Manager) Create(empty, obj registry.Object, manager string) {
 		m.Update(empty, obj, manager)
 		return
 	}
-	if known, ok := m.creations.get(d); ok {
+	if known, ok := m.creations.Get(d); ok {
 		entries := slices.Clone(known)
 		now := present()
 		for i := range entries {
@@ -81,5 +81,5 @@ func (m *Manager) Create(empty, obj registry.Object, manager string) {
 		return
 	}
 	m.Update(empty, obj, manager)
-	m.creations.put(d, slices.Clone(obj.GetManagedFields()))
+	m.creations.Put(d, slices.Clone(obj.GetManagedFields()))
 }

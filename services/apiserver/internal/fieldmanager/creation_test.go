@@ -148,22 +148,6 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestMemoForgets(t *testing.T) {
-	var m memo[int]
-	for i := range 5 * maxRemembered {
-		m.put(digest{byte(i), byte(i >> 8)}, i)
-		if _, ok := m.get(digest{}); !ok && i < 2*maxRemembered {
-			t.Fatalf("what is asked for was forgotten after %d", i)
-		}
-	}
-	if n := len(m.young) + len(m.older); n > 2*maxRemembered {
-		t.Errorf("%d are remembered", n)
-	}
-	if _, ok := m.get(digest{1}); ok {
-		t.Error("what nobody asked for was kept")
-	}
-}
-
 // BenchmarkCreate compares a creation like many others with one that is tracked in full.
 func BenchmarkCreate(b *testing.B) {
 	managers := newManagers(b)

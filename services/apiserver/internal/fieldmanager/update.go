@@ -41,7 +41,7 @@ func (m *Manager) Update(live, obj registry.Object, manager string) {
 		return
 	}
 	before := live.GetManagedFields()
-	if known, ok := m.updates.get(q.digest); ok {
+	if known, ok := m.updates.Get(q.digest); ok {
 		m.repeats.hit(q.owners)
 		obj.SetManagedFields(known.at(before))
 		return
@@ -50,7 +50,7 @@ func (m *Manager) Update(live, obj registry.Object, manager string) {
 	given := obj.GetManagedFields()
 	m.track(live, obj, manager)
 	if o, ok := outcomeOf(before, given, obj.GetManagedFields()); ok {
-		m.updates.put(q.digest, o)
+		m.updates.Put(q.digest, o)
 	}
 }
 

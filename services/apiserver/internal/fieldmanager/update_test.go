@@ -200,7 +200,7 @@ func TestUpdateIsRemembered(t *testing.T) {
 						}
 					}
 					if ok {
-						if _, known := m.updates.get(q.digest); !known {
+						if _, known := m.updates.Get(q.digest); !known {
 							t.Errorf("%s: it was not remembered", what)
 						}
 					}

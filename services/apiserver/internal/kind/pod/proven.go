@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/recent"
 )
 
 // maxProven is how many specs, of largestTemplate bytes at most, are remembered to be right.
@@ -18,13 +20,13 @@ const maxProven = 128
 // proven remembers what was found right: the pods of a template differ in nothing that is checked, so one check does for all.
 type proven struct {
 	seed    maphash.Seed
-	right   recent[uint64, []byte] // what was checked, by its hash
+	right   recent.Map[uint64, []byte] // what was checked, by its hash
 	buffers sync.Pool
 }
 
 func newProven() *proven {
 	return &proven{
-		seed: maphash.MakeSeed(), right: recent[uint64, []byte]{max: maxProven},
+		seed: maphash.MakeSeed(), right: recent.Map[uint64, []byte]{Max: maxProven},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
@@ -42,12 +44,12 @@ func (v *proven) validate(p *corev1.Pod) field.ErrorList {
 	}
 	*buffer = text[:0]
 	key := maphash.Bytes(v.seed, text)
-	if right, ok := v.right.get(key); ok && bytes.Equal(right, text) {
+	if right, ok := v.right.Get(key); ok && bytes.Equal(right, text) {
 		return nil
 	}
 	errs := validate(p)
 	if len(errs) == 0 {
-		v.right.put(key, bytes.Clone(text))
+		v.right.Put(key, bytes.Clone(text))
 	}
 	return errs
 }

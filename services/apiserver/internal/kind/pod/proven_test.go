@@ -78,7 +78,7 @@ func TestProvenIsBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := len(v.right.young) + len(v.right.older); got > 2*maxProven {
+	if got := v.right.Len(); got > 2*maxProven {
 		t.Errorf("%d specs are remembered", got)
 	}
 }

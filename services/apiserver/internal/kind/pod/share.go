@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"howdah.dev/services/apiserver/internal/recent"
 )
 
 // maxTemplates is how many templates a sharer remembers at least, exact ones and others.
@@ -18,14 +20,14 @@ const maxTemplates = 256
 // keeps thousands of them in memory then holds the parts once, and the garbage collector has half as much to go over.
 type sharer struct {
 	seed  maphash.Seed
-	exact recent[uint64, *template]
-	near  recent[uint64, *corev1.PodSpec]
+	exact recent.Map[uint64, *template]
+	near  recent.Map[uint64, *corev1.PodSpec]
 }
 
 func newSharer() *sharer {
 	return &sharer{
 		seed:  maphash.MakeSeed(),
-		exact: recent[uint64, *template]{max: maxTemplates}, near: recent[uint64, *corev1.PodSpec]{max: maxTemplates},
+		exact: recent.Map[uint64, *template]{Max: maxTemplates}, near: recent.Map[uint64, *corev1.PodSpec]{Max: maxTemplates},
 	}
 }
 
@@ -37,7 +39,7 @@ func (s *sharer) share(p *corev1.Pod, encoded []byte) {
 		return
 	}
 	key := t.key(s.seed)
-	if known, ok := s.exact.get(key); ok && known.same(&t) {
+	if known, ok := s.exact.Get(key); ok && known.same(&t) {
 		node := p.Spec.NodeName
 		p.Spec = known.pod.Spec
 		p.Spec.NodeName = node
@@ -48,7 +50,7 @@ func (s *sharer) share(p *corev1.Pod, encoded []byte) {
 	t.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: p.GenerateName, Labels: p.Labels, OwnerReferences: p.OwnerReferences,
 	}, Spec: p.Spec}
-	s.exact.put(key, &t)
+	s.exact.Put(key, &t)
 }
 
 // shareMeta makes equal parts of the metadata, which pods of one owner have alike, those of the other.
@@ -75,9 +77,9 @@ func equalOwner(a, b metav1.OwnerReference) bool {
 // shareParts makes equal parts of a spec those of one that is like it.
 func (s *sharer) shareParts(spec *corev1.PodSpec) {
 	key := s.key(spec)
-	like, ok := s.near.get(key)
+	like, ok := s.near.Get(key)
 	if !ok {
-		s.near.put(key, copyOfSpec(spec))
+		s.near.Put(key, copyOfSpec(spec))
 		return
 	}
 	same := shareContainers(spec.InitContainers, like.InitContainers)
@@ -95,7 +97,7 @@ func (s *sharer) shareParts(spec *corev1.PodSpec) {
 	adopt(&spec.SecurityContext, &like.SecurityContext)
 	adopt(&spec.TopologySpreadConstraints, &like.TopologySpreadConstraints)
 	if !same { // what is made from now on is more like this one
-		s.near.put(key, copyOfSpec(spec))
+		s.near.Put(key, copyOfSpec(spec))
 	}
 }
 

@@ -98,10 +98,10 @@ func TestSharingIsBounded(t *testing.T) {
 		p := copyOf(n, func(p *corev1.Pod) { p.Spec.Containers[0].Image = fmt.Sprint(n) })
 		s.share(p, encoded(p))
 	}
-	if got := len(s.near.young) + len(s.near.older); got > 2*maxTemplates {
+	if got := s.near.Len(); got > 2*maxTemplates {
 		t.Errorf("%d templates are remembered", got)
 	}
-	if got := len(s.exact.young) + len(s.exact.older); got > 2*maxTemplates {
+	if got := s.exact.Len(); got > 2*maxTemplates {
 		t.Errorf("%d exact templates are remembered", got)
 	}
 }

@@ -52,7 +52,7 @@ func TestTemplatesAreHeldOnToWhileSmall(t *testing.T) {
 	large := copyOf(0, func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{string(make([]byte, largestTemplate))} })
 	s := newSharer()
 	s.share(large, encoded(large))
-	if len(s.exact.young) != 0 {
+	if s.exact.Len() != 0 {
 		t.Error("a template that is too large is held on to")
 	}
 }

@@ -79,7 +79,9 @@ func defaultHostPorts(containers []corev1.Container) {
 func defaultContainer(c *corev1.Container) {
 	set(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	set(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-	set(&c.ImagePullPolicy, pullPolicy(c.Image))
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = pullPolicy(c.Image)
+	}
 	for i := range c.Ports {
 		set(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
@@ -136,10 +138,7 @@ func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 // pullPolicy is Always for the tag "latest", said or implied, because what it
 // names changes; any other tag or a digest is pulled once, and so is what no image can be named.
 func pullPolicy(image string) corev1.PullPolicy {
-	if !wellFormed(image) {
-		return corev1.PullIfNotPresent
-	}
-	if tag, digested := tagOf(image); tag == "latest" || tag == "" && !digested {
+	if tag, digested := tagOf(image); (tag == "latest" || tag == "" && !digested) && wellFormed(image) {
 		return corev1.PullAlways
 	}
 	return corev1.PullIfNotPresent
