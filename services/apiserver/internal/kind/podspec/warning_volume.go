@@ -102,7 +102,7 @@ func (w *warner) overlaps(v *corev1.Volume) {
 func certificateFiles(c *corev1.PodCertificateProjection) []source {
 	var out []source
 	for _, f := range []source{
-		{c.CredentialBundlePath, "PodCertificate credential bundle"}, {c.KeyPath, "PodCertificate key"}, {c.CertificateChainPath, "PodCertificate certificate chain"},
+		{c.CredentialBundlePath, "PodCertificate credential bundle"}, {c.CertificateChainPath, "PodCertificate chain"}, {c.KeyPath, "PodCertificate key"},
 	} {
 		if f.path != "" {
 			out = append(out, f)
