@@ -33,7 +33,7 @@ func (v *version) published(d *apiextensionsv1.CustomResourceDefinitionVersion, 
 	out.AddExtension("x-kubernetes-group-version-kind", []any{
 		map[string]any{"group": v.group, "version": v.name, "kind": v.names.Kind},
 	})
-	if openAPI == 3 && len(v.selectable) > 0 {
+	if len(v.selectable) > 0 {
 		var list []any
 		for _, path := range v.selectable {
 			list = append(list, map[string]any{"fieldPath": path[1:]})

@@ -86,6 +86,9 @@ func (v *version) Fingerprint() string { return v.fingerprint + "/" + v.name }
 // Terminating implements registry.Custom.
 func (v *version) Terminating() bool { return v.terminating }
 
+// StoredAs implements registry.Custom.
+func (v *version) StoredAs() string { return v.storage }
+
 // GVKs implements registry.Custom.
 func (v *version) GVKs() []schema.GroupVersionKind { return v.gvks }
 

@@ -49,12 +49,25 @@ func virtualVerbs(r *registry.Resource) metav1.Verbs {
 	return metav1.Verbs{"get", "list"}
 }
 
+// writtenAs are the versions that Kubernetes 1.36 stores kinds in where that is not the newest: clients that compare the digests of
+// servers must see one.
+var writtenAs = map[schema.GroupKind]string{
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:        "v1beta1",
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: "v1beta1",
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "v1beta1",
+}
+
 // storageHash names the version that objects are stored in, as Kubernetes does: the beginning of a digest.
 func (r resource) storageHash() string {
 	if r.virtual {
 		return ""
 	}
 	stored := r.res.Kind.GVK
+	if custom := r.res.Kind.Custom; custom != nil {
+		stored.Version = custom.StoredAs()
+	} else if version := writtenAs[stored.GroupKind()]; version != "" {
+		stored.Version = version
+	}
 	sum := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }

@@ -145,8 +145,9 @@ func (d *Documents) v3(gv schema.GroupVersion) ([]byte, error) {
 		return nil, err
 	}
 	if len(m.custom) == 0 {
-		narrow(document.Components.Schemas, gv)
+		narrow(document.Components.Schemas, func(of schema.GroupVersion) bool { return of == gv || of == schema.GroupVersion{Version: "v1"} })
 	} else {
+		narrow(document.Components.Schemas, client)
 		schemas = maps.Clone(schemas)
 		maps.Copy(schemas, m.reachable(map[string]bool{metaModel: true, listMetaModel: true}, 3))
 		maps.Copy(document.Components.Schemas, pointers(schemas))
@@ -154,8 +155,17 @@ func (d *Documents) v3(gv schema.GroupVersion) ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// narrow leaves of the kinds that every version has, as options of deletion, what the version is about.
-func narrow(schemas map[string]*spec.Schema, gv schema.GroupVersion) {
+// client reports the versions that client-go knows: those that the document of a custom kind is told of.
+func client(gv schema.GroupVersion) bool {
+	switch gv.Group {
+	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
+		return false
+	}
+	return true
+}
+
+// narrow leaves of the kinds that every version has, as options of deletion, those of the versions that are kept.
+func narrow(schemas map[string]*spec.Schema, keep func(schema.GroupVersion) bool) {
 	for _, name := range []string{deleteModel, eventModel} {
 		s := schemas[name]
 		if s == nil {
@@ -165,7 +175,7 @@ func narrow(schemas map[string]*spec.Schema, gv schema.GroupVersion) {
 		list, _ := s.Extensions[gvkExtension].([]any)
 		for _, one := range list {
 			gvk, _ := one.(map[string]any)
-			if here := (schema.GroupVersion{Group: gvk["group"].(string), Version: gvk["version"].(string)}); here == gv || here == (schema.GroupVersion{Version: "v1"}) {
+			if keep(schema.GroupVersion{Group: gvk["group"].(string), Version: gvk["version"].(string)}) {
 				kept = append(kept, one)
 			}
 		}

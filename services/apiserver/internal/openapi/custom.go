@@ -36,13 +36,20 @@ func (m *models) with(resources []*registry.Resource, version int) (*models, map
 		gv := r.GVK.GroupVersion()
 		name, list := customName(r.GVK), customName(gv.WithKind(r.ListKind))
 		out.custom[r.GVK], out.custom[gv.WithKind(r.ListKind)] = name, list
+		listed := listOf(r, name, version)
 		if s := r.Kind.Custom.Schema(version); s != nil {
 			schemas[name] = *s
+			if fields, ok := s.Extensions[selectableExtension]; ok {
+				listed.AddExtension(selectableExtension, fields)
+			}
 		}
-		schemas[list] = listOf(r, name, version)
+		schemas[list] = listed
 	}
 	return &out, schemas
 }
+
+// selectableExtension names what field selectors may name, of a kind and of its list.
+const selectableExtension = "x-kubernetes-selectable-fields"
 
 // listOf is the model of a list.
 func listOf(r *registry.Resource, item string, version int) spec.Schema {

@@ -20,6 +20,8 @@ type Custom interface {
 	Convert(ctx context.Context, obj Object) (Object, error)
 	// Stored reports that objects are stored in this version.
 	Stored() bool
+	// StoredAs is the version that objects are stored in.
+	StoredAs() string
 	// Remote reports that conversion calls a webhook, so that it must not happen under a lock.
 	Remote() bool
 	// Fit drops what the schema does not know and returns, where it is asked for, the paths of that. It fails on metadata of the
