@@ -12,22 +12,20 @@ import (
 type Audit struct {
 	// PolicyFile is an audit.k8s.io/v1 Policy.
 	PolicyFile string
-	// LogPath is the file that takes events, a JSON object a line; "-" is the standard output. It is rotated at LogMaxSize MB (0: 100);
-	// LogMaxAge in days and LogMaxBackups bound the old ones (0: they are kept).
-	LogPath                              string
+	// LogPath is the file that takes events, a line each; "-" is the standard output. LogFormat is json or legacy. It is rotated at LogMaxSize MB;
+	// LogMaxAge in days and LogMaxBackups bound the old ones. 0 bounds nothing.
+	LogPath, LogFormat                   string
 	LogMaxSize, LogMaxAge, LogMaxBackups int
 	LogCompress                          bool
-	// LogBatch writes in the background; otherwise a request waits for its events to be written.
-	LogBatch bool
+	Log                                  AuditDelivery
 	// WebhookConfigFile is a kubeconfig that leads to the receiver of batches of events.
 	WebhookConfigFile     string
 	WebhookInitialBackoff time.Duration
-	// WebhookBufferSize, WebhookMaxSize, WebhookMaxWait, WebhookQPS and WebhookBurst have Kubernetes' defaults where they are 0.
-	WebhookBufferSize, WebhookMaxSize int
-	WebhookMaxWait                    time.Duration
-	WebhookQPS                        float32
-	WebhookBurst                      int
+	Webhook               AuditDelivery
 }
+
+// AuditDelivery says how events come to a backend.
+type AuditDelivery = audit.Delivery
 
 func (cfg *Config) auditLog() (*audit.Log, error) {
 	a := cfg.Audit
@@ -37,11 +35,11 @@ func (cfg *Config) auditLog() (*audit.Log, error) {
 	return audit.New(audit.Config{
 		PolicyFile: a.PolicyFile,
 		File: audit.FileConfig{
-			Path: a.LogPath, MaxSize: a.LogMaxSize, MaxAge: a.LogMaxAge, MaxBackups: a.LogMaxBackups, Compress: a.LogCompress, Batch: a.LogBatch,
+			Path: a.LogPath, Format: a.LogFormat, MaxSize: a.LogMaxSize, MaxAge: a.LogMaxAge, MaxBackups: a.LogMaxBackups, Compress: a.LogCompress,
+			Delivery: a.Log,
 		},
 		Webhook: audit.WebhookConfig{
-			ConfigFile: a.WebhookConfigFile, InitialBackoff: a.WebhookInitialBackoff, BufferSize: a.WebhookBufferSize, MaxSize: a.WebhookMaxSize,
-			MaxWait: a.WebhookMaxWait, QPS: a.WebhookQPS, Burst: a.WebhookBurst,
+			ConfigFile: a.WebhookConfigFile, InitialBackoff: a.WebhookInitialBackoff, Delivery: a.Webhook,
 		},
 		Metrics: audit.NewMetrics(cfg.Registerer), Clock: cfg.Clock,
 	})

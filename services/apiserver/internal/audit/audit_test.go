@@ -34,7 +34,9 @@ func webhookFor(t *testing.T, url string, change func(*WebhookConfig)) *Log {
 			t.Fatal(err)
 		}
 	}
-	cfg := WebhookConfig{ConfigFile: kubeconfig, InitialBackoff: time.Millisecond, MaxWait: 10 * time.Millisecond, MaxSize: 7, QPS: 1000, Burst: 1000}
+	cfg := WebhookConfig{ConfigFile: kubeconfig, InitialBackoff: time.Millisecond, Delivery: Delivery{
+		Mode: ModeBatch, BufferSize: 10_000, MaxWait: 10 * time.Millisecond, MaxSize: 7, Throttle: true, QPS: 1000, Burst: 1000,
+	}}
 	change(&cfg)
 	l, err := New(Config{PolicyFile: policy, Webhook: cfg, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
 	if err != nil {
@@ -95,14 +97,14 @@ func TestWebhookThatHangs(t *testing.T) {
 	receiver := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer receiver.Close()
 	defer close(release)
-	l := webhookFor(t, receiver.URL, func(c *WebhookConfig) { c.BufferSize = 10 })
+	l := webhookFor(t, receiver.URL, func(c *WebhookConfig) { c.Delivery.BufferSize = 10 })
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- l.Run(ctx) }()
 	for n := range 100 {
 		l.Begin(requestOf(fmt.Sprint(n))).End(200, nil, "", nil)
 	}
-	if lost := testutil.ToFloat64(l.metrics.errors.WithLabelValues("webhook")); lost == 0 {
+	if lost := testutil.ToFloat64(l.metrics.errors.WithLabelValues("buffered")); lost == 0 {
 		t.Error("nothing was lost, though the buffer holds 10")
 	}
 	cancel()
@@ -152,7 +154,7 @@ func TestBatchedFileIsWrittenAtTheEnd(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, "Metadata")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path, Batch: true}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
+	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path, Delivery: Delivery{Mode: ModeBatch, BufferSize: 10_000, MaxSize: 100}}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}

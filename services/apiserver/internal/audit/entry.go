@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -25,6 +26,7 @@ import (
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/authz"
 )
 
 // Request is what an entry is about.
@@ -62,6 +64,8 @@ type Entry struct {
 	event    auditv1.Event
 	panicked bool
 	ended    bool
+	// rejected says that the request must not go on. It is set before anybody else has the entry.
+	rejected bool
 	stranger bool // nobody knows who asks
 	// long says that the answer is a stream; started, that its beginning was recorded.
 	long, started bool
@@ -332,7 +336,20 @@ func (e *Entry) stage(stage auditv1.Stage, now metav1.MicroTime) {
 		return
 	}
 	e.event.Stage, e.event.StageTimestamp = stage, now
-	e.log.record(e.event)
+	if err := e.log.record(e.event); err != nil && stage == auditv1.StageRequestReceived {
+		e.rejected, e.ended = true, true
+		e.log.metrics.rejected.Inc()
+	}
+}
+
+var errNotStored = errors.New("failed to store audit event")
+
+// Rejected is the 500 that a request is to be answered where it could not be recorded that it was received, and must be; or nil.
+func (e *Entry) Rejected() error {
+	if e == nil || !e.rejected {
+		return nil
+	}
+	return authz.Refused(nil, e.event.RequestURI, "", errNotStored)
 }
 
 // object returns a body as JSON. What is no object is told by its content type alone.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,28 +15,50 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// FileConfig says where events are written, a JSON object a line.
+// Formats of the file.
+const (
+	FormatJSON   = "json"
+	FormatLegacy = "legacy"
+)
+
+// FileConfig says where events are written, a line each.
 type FileConfig struct {
 	// Path of the file; "-" is the standard output.
-	Path string
-	// MaxSize in MB rotates the file; MaxAge in days and MaxBackups bound the old ones. 0: 100 MB, and no bounds.
+	Path   string
+	Format string
+	// MaxSize in MB rotates the file, 0 never; MaxAge in days and MaxBackups bound the old ones, 0 does not.
 	MaxSize, MaxAge, MaxBackups int
 	Compress                    bool
-	// Batch writes in the background, and so loses what was not written yet when the process dies; otherwise a request waits until
-	// its events are written.
-	Batch bool
+	// Delivery in the mode batch loses what was not written yet when the process dies.
+	Delivery Delivery
 }
 
-// file is the log backend.
+// validate says all that is wrong, in Kubernetes' words.
+func (c FileConfig) validate() error {
+	errs := []error{c.Delivery.validate("log")}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"maxage", c.MaxAge}, {"maxbackup", c.MaxBackups}, {"maxsize", c.MaxSize}} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("--audit-log-%s %v can't be a negative number", n.name, n.value))
+		}
+	}
+	if c.Format != FormatJSON && c.Format != FormatLegacy {
+		errs = append(errs, fmt.Errorf("invalid audit log format %s, allowed formats are %q", c.Format, FormatLegacy+","+FormatJSON))
+	}
+	return errors.Join(errs...)
+}
+
+// file is the sink of the log backend.
 type file struct {
-	lost  *losses
-	mu    sync.Mutex
-	out   io.Writer
-	queue *queue // nil: blocking
+	legacy bool
+	mu     sync.Mutex
+	out    io.Writer
 }
 
-func newFile(cfg FileConfig, metrics *Metrics, clock clock.WithTicker) (*file, error) {
-	f := &file{lost: &losses{backend: "log", metrics: metrics, clock: clock}}
+func newFile(cfg FileConfig, metrics *Metrics, clock clock.WithTicker) (*delivery, error) {
+	f := &file{legacy: cfg.Format == FormatLegacy}
 	if cfg.Path == "-" {
 		f.out = os.Stdout
 	} else {
@@ -43,48 +66,37 @@ func newFile(cfg FileConfig, metrics *Metrics, clock clock.WithTicker) (*file, e
 		if err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
-		_ = handle.Close()
-		f.out = &lumberjack.Logger{Filename: cfg.Path, MaxSize: cfg.MaxSize, MaxAge: cfg.MaxAge, MaxBackups: cfg.MaxBackups, Compress: cfg.Compress}
+		f.out = handle
+		if cfg.MaxSize > 0 {
+			_ = handle.Close()
+			f.out = &lumberjack.Logger{Filename: cfg.Path, MaxSize: cfg.MaxSize, MaxAge: cfg.MaxAge, MaxBackups: cfg.MaxBackups, Compress: cfg.Compress}
+		}
 	}
-	if cfg.Batch {
-		f.queue = newQueue(batching{Buffer: 10_000, Size: 100, Wait: 0}, clock, f.lost.add)
-	}
-	return f, nil
+	return newDelivery("log", cfg.Delivery, f, 1, metrics, clock), nil
 }
 
-func (f *file) record(e auditv1.Event) {
-	if f.queue != nil {
-		f.queue.put(e)
-		return
-	}
-	f.write([]auditv1.Event{e})
-}
-
-func (f *file) write(events []auditv1.Event) {
+func (f *file) send(_ context.Context, events []auditv1.Event) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for i := range events {
+		if f.legacy {
+			lines.WriteString(legacy(&events[i]))
+			continue
+		}
 		if err := encoder.Encode(&events[i]); err != nil {
-			f.lost.add(1, err)
+			return err
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, err := f.out.Write(lines.Bytes()); err != nil {
-		f.lost.add(len(events), err)
-	}
+	_, err := f.out.Write(lines.Bytes())
+	return err
 }
 
-func (f *file) run(ctx context.Context) error {
-	if f.queue == nil {
-		<-ctx.Done()
-	} else {
-		f.queue.run(ctx, func(_ context.Context, events []auditv1.Event) { f.write(events) })
-	}
-	if closer, ok := f.out.(*lumberjack.Logger); ok {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+func (f *file) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if closer, ok := f.out.(io.Closer); ok && f.out != os.Stdout {
 		_ = closer.Close()
 	}
-	return nil
 }

@@ -2,6 +2,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ type auditConfig = libraryaudit.RequestAuditConfig
 
 // backend takes events. It must not change them, nor what they point to.
 type backend interface {
-	record(auditv1.Event)
+	// It fails where the request is to be refused because the event is lost.
+	record(auditv1.Event) error
 	// run delivers until ctx ends, and then what it has taken.
 	run(ctx context.Context) error
 }
@@ -58,8 +60,13 @@ func New(cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit policy: %w", err)
 	}
+	cfg.File.Format, cfg.File.Delivery.Mode = cmp.Or(cfg.File.Format, FormatJSON), cmp.Or(cfg.File.Delivery.Mode, ModeBlocking)
+	cfg.Webhook.Delivery.Mode = cmp.Or(cfg.Webhook.Delivery.Mode, ModeBlocking)
 	l := &Log{rules: policy.NewPolicyRuleEvaluator(p), metrics: cfg.Metrics, clock: cfg.Clock}
 	if cfg.File.Path != "" {
+		if err := cfg.File.validate(); err != nil {
+			return nil, err
+		}
 		b, err := newFile(cfg.File, cfg.Metrics, cfg.Clock)
 		if err != nil {
 			return nil, err
@@ -67,6 +74,9 @@ func New(cfg Config) (*Log, error) {
 		l.backends = append(l.backends, b)
 	}
 	if cfg.Webhook.ConfigFile != "" {
+		if err := cfg.Webhook.Delivery.validate("webhook"); err != nil {
+			return nil, err
+		}
 		b, err := newWebhook(cfg.Webhook, cfg.Metrics, cfg.Clock)
 		if err != nil {
 			return nil, err
@@ -85,11 +95,14 @@ func (l *Log) Run(ctx context.Context) error {
 	return task.Run(ctx, parts...)
 }
 
-func (l *Log) record(e auditv1.Event) {
+// record gives the event to all backends. It fails where one of them must not lose it, and did.
+func (l *Log) record(e auditv1.Event) error {
 	l.metrics.event(string(e.Level))
+	var errs []error
 	for _, b := range l.backends {
-		b.record(e)
+		errs = append(errs, b.record(e))
 	}
+	return errors.Join(errs...)
 }
 
 // evaluate asks the policy.

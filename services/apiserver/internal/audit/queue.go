@@ -30,7 +30,7 @@ func newQueue(cfg batching, clock clock.WithTicker, lost func(int, error)) *queu
 	return &queue{cfg: cfg, clock: clock, events: make(chan auditv1.Event, cfg.Buffer), lost: lost}
 }
 
-var errFull = errors.New("the buffer of audit events is full")
+var errFull = errors.New("audit buffer queue blocked")
 
 // put never waits: a full buffer loses the event.
 func (q *queue) put(e auditv1.Event) {
@@ -41,8 +41,8 @@ func (q *queue) put(e auditv1.Event) {
 	}
 }
 
-// run delivers batches until ctx ends, and then what was put before, with stopTime to do so.
-func (q *queue) run(ctx context.Context, deliver func(context.Context, []auditv1.Event)) {
+// run delivers batches until ctx ends, and then what was put before, with stopTime to do so. finish waits for deliveries that are under way.
+func (q *queue) run(ctx context.Context, deliver func(context.Context, []auditv1.Event), finish func()) {
 	// A delivery that is under way when ctx ends is finished too.
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -64,6 +64,7 @@ func (q *queue) run(ctx context.Context, deliver func(context.Context, []auditv1
 	for len(q.events) > 0 && last.Err() == nil {
 		deliver(last, q.rest(nil))
 	}
+	finish()
 }
 
 // stopTime bounds the delivery of what is left at the end.

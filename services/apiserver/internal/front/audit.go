@@ -101,6 +101,19 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 	}
 }
 
+// unrecorded is why the call must not go on: it, or one of its writes, could not be recorded.
+func (c *call) unrecorded() error {
+	if err := c.slot.Load().Rejected(); err != nil {
+		return err
+	}
+	for _, e := range c.items {
+		if err := e.Rejected(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // report records what a gateway has answered by itself.
 func (f *Front) report(ctx context.Context, m *apiv1.ReportRequest) error {
 	if peer, ok := rpc.Peer(ctx); !ok || !peer.In(authn.GatewayGroup) {

@@ -184,6 +184,10 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 		c.user = user
 	}
 	c.record(ctx, req, &r)
+	if err := c.unrecorded(); err != nil {
+		c.other = &r
+		return err
+	}
 	switch {
 	case err == nil:
 	case r.Path == "":
