@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/client-go/util/keyutil"
 
+	"howdah.dev/cmd/howdah/internal/gate"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/services/apiserver"
 )
@@ -74,7 +75,10 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if err := a.protection.check(); err != nil {
 		problems = append(problems, err)
 	}
-	if err := a.features.check(); err != nil {
+	gates, err := a.features.gates()
+	if err != nil {
+		problems = append(problems, err)
+	} else if err := tell(gates, registerer); err != nil {
 		problems = append(problems, err)
 	}
 	var gateways []netip.AddrPort
@@ -93,7 +97,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: a.features.enabled(featureCBOR), Features: a.features.on(),
+		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)

@@ -3,7 +3,10 @@ package main
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+
+	"howdah.dev/cmd/howdah/internal/gate"
 )
 
 func TestFeatureGates(t *testing.T) {
@@ -13,14 +16,10 @@ func TestFeatureGates(t *testing.T) {
 		on      bool
 	}{
 		"": {},
-		"--feature-gates=CBORServingAndStorage=true":            {on: true},
-		"--feature-gates=CBORServingAndStorage=false":           {},
-		"--feature-gates=CBORServingAndStorage=maybe":           {problem: `--feature-gates: invalid value of CBORServingAndStorage=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`},
-		"--feature-gates=AllAlpha=true":                         {on: true},
-		"--feature-gates=AllAlpha=true,CBORServingAndStorage=0": {},
-		"--feature-gates=AllBeta=true":                          {},
-		"--feature-gates=AllBeta=x":                             {problem: `--feature-gates: invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
-		"--feature-gates=Other=true":                            {problem: "--feature-gates: unrecognized feature gate: Other"},
+		"--feature-gates=CBORServingAndStorage=true":                      {on: true},
+		"--feature-gates=CBORServingAndStorage=true,GangScheduling=false": {on: true},
+		"--feature-gates=Other=true":                                      {problem: "--feature-gates: unrecognized feature gate: Other"},
+		"--feature-gates=ClusterTrustBundleProjection=true":               {problem: "--feature-gates: cannot set feature gate ClusterTrustBundleProjection to true: the feature is always off here"},
 	} {
 		var g featureFlags
 		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -32,12 +31,20 @@ func TestFeatureGates(t *testing.T) {
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}
+		set, err := g.gates()
 		problem := ""
-		if err := g.check(); err != nil {
+		if err != nil {
 			problem = err.Error()
 		}
-		if problem != want.problem || g.enabled(featureCBOR) != want.on {
-			t.Errorf("%s: %q, %v", text, problem, g.enabled(featureCBOR))
+		if problem != want.problem || set.Enabled(gate.CBOR) != want.on {
+			t.Errorf("%s: %q, %v", text, problem, set.Enabled(gate.CBOR))
+		}
+		registry := prometheus.NewRegistry()
+		if err := tell(set, registry); err != nil {
+			t.Fatal(err)
+		}
+		if families, err := registry.Gather(); len(families) != 1 || err != nil {
+			t.Errorf("%d metrics, %v", len(families), err)
 		}
 	}
 }

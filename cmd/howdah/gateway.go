@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/cmd/howdah/internal/gate"
 	"howdah.dev/gateway"
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/obs"
@@ -43,7 +44,11 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := features.check(); err != nil {
+		gates, err := features.gates()
+		if err != nil {
+			return err
+		}
+		if err := tell(gates, r.registry); err != nil {
 			return err
 		}
 		listener, err := net.Listen("tcp", r.listen)
@@ -52,7 +57,7 @@ func gatewayCommand() *cobra.Command {
 		}
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
-			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: features.enabled(featureCBOR),
+			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()),
 		})
 		if err != nil {

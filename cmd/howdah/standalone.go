@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/cmd/howdah/internal/gate"
 	"howdah.dev/gateway"
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/object"
@@ -230,11 +231,15 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, explainListen(err)
 	}
+	gates, err := s.features.gates()
+	if err != nil {
+		return nil, err
+	}
 	g, err := gateway.New(gateway.Config{
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
-		Profiling: s.profiling, Settings: s.settings, CBOR: s.features.enabled(featureCBOR), SharedWatches: s.sharedWatches,
+		Profiling: s.profiling, Settings: s.settings, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
 	})
 	if err != nil {
 		return nil, err
