@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 		{"bad accept", create(&apiv1.CreateRequest{Object: []byte(`{}`), Accept: "application/cbor"}), 406, "406: Not Acceptable"},
 		{"bad protobuf", create(&apiv1.CreateRequest{Object: []byte(`{}`), ContentType: protobuf}), 400, "does not appear to be a protobuf message"},
 		{"too large", create(&apiv1.CreateRequest{Object: []byte(`{"metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`)}), 413, "limit is 3145728"},
-		{"too deep", create(&apiv1.CreateRequest{Object: []byte(`{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`)}), 400, "nests deeper"},
+		{"too deep", create(&apiv1.CreateRequest{Object: []byte(`{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`)}), 400, "invalid character '[' exceeded max depth"},
 		{"no resource", create(&apiv1.CreateRequest{Version: "v1", Resource: "nonsense", Namespace: "default"}), 404, "the server could not find the requested resource"},
 		{"revision", create(&apiv1.CreateRequest{Object: []byte(`{"metadata":{"name":"a","resourceVersion":"5"}}`)}), 500, "resourceVersion should not be set on objects to be created"},
 		{"no account", create(&apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default",

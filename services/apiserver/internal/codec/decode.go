@@ -19,8 +19,15 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// maxDepth bounds the nesting of a JSON or YAML body.
-const maxDepth = 1000
+// maxDepth bounds the nesting of a JSON or YAML body. Decoders of Go, and so those of clients, give up at 10,000 levels: what is kept stays
+// readable in managed fields, lists and events, too.
+const maxDepth = 9_990
+
+// errYAMLDepth is what a YAML body is refused with that nests too deep.
+var errYAMLDepth = errors.New("yaml: exceeded max depth of 10000")
+
+// unparsed begins the error of a JSON body of which not even the kind can be read.
+const unparsed = "couldn't get version/kind; json parse error: "
 
 // Validation is the fieldValidation option.
 type Validation string
@@ -111,7 +118,7 @@ func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 
 func (b Body) yaml(obj runtime.Object, want schema.GroupVersionKind) ([]string, error) {
 	if err := yamlDepth(b.Data); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, unrecognized(b.Data, want, err)
 	}
 	var duplicates []error
 	if b.Validation != Ignore {
@@ -128,7 +135,7 @@ func (b Body) yaml(obj runtime.Object, want schema.GroupVersionKind) ([]string, 
 
 func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind, strict []error) ([]string, error) {
 	if err := jsonDepth(data); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, unrecognized(b.Data, want, errors.New(unparsed+err.Error()))
 	}
 	var err error
 	if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -243,7 +250,7 @@ func jsonDepth(data []byte) error {
 			inString = true
 		case c == '{' || c == '[':
 			if depth++; depth > maxDepth {
-				return fmt.Errorf("the body nests deeper than %d levels", maxDepth)
+				return fmt.Errorf("invalid character %q exceeded max depth", c)
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -254,12 +261,12 @@ func jsonDepth(data []byte) error {
 
 // yamlDepth bounds flow nesting by brackets and block nesting by indentation, before the parser recurses.
 func yamlDepth(data []byte) error {
-	if err := jsonDepth(data); err != nil {
-		return err
+	if jsonDepth(data) != nil {
+		return errYAMLDepth
 	}
 	for line := range bytes.Lines(data) {
 		if indent := len(line) - len(bytes.TrimLeft(line, " -")); indent > 2*maxDepth {
-			return fmt.Errorf("the body nests deeper than %d levels", maxDepth)
+			return errYAMLDepth
 		}
 	}
 	return nil
@@ -290,7 +297,9 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 			}
 		}
 	default:
-		if err = jsonDepth(body); err == nil {
+		if err = jsonDepth(body); err != nil {
+			err = errors.New(unparsed + err.Error())
+		} else {
 			err = optionsJSON(body, into)
 		}
 	}

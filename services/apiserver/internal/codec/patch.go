@@ -52,7 +52,11 @@ func (e *RefusedError) Unwrap() error { return e.error }
 // which is empty. With strict it also finds the unknown and duplicate fields. want is the kind of both.
 func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, strict bool) (Patched, error) {
 	if err := jsonDepth(patch); err != nil {
-		return Patched{}, apierrors.NewBadRequest(err.Error())
+		text := err.Error()
+		if kind != types.StrategicMergePatchType {
+			text = "error decoding patch: " + text
+		}
+		return Patched{}, apierrors.NewBadRequest(text)
 	}
 	if kind == types.StrategicMergePatchType {
 		return strategic(patch, in, out, strict)
@@ -239,7 +243,7 @@ func strategic(patch []byte, in, out runtime.Object, strict bool) (p Patched, er
 // strict, an error.
 func Configuration(body []byte, want schema.GroupVersionKind, level Validation) (u *unstructured.Unstructured, problems []error, err error) {
 	if err := yamlDepth(body); err != nil {
-		return nil, nil, apierrors.NewBadRequest(err.Error())
+		return nil, nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}
 	if level != Ignore {
 		if err := yamlDuplicates(body); err != nil {

@@ -31,11 +31,13 @@ func controllerRevision(now func() time.Time) *registry.Kind {
 			appsv1.SchemeGroupVersion, "v1.9", "v1.16", nil),
 	}
 	k.Validate = typed.Check(func(r *revision) field.ErrorList {
-		errs := check.NonNegative(r.Revision, field.NewPath("revision"))
+		return check.NonNegative(r.Revision, field.NewPath("revision"))
+	})
+	k.ValidateCreate = typed.Check(func(r *revision) field.ErrorList {
 		if len(r.Data.Raw) == 0 && r.Data.Object == nil {
-			errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
+			return field.ErrorList{field.Required(field.NewPath("data"), "data is mandatory")}
 		}
-		return errs
+		return nil
 	})
 	k.ValidateUpdate = typed.CheckChange(func(r, old *revision) field.ErrorList {
 		if bytes.Equal(r.Data.Raw, old.Data.Raw) {
