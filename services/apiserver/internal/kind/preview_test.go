@@ -213,6 +213,7 @@ func TestGatedFieldsOfPods(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.Default(obj)
+				k.PrepareCreate(obj)
 				b, err := yaml.Marshal(obj)
 				if err != nil || strings.Contains(string(b), "schedulingGroup") != on || strings.Contains(string(b), "podCertificate") != on {
 					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)

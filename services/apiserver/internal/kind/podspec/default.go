@@ -7,7 +7,6 @@ import corev1 "k8s.io/api/core/v1"
 // Default fills the fields of a spec that Kubernetes fills in templates and
 // pods alike. DefaultPod fills those of pods only.
 func Default(spec *corev1.PodSpec) {
-	dropDisabled(spec)
 	set(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	set(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	set(&spec.SchedulerName, corev1.DefaultSchedulerName)

@@ -8,8 +8,10 @@ const (
 	featurePodCertificate = "PodCertificateRequest"
 )
 
-// DropGated forgets the fields that belong to the feature gates which are off, of those that can be switched.
+// DropGated forgets the fields that belong to feature gates which are off: those of them that can be switched, and ContainerStopSignals and
+// ClusterTrustBundleProjection, which Kubernetes 1.36 has off by default.
 func DropGated(spec *corev1.PodSpec, features map[string]bool) {
+	dropDisabled(spec)
 	if !features[featureWorkload] {
 		spec.SchedulingGroup = nil
 	}
@@ -19,8 +21,6 @@ func DropGated(spec *corev1.PodSpec, features map[string]bool) {
 	eachProjection(spec, func(p *corev1.VolumeProjection) { p.PodCertificate = nil })
 }
 
-// dropDisabled forgets the fields that belong to features which Kubernetes 1.36 has off by default and which cannot be switched on here:
-// ContainerStopSignals and ClusterTrustBundleProjection.
 func dropDisabled(spec *corev1.PodSpec) {
 	for i := range spec.Containers {
 		dropStopSignal(&spec.Containers[i].Lifecycle)

@@ -94,7 +94,7 @@ func validateFieldRef(f *corev1.ObjectFieldSelector, allowed []string, path *fie
 	}
 	at := path.Child("fieldPath")
 	if f.APIVersion != "v1" {
-		return field.ErrorList{field.Invalid(at, f.FieldPath, "error converting fieldPath: field label conversions are registered for version v1 only")}
+		return field.ErrorList{field.Invalid(at, f.FieldPath, "error converting fieldPath: unsupported pod version: "+f.APIVersion)}
 	}
 	if name, key, ok := subscript(f.FieldPath); ok {
 		return validateSubscript(name, key, f.FieldPath, at)

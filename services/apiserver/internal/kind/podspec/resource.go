@@ -142,7 +142,10 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 		list corev1.ResourceList
 	}{{"limits", r.Limits}, {"requests", r.Requests}} {
 		for _, name := range sorted(part.list) {
-			if !podLevel(name) {
+			if wrong := ResourceName(name, at.Child(part.name).Key(string(name))); len(wrong) > 0 {
+				known = false
+				errs = append(errs, wrong...)
+			} else if !podLevel(name) {
 				known = false
 				errs = append(errs, field.NotSupported(at.Child(part.name).Key(string(name)), name,
 					[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}))

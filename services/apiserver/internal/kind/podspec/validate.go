@@ -65,6 +65,11 @@ func validateGroup(g *corev1.PodSchedulingGroup, path *field.Path) field.ErrorLi
 // template need not be.
 func ValidatePod(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	errs := validateAnnotations(meta, spec, field.NewPath("metadata", "annotations"))
+	for i := range spec.Volumes { // those of templates may be named later
+		if image := spec.Volumes[i].Image; image != nil {
+			errs = append(errs, need(path.Child("volumes").Index(i).Child("image"), "reference", image.Reference)...)
+		}
+	}
 	errs = append(errs, Validate(spec, meta, path)...)
 	errs = append(errs, untrimmedImages(spec.Containers, path.Child("containers"))...)
 	errs = append(errs, untrimmedImages(spec.InitContainers, path.Child("initContainers"))...)

@@ -110,8 +110,7 @@ func validateSource(v *corev1.VolumeSource, path *field.Path) field.ErrorList {
 	a.when(v.CSI != nil, "csi", func(at *field.Path) field.ErrorList { return validateCSI(v.CSI, at) })
 	a.when(v.Ephemeral != nil, "ephemeral", func(at *field.Path) field.ErrorList { return validateEphemeral(v.Ephemeral, at) })
 	a.when(v.Image != nil, "image", func(at *field.Path) field.ErrorList {
-		errs := need(at, "reference", v.Image.Reference)
-		return append(errs, check.Choice(v.Image.PullPolicy, at.Child("pullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+		return check.Choice(v.Image.PullPolicy, at.Child("pullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 	})
 	if a.n == 0 {
 		a.errs = append(a.errs, field.Required(path, "must specify a volume type"))
@@ -174,7 +173,7 @@ func validateClaimMeta(m *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 		set  bool
 	}{
 		{"name", m.Name != ""}, {"generateName", m.GenerateName != ""}, {"namespace", m.Namespace != ""}, {"selfLink", m.SelfLink != ""},
-		{"uid", m.UID != ""}, {"resourceVersion", m.ResourceVersion != ""}, {"generation", m.Generation != 0},
+		{"uID", m.UID != ""}, {"resourceVersion", m.ResourceVersion != ""}, {"generation", m.Generation != 0},
 		{"creationTimestamp", !m.CreationTimestamp.IsZero()}, {"deletionTimestamp", m.DeletionTimestamp != nil},
 		{"deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds != nil}, {"ownerReferences", m.OwnerReferences != nil},
 		{"finalizers", m.Finalizers != nil}, {"managedFields", m.ManagedFields != nil},

@@ -177,6 +177,10 @@ func validateScopes(s *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorLi
 		for range unfit(r.ScopeName, s.Hard) {
 			errs = append(errs, field.Invalid(at, s.ScopeSelector, misapplied))
 		}
+		if valueless(r.ScopeName) && r.Operator != corev1.ScopeSelectorOpExists {
+			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "+
+				"ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+		}
 		switch r.Operator {
 		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 			if len(r.Values) == 0 {
@@ -191,4 +195,12 @@ func validateScopes(s *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorLi
 		}
 	}
 	return errs
+}
+
+// valueless reports whether a scope holds or does not, so that there are no values to compare.
+func valueless(s corev1.ResourceQuotaScope) bool {
+	return slices.Contains([]corev1.ResourceQuotaScope{
+		corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity,
+	}, s)
 }

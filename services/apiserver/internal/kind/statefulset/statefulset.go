@@ -76,10 +76,6 @@ func fill(s *appsv1.StatefulSet, strategy appsv1.StatefulSetUpdateStrategyType) 
 	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && spec.UpdateStrategy.RollingUpdate != nil {
 		row.Set(&spec.UpdateStrategy.RollingUpdate.Partition, 0)
 	}
-	// Kubernetes has the feature MaxUnavailableStatefulSet off by default.
-	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
-		r.MaxUnavailable = nil
-	}
 	row.Set(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	if p.WhenDeleted == "" {
