@@ -116,6 +116,7 @@ func (a *Authenticator) Review(ctx context.Context, token string, audiences []st
 	if len(audiences) == 0 {
 		audiences = a.Audiences
 	}
+	token, _, _ = strings.Cut(token, " ") // as Kubernetes reads a header, what follows a space is no part of it
 	errs := []error{errors.New("invalid bearer token")}
 	for _, v := range a.Tokens {
 		user, meant, err := v.Verify(ctx, token, audiences)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
 
@@ -21,10 +20,8 @@ func (c claims) text(name string) (value string, ok bool, err error) {
 	if !ok {
 		return "", false, nil
 	}
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return "", true, fmt.Errorf("parse claim %s: %w", name, err)
-	}
-	return value, true, nil
+	err = json.Unmarshal(raw, &value)
+	return value, true, err
 }
 
 // user is whom the claims of a good token name.
@@ -54,20 +51,20 @@ func (p *Provider) user(ctx context.Context, c claims) (*authn.User, error) {
 func (p *Provider) name(user *authn.User, c claims, e *evaluation) (err error) {
 	from := p.ClaimMappings.Username
 	if from.Expression != "" {
-		if user.Name, err = e.text(p.mapper.Username); err != nil {
+		if user.Name, err = e.text("username", p.mapper.Username); err != nil {
 			return fmt.Errorf("error evaluating username claim expression: %w", err)
 		}
 		if user.Name == "" {
-			return errors.New("username claim expression evaluated to an empty string")
+			return errors.New("empty username via CEL expression is not allowed")
 		}
 		return nil
 	}
 	name, ok, err := c.text(from.Claim)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return fmt.Errorf("claim %q not present", from.Claim)
+	if err == nil && !ok {
+		err = errAbsent
+	}
+	if err != nil {
+		return fmt.Errorf("parse username claims %q: %w", from.Claim, err)
 	}
 	if raw, told := c["email_verified"]; told && from.Claim == "email" { // a provider that does not tell is trusted
 		var verified bool
@@ -78,12 +75,14 @@ func (p *Provider) name(user *authn.User, c claims, e *evaluation) (err error) {
 			return errors.New("email not verified")
 		}
 	}
-	if name == "" {
-		return fmt.Errorf("claim %q is empty", from.Claim)
+	if name == "" { // Kubernetes lets a user without a name in, where no expression made it
+		return fmt.Errorf("parse username claims %q: claim is empty", from.Claim)
 	}
 	user.Name = prefix(from) + name
 	return nil
 }
+
+var errAbsent = errors.New("claim not present")
 
 func prefix(from apiserver.PrefixedClaimOrExpression) string {
 	if from.Prefix == nil {
@@ -118,12 +117,11 @@ func (p *Provider) groups(user *authn.User, c claims, e *evaluation) (err error)
 
 func textsOf(raw json.RawMessage) ([]string, error) {
 	var all []string
-	err := json.Unmarshal(raw, &all)
-	if err == nil {
+	if json.Unmarshal(raw, &all) == nil {
 		return all, nil
 	}
 	var one string
-	if json.Unmarshal(raw, &one) != nil {
+	if err := json.Unmarshal(raw, &one); err != nil {
 		return nil, err
 	}
 	return []string{one}, nil
@@ -133,13 +131,16 @@ func (p *Provider) uid(user *authn.User, c claims, e *evaluation) (err error) {
 	from := p.ClaimMappings.UID
 	switch {
 	case from.Expression != "":
-		if user.UID, err = e.text(p.mapper.UID); err != nil {
+		if user.UID, err = e.text("uid", p.mapper.UID); err != nil {
 			return fmt.Errorf("error evaluating uid claim expression: %w", err)
 		}
 	case from.Claim != "":
 		var ok bool
 		if user.UID, ok, err = c.text(from.Claim); err == nil && !ok {
-			err = fmt.Errorf("claim %q not present", from.Claim)
+			err = errAbsent
+		}
+		if err != nil {
+			return fmt.Errorf("parse uid claim %q: %w", from.Claim, err)
 		}
 	}
 	return err
@@ -156,9 +157,8 @@ func (p *Provider) extra(user *authn.User, _ claims, e *evaluation) error {
 	for i, value := range values {
 		texts, err := stringsOf(value)
 		if err != nil {
-			return fmt.Errorf("error evaluating extra claim expression: %w", err)
+			return fmt.Errorf("error evaluating extra claim expression: %s: %w", p.ClaimMappings.Extra[i].ValueExpression, err)
 		}
-		texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 		if len(texts) == 0 {
 			continue
 		}
@@ -181,7 +181,7 @@ func (p *Provider) checkClaims(_ *authn.User, c claims, e *evaluation) error {
 		got, ok, err := c.text(rule.Claim)
 		switch {
 		case err != nil:
-			return err
+			return fmt.Errorf("parse claim %s: %w", rule.Claim, err)
 		case !ok:
 			return fmt.Errorf("required claim %s not present in ID token", rule.Claim)
 		case got != rule.RequiredValue:

@@ -71,8 +71,32 @@ func TestConfiguredIssuers(t *testing.T) {
 		{"a rule of users", expressions, good(map[string]any{"sub": "system:admin"}), nil, "validation expression '!user.username.startsWith('x:system:')' failed: reserved"},
 		{"an expression that fails", expressions, map[string]any{"hd": "x", "number": 7}, nil, "error evaluating group claim expression"},
 		{"a claim that stands elsewhere", groups, far(issuer.URL+"/groups", "letmein"), &authn.User{Name: "s", Groups: []string{"g:far", "g:away"}}, ""},
-		{"a claim that is kept back", groups, far(issuer.URL+"/groups", "no"), nil, "403"},
-		{"a claim that is nowhere", groups, far("", ""), nil, "claim source without an endpoint"},
+		{"a claim that is kept back", groups, far(issuer.URL+"/groups", "no"), nil,
+			`oidc: could not expand distributed claims: while getting distributed claim "groups": error while getting distributed claim JWT: 403 Forbidden`},
+		{"a claim without an endpoint", groups, far("", ""), &authn.User{Name: "s"}, ""},
+		{"a user without groups", func(c *Config) {
+			c.UserValidationRules = []apiserver.UserValidationRule{{Expression: "user.groups.all(g, g != 'x') && user.uid == '' && user.extra.size() == 0"}}
+		}, nil, &authn.User{Name: "s"}, ""},
+		{"empty groups of an expression", func(c *Config) { c.ClaimMappings.Groups.Expression = "['', 'a']" }, nil, &authn.User{Name: "s", Groups: []string{"a"}}, ""},
+		{"an empty name of an expression", func(c *Config) {
+			c.ClaimMappings.Username = apiserver.PrefixedClaimOrExpression{Expression: "claims.?none.orValue('')"}
+		}, nil, nil, "oidc: empty username via CEL expression is not allowed"},
+		{"a name that is no string", func(c *Config) {
+			c.ClaimMappings.Username = apiserver.PrefixedClaimOrExpression{Expression: "claims.list"}
+		}, map[string]any{"list": []string{"a"}}, nil, "error evaluating username claim expression: username claim expression must return a string"},
+		{"a uid that is no string", func(c *Config) { c.ClaimMappings.UID.Expression = "claims.n" }, map[string]any{"n": 5}, nil, "uid claim expression must return a string"},
+		{"extra that is no string", func(c *Config) {
+			c.ClaimMappings.Extra = []apiserver.ExtraMapping{{Key: "a.b/c", ValueExpression: "claims.n"}}
+		}, map[string]any{"n": 5}, nil, "error evaluating extra claim expression: claims.n: expression must return a string or a list of strings"},
+		{"numbers are doubles", func(c *Config) { c.ClaimMappings.UID.Expression = "string(claims.n) + (claims.n == 5 ? '!' : '')" }, map[string]any{"n": 5}, &authn.User{Name: "s", UID: "5!"}, ""},
+		{"a claim that is absent", func(c *Config) { c.ClaimMappings.Username.Claim = "none" }, nil, nil, `oidc: parse username claims "none": claim not present`},
+		{"a uid that is absent", func(c *Config) { c.ClaimMappings.UID.Claim = "none" }, nil, nil, `oidc: parse uid claim "none": claim not present`},
+		{"groups of another type", groups, map[string]any{"groups": []any{"a", 5}}, nil, `oidc: parse groups claim "groups": json: cannot unmarshal array into Go value of type string`},
+		{"not good yet", func(*Config) {}, map[string]any{"nbf": time.Now().Add(4 * time.Minute).Unix()}, nil, "before the nbf (not before) time"},
+		{"good by another clock", func(*Config) {}, map[string]any{"nbf": time.Now().Add(5 * time.Second).Unix()}, &authn.User{Name: "s"}, ""},
+		{"an algorithm that is not taken", func(c *Config) { c.SigningAlgs = []string{"RS256", "PS256"} }, nil, nil,
+			`oidc: verify token: oidc: id token signed with unsupported algorithm, expected ["PS256" "RS256"] got "ES256"`},
+		{"one audience", func(c *Config) { c.Issuer.Audiences, c.Issuer.AudienceMatchPolicy = []string{"one"}, "" }, nil, nil, `oidc: expected audience "one" got ["kubectl"]`},
 		{"a claim that is there already", groups, with(far(issuer.URL+"/groups", "no"), "groups", "here"), &authn.User{Name: "s", Groups: []string{"g:here"}}, ""},
 		{"documents elsewhere", func(c *Config) {
 			c.Issuer.URL, c.Issuer.DiscoveryURL = "https://issuer.example", issuer.URL+"/elsewhere"

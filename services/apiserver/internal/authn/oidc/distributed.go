@@ -51,12 +51,12 @@ func (p *Provider) expand(ctx context.Context, c claims) error {
 	if !ok {
 		return fmt.Errorf("oidc: claim source %q is missing", names[name])
 	}
-	if from.Endpoint == "" {
-		return errors.New("oidc: claim source without an endpoint")
+	if from.Endpoint == "" { // one that brings the claim with it is not read, as in Kubernetes
+		return nil
 	}
 	value, err := p.distributed(ctx, name, from)
 	if err != nil {
-		return fmt.Errorf("oidc: while getting the distributed claim %q: %w", name, err)
+		return err
 	}
 	c[name] = value
 	return nil
@@ -64,9 +64,9 @@ func (p *Provider) expand(ctx context.Context, c claims) error {
 
 // distributed fetches a token that has the claim, and verifies it as one of its issuer.
 func (p *Provider) distributed(ctx context.Context, name string, from source) (json.RawMessage, error) {
-	text, contentType, err := p.fetch(ctx, from.Endpoint, from.AccessToken)
+	text, contentType, err := p.fetch(ctx, "distributed claim JWT", from.Endpoint, from.AccessToken)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("while getting distributed claim %q: %w", name, err)
 	}
 	if media, _, err := mime.ParseMediaType(contentType); contentType != "" && (err != nil || media != "application/jwt") {
 		return nil, fmt.Errorf("expected Content-Type application/jwt, got %q", contentType)
@@ -74,11 +74,11 @@ func (p *Provider) distributed(ctx context.Context, name string, from source) (j
 	token := string(text)
 	verifier, err := p.other(ctx, issuer(token))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("verifying untrusted issuer %s failed: %w", issuer(token), err)
 	}
 	c, err := p.verified(ctx, verifier, token)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("verify distributed claim token: %w", err)
 	}
 	value, ok := c[name]
 	if !ok {

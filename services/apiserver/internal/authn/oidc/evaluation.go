@@ -3,14 +3,12 @@ package oidc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 
 	"howdah.dev/services/apiserver/internal/authn"
@@ -29,20 +27,21 @@ func (p *Provider) evaluation(ctx context.Context, c claims) (*evaluation, error
 		return nil, err
 	}
 	var plain map[string]any
-	if err := utiljson.Unmarshal(text, &plain); err != nil {
+	if err := json.Unmarshal(text, &plain); err != nil { // numbers are doubles, as in Kubernetes
 		return nil, err
 	}
 	return &evaluation{ctx, types.NewStringInterfaceMap(types.DefaultTypeAdapter, plain)}, nil
 }
 
-func (e *evaluation) text(m authenticationcel.ClaimsMapper) (string, error) {
+// text evaluates the mapping of what, a string.
+func (e *evaluation) text(what string, m authenticationcel.ClaimsMapper) (string, error) {
 	result, err := m.EvalClaimMapping(e.ctx, e.claims)
 	if err != nil {
 		return "", err
 	}
 	text, ok := result.EvalResult.Value().(string)
 	if !ok {
-		return "", fmt.Errorf("the expression must return a string, and returned %s", result.EvalResult.Type().TypeName())
+		return "", fmt.Errorf("%s claim expression must return a string", what)
 	}
 	return text, nil
 }
@@ -61,14 +60,12 @@ func (e *evaluation) all(m authenticationcel.ClaimsMapper) ([]ref.Val, error) {
 }
 
 func (e *evaluation) user(m authenticationcel.UserMapper, u *authn.User) ([]ref.Val, error) {
-	info := &authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authenticationv1.ExtraValue{}}
+	extra := map[string]any{}
 	for key, texts := range u.Extra {
-		info.Extra[key] = texts
+		extra[key] = texts
 	}
-	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info)
-	if err != nil {
-		return nil, err
-	}
+	// Every field is there, also one that is empty: expressions need not ask whether it is.
+	plain := map[string]any{"username": u.Name, "uid": u.UID, "groups": u.Groups, "extra": extra}
 	results, err := m.EvalUser(e.ctx, types.NewStringInterfaceMap(types.DefaultTypeAdapter, plain))
 	return values(results), err
 }
@@ -80,7 +77,9 @@ func values(results []authenticationcel.EvaluationResult) (out []ref.Val) {
 	return out
 }
 
-// stringsOf reads a string, a list of strings, or null.
+var errNoStrings = errors.New("expression must return a string or a list of strings")
+
+// stringsOf reads a string, a list of strings, or null. Empty strings are passed over.
 func stringsOf(value ref.Val) ([]string, error) {
 	switch v := value.(type) {
 	case types.Null:
@@ -95,11 +94,13 @@ func stringsOf(value ref.Val) ([]string, error) {
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			text, ok := it.Next().Value().(string)
 			if !ok {
-				return nil, fmt.Errorf("the expression must return a string or a list of strings")
+				return nil, errNoStrings
 			}
-			all = append(all, text)
+			if text != "" {
+				all = append(all, text)
+			}
 		}
 		return all, nil
 	}
-	return nil, fmt.Errorf("the expression must return a string or a list of strings, and returned %s", value.Type().TypeName())
+	return nil, errNoStrings
 }

@@ -111,7 +111,7 @@ func (p *Provider) find(ctx context.Context, issuer, at string) (*gooidc.IDToken
 	if at == "" {
 		at = strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 	}
-	text, _, err := p.fetch(ctx, at, "")
+	text, _, err := p.fetch(ctx, "discovery document", at, "")
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (p *Provider) find(ctx context.Context, issuer, at string) (*gooidc.IDToken
 	return provider.VerifierContext(ctx, &gooidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: p.SigningAlgs, Now: p.Clock.Now}), nil
 }
 
-// fetch gets a document, with a bearer token where one is given.
-func (p *Provider) fetch(ctx context.Context, url, token string) (body []byte, contentType string, err error) {
+// fetch gets what is named, with a bearer token where one is given.
+func (p *Provider) fetch(ctx context.Context, what, url, token string) (body []byte, contentType string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, "", err
@@ -148,7 +148,7 @@ func (p *Provider) fetch(ctx context.Context, url, token string) (body []byte, c
 		return nil, "", err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", fmt.Errorf("%s answered %s", url, resp.Status)
+		return nil, "", fmt.Errorf("error while getting %s: %s", what, resp.Status)
 	}
 	return body, resp.Header.Get("Content-Type"), nil
 }
@@ -160,7 +160,7 @@ func (p *Provider) Holder(ctx context.Context, token string) (*authn.User, error
 	}
 	verifier := p.verifier.Load()
 	if verifier == nil {
-		return nil, fmt.Errorf("oidc: authenticator for issuer %q is not initialized", p.Issuer.URL)
+		return nil, errors.New("oidc: authenticator not initialized")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -176,18 +176,53 @@ func (p *Provider) Holder(ctx context.Context, token string) (*authn.User, error
 
 // verified returns the claims of a token that is good and meant for one of the audiences.
 func (p *Provider) verified(ctx context.Context, verifier *gooidc.IDTokenVerifier, token string) (claims, error) {
+	if alg := algorithm(token); alg != "" && !slices.Contains(p.SigningAlgs, alg) {
+		return nil, fmt.Errorf("oidc: id token signed with unsupported algorithm, expected %q got %q", slices.Sorted(slices.Values(p.SigningAlgs)), alg)
+	}
 	id, err := verifier.Verify(ctx, token)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(id.Audience, func(a string) bool { return slices.Contains(p.Issuer.Audiences, a) }) {
+		if len(p.Issuer.Audiences) == 1 {
+			return nil, fmt.Errorf("oidc: expected audience %q got %q", p.Issuer.Audiences[0], id.Audience)
+		}
 		return nil, fmt.Errorf("oidc: expected audience in %q got %q", p.Issuer.Audiences, id.Audience)
 	}
 	var c claims
 	if err := id.Claims(&c); err != nil {
 		return nil, fmt.Errorf("parse claims: %w", err)
 	}
-	return c, nil
+	return c, p.begun(c)
+}
+
+// leeway is how far the clocks of the issuer and this server may be apart for a token that is not good yet. The library allows for more.
+const leeway = time.Minute
+
+// begun reports whether the token is good already, where it says since when.
+func (p *Provider) begun(c claims) error {
+	var since *float64
+	if raw, ok := c["nbf"]; !ok || json.Unmarshal(raw, &since) != nil || since == nil {
+		return nil
+	}
+	now, begin := p.Clock.Now(), time.Unix(int64(*since), 0)
+	if now.Add(leeway).Before(begin) {
+		return fmt.Errorf("oidc: current time %v before the nbf (not before) time: %v", now, begin)
+	}
+	return nil
+}
+
+// algorithm is what the token says that it is signed with.
+func algorithm(token string) string {
+	header, _, _ := strings.Cut(token, ".")
+	body, err := base64.RawURLEncoding.DecodeString(header)
+	var h struct {
+		Algorithm string `json:"alg"`
+	}
+	if err != nil || json.Unmarshal(body, &h) != nil {
+		return ""
+	}
+	return h.Algorithm
 }
 
 // issuer is whose token it claims to be.

@@ -137,7 +137,7 @@ func TestHolder(t *testing.T) {
 		{"one group, no prefix", func(c *Flags) { c.UsernamePrefix, c.GroupsClaim = "-", "roles" }, map[string]any{"roles": "a"}, &authn.User{Name: "s", Groups: []string{"a"}}, ""},
 		{"email", func(c *Flags) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": true}, &authn.User{Name: "j@x"}, ""},
 		{"email that is not verified", func(c *Flags) { c.UsernameClaim = "email" }, map[string]any{"email": "j@x", "email_verified": false}, nil, "oidc: email not verified"},
-		{"no name", func(c *Flags) { c.UsernameClaim = "user" }, nil, nil, `claim "user" not present`},
+		{"no name", func(c *Flags) { c.UsernameClaim = "user" }, nil, nil, `parse username claims "user": claim not present`},
 		{"groups that are none", func(c *Flags) { c.GroupsClaim = "roles" }, map[string]any{"roles": 5}, nil, "parse groups claim"},
 		{"required", func(c *Flags) { c.RequiredClaims = map[string]string{"hd": "x"} }, map[string]any{"hd": "x"}, &authn.User{Name: issuer.URL + "#s"}, ""},
 		{"required and missing", func(c *Flags) { c.RequiredClaims = map[string]string{"hd": "x"} }, nil, nil, "required claim hd not present in ID token"},
