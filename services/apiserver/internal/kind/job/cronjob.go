@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -98,18 +99,27 @@ func validateCron(c *batchv1.CronJob) field.ErrorList {
 	return errs
 }
 
+// parse reads a schedule. The library panics at a time zone with nothing behind it.
+func parse(schedule string) (err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("invalid schedule format: %v", problem)
+		}
+	}()
+	_, err = cron.ParseStandard(schedule)
+	return err
+}
+
 func validateSchedule(spec *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("schedule")
-	switch {
-	case spec.Schedule == "":
+	if spec.Schedule == "" {
 		errs = append(errs, field.Required(at, ""))
-	case strings.Contains(spec.Schedule, "TZ"):
+	} else if err := parse(spec.Schedule); err != nil {
+		errs = append(errs, field.Invalid(at, spec.Schedule, err.Error()))
+	}
+	if strings.Contains(spec.Schedule, "TZ") {
 		errs = append(errs, field.Invalid(at, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
-	default:
-		if _, err := cron.ParseStandard(spec.Schedule); err != nil {
-			errs = append(errs, field.Invalid(at, spec.Schedule, err.Error()))
-		}
 	}
 	if spec.TimeZone == nil {
 		return errs
