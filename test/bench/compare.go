@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -56,7 +57,7 @@ func compare(w io.Writer, ours, theirs []figure) {
 	}
 	fmt.Fprintln(table, head+"client µs\t")
 	rows := 0
-	for _, r := range references {
+	for _, r := range append(slices.Clone(references), others(ours, theirs)...) {
 		mine, ok := r.in(ours)
 		if !ok {
 			continue
@@ -75,7 +76,12 @@ func compare(w io.Writer, ours, theirs []figure) {
 		} else if theirs != nil {
 			fmt.Fprint(table, "\t")
 		}
-		fmt.Fprintf(table, "%.4g %s\t%.2f\t%.2f\t%.0f\t%.0f\t", r.value, r.unit, r.of(mine)/base, r.aim, mine.Server, mine.Database)
+		if r.value > 0 {
+			fmt.Fprintf(table, "%.4g %s\t%.2f\t%.2f\t", r.value, r.unit, r.of(mine)/base, r.aim)
+		} else {
+			fmt.Fprintf(table, "\t%.2f\t\t", r.of(mine)/base)
+		}
+		fmt.Fprintf(table, "%.0f\t%.0f\t", mine.Server, mine.Database)
 		if theirs != nil {
 			fmt.Fprintf(table, "%.0f\t%.0f\t", other.Server, other.Database)
 		}
@@ -84,6 +90,21 @@ func compare(w io.Writer, ours, theirs []figure) {
 	if rows > 0 {
 		_ = table.Flush() // to the terminal
 	}
+}
+
+// others are what was measured of both, and has no figure in the issue.
+func others(ours, theirs []figure) (more []reference) {
+	for _, f := range ours {
+		r := reference{scenario: f.Scenario, clients: f.Clients, unit: "/s", of: perSecond}
+		if f.PerSec == 0 {
+			r.unit, r.of = "ms", median
+		}
+		known := slices.ContainsFunc(references, func(other reference) bool { return other.scenario == r.scenario })
+		if other, measured := r.in(theirs); !known && measured && r.of(f) > 0 && r.of(other) > 0 {
+			more = append(more, r)
+		}
+	}
+	return more
 }
 
 // in returns the figure that a reference is to be compared with.

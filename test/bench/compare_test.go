@@ -14,11 +14,13 @@ func TestCompare(t *testing.T) {
 		{Scenario: "pod create", Clients: 16, PerSec: 3160, Server: 300, Database: 60, Client: 150},
 		{Scenario: "pod create", Clients: 1, P50: 0.76},
 		{Scenario: "what is compared with nothing", PerSec: 1},
+		{Scenario: "custom resource get", Clients: 16, PerSec: 6000, Server: 100, Database: 1, Client: 50},
 		{Scenario: afterTheRun, MiB: 274},
 	}
 	theirs := []figure{
 		{Scenario: "pod create", Clients: 16, PerSec: 790, Server: 1200, Database: 200},
 		{Scenario: afterTheRun, MiB: 1096},
+		{Scenario: "custom resource get", Clients: 16, PerSec: 2000, Server: 300, Database: 40},
 	}
 	for name, c := range map[string]struct {
 		theirs []figure
@@ -31,10 +33,11 @@ func TestCompare(t *testing.T) {
 			afterTheRun:        "274 MiB 1370 MiB 0.20 0.20 0 0 0",
 		}},
 		"beside what was measured": {theirs, map[string]string{
-			"measured clients": "howdah Kubernetes here Kubernetes, issue times aim server µs database µs kube-apiserver µs etcd µs client µs",
-			"pod create 1":     "0.76 ms 3.8 ms 0.20 0.40 0 0 0 0 0",
-			"pod create 16":    "3160 /s 790 /s 632 /s 4.00 5.00 300 60 1200 200 150",
-			afterTheRun:        "274 MiB 1096 MiB 1370 MiB 0.25 0.20 0 0 0 0 0",
+			"measured clients":       "howdah Kubernetes here Kubernetes, issue times aim server µs database µs kube-apiserver µs etcd µs client µs",
+			"pod create 1":           "0.76 ms 3.8 ms 0.20 0.40 0 0 0 0 0",
+			"pod create 16":          "3160 /s 790 /s 632 /s 4.00 5.00 300 60 1200 200 150",
+			afterTheRun:              "274 MiB 1096 MiB 1370 MiB 0.25 0.20 0 0 0 0 0",
+			"custom resource get 16": "6000 /s 2000 /s 3.00 100 1 300 40 50",
 		}},
 	} {
 		var out bytes.Buffer

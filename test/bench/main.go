@@ -50,7 +50,7 @@ type scenario struct {
 
 // scenarios run in this order: the small before the large.
 var scenarios = []scenario{
-	{"idle", idle}, {"floor", floor}, {"objects", objects}, {"list", list}, {"watch", watch},
+	{"idle", idle}, {"floor", floor}, {"objects", objects}, {"json", inJSON}, {"list", list}, {"watch", watch},
 	{"deployment-1000", replicas(1000)}, {"deployment-5000", replicas(5000)},
 	{"podstart", podStart}, {"services", services}, {"memory", memory},
 }

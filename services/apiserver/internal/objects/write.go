@@ -62,6 +62,12 @@ func (p *plan) end(committed bool) {
 	}
 }
 
+// asStored reports whether the object is what will be read of its stored bytes. Of a custom kind it may not be: what the stored
+// version has no fields for is lost.
+func (p *plan) asStored(kind *registry.Kind) bool {
+	return kind.Custom == nil || kind.Custom.Stored() && !p.applied
+}
+
 // item returns the outcome at its revision; 0 is a dry run, whose object keeps the revision it has.
 func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item {
 	if len(p.writes) == 0 && p.current != nil {
@@ -71,7 +77,7 @@ func (p *plan) item(kind *registry.Kind, key string, revision int64) *codec.Item
 	if createRevision == 0 {
 		createRevision = revision
 	}
-	if kind.Custom == nil || kind.Custom.Stored() && !p.applied {
+	if p.asStored(kind) {
 		return codec.NewDecodedItem(kind, key, p.value, p.obj, revision, createRevision)
 	}
 	// What the stored version has no fields for is lost, and so it is in the answer.
@@ -118,7 +124,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			return op.answer(p.item(kind, key, 0), p)
 		}
 		var handed *cache.Handed
-		if !p.deleted && kind.Custom == nil {
+		if !p.deleted && p.asStored(kind) {
 			handed = s.Cache.Hand(kind, key, p.value, p.obj)
 		}
 		revision, again, err := s.commit(ctx, r, p)
