@@ -34,12 +34,16 @@ func (s *Server) addIssuers(a *authn.Authenticator, own []string, add func(holde
 	}
 	settings, err := oidc.Flags(*cfg.OIDC).Config()
 	if err != nil {
-		return fmt.Errorf("OpenID Connect: %w", err)
+		return err
 	}
-	settings.Clock = s.cfg.Clock
+	settings.Clock, settings.Compiler = s.cfg.Clock, authenticationcel.NewDefaultCompiler()
+	asFile := &apiserver.AuthenticationConfiguration{JWT: []apiserver.JWTAuthenticator{settings.JWTAuthenticator}}
+	if err := structured.Check(asFile, settings.Compiler, nil); err != nil {
+		return err
+	}
 	provider, err := oidc.New(settings)
 	if err != nil {
-		return fmt.Errorf("OpenID Connect: %w", err)
+		return err
 	}
 	add(provider.Holder)
 	s.background = append(s.background, provider.Run)

@@ -27,10 +27,15 @@ func Authentication(path string, compiler authenticationcel.Compiler, issuers []
 	if err != nil {
 		return nil, fmt.Errorf("failed to load authentication configuration from file %q: %w", path, err)
 	}
+	return cfg, Check(cfg, compiler, issuers)
+}
+
+// Check says all that is wrong with an AuthenticationConfiguration.
+func Check(cfg *apiserver.AuthenticationConfiguration, compiler authenticationcel.Compiler, issuers []string) error {
 	if errs := validation.ValidateAuthenticationConfiguration(compiler, cfg, issuers); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return fmt.Errorf("invalid authentication configuration: %w", errs.ToAggregate())
 	}
-	return cfg, nil
+	return nil
 }
 
 // Authorization reads an AuthorizationConfiguration. known are the types of authorizers that there are; only webhooks may be several.

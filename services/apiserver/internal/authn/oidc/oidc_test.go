@@ -180,7 +180,7 @@ func TestHolder(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	_, err := Flags{IssuerURL: "http://x", SigningAlgs: []string{"HS256"}, CAFile: "/nonexistent"}.Config()
-	for _, want := range []string{"require 'https'", "oidc-client-id", `unsupported signing alg: "HS256"`, "oidc-ca-file"} {
+	for _, want := range []string{"oidc-issuer-url and oidc-client-id must be specified together", `oidc: unsupported signing alg: "HS256"`, "open /nonexistent: no such file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}
