@@ -125,6 +125,13 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("the watch goes on")
 	}
+	told := map[string]int{}
+	for len(w.events) > 0 { // all came before the end
+		told[(<-w.events).GetType()]++
+	}
+	if told["DELETED"] != 3 {
+		t.Errorf("the watch told of %v, and three objects went", told)
+	}
 	if _, err := f.get(widget, "default", "a"); err == nil || err.Error() != apistatus.PageNotFound {
 		t.Errorf("%v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -42,16 +43,17 @@ type Source func() (*apiextensionsv1.CustomResourceDefinition, error)
 // family is a kind with all its versions.
 type family struct {
 	Config
-	group                 string
-	names                 apiextensionsv1.CustomResourceDefinitionNames
-	namespaced            bool
-	storage, fingerprint  string
-	preserve, terminating bool
-	versions              map[string]*version
-	gvks                  []schema.GroupVersionKind
-	converter             Converter
-	source                Source
-	types                 func() (managedfields.TypeConverter, error)
+	group                string
+	names                apiextensionsv1.CustomResourceDefinitionNames
+	namespaced           bool
+	storage, fingerprint string
+	preserve             bool
+	terminating          atomic.Bool
+	versions             map[string]*version
+	gvks                 []schema.GroupVersionKind
+	converter            Converter
+	source               Source
+	types                func() (managedfields.TypeConverter, error)
 }
 
 // New returns the kind of a definition; source reads it again. Its versions are served only if the definition is established.
@@ -59,8 +61,9 @@ type family struct {
 func New(cfg Config, d *apiextensionsv1.CustomResourceDefinition, established, terminating bool, source Source) registry.CustomKind {
 	f := &family{
 		Config: cfg, group: d.Spec.Group, names: *d.Status.AcceptedNames.DeepCopy(), namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		preserve: d.Spec.PreserveUnknownFields, terminating: terminating, versions: map[string]*version{}, source: source,
+		preserve: d.Spec.PreserveUnknownFields, versions: map[string]*version{}, source: source,
 	}
+	f.terminating.Store(terminating)
 	if !established || f.names.Plural == "" {
 		f.names = *d.Spec.Names.DeepCopy()
 	}
@@ -78,7 +81,7 @@ func New(cfg Config, d *apiextensionsv1.CustomResourceDefinition, established, t
 		}
 	}
 	replacements(f, d.Spec.Versions)
-	custom := registry.CustomKind{}
+	custom := registry.CustomKind{Terminate: func() { f.terminating.Store(true) }}
 	same := true // all versions select by the same fields
 	for i := range d.Spec.Versions {
 		v := f.versions[d.Spec.Versions[i].Name]

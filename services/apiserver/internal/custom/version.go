@@ -84,7 +84,7 @@ func (v *version) Remote() bool { return v.converter != nil && !v.raw }
 func (v *version) Fingerprint() string { return v.fingerprint + "/" + v.name }
 
 // Terminating implements registry.Custom.
-func (v *version) Terminating() bool { return v.terminating }
+func (v *version) Terminating() bool { return v.terminating.Load() }
 
 // StoredAs implements registry.Custom.
 func (v *version) StoredAs() string { return v.storage }

@@ -107,7 +107,7 @@ func (f *Follower) Apply(key string, item *codec.Item) {
 		return // as before
 	}
 	f.known[key] = k
-	f.publish(before == nil || before.kind.Home != k.kind.Home)
+	f.publish(before == nil || before.kind.Home != k.kind.Home || before.shape.terminating != k.shape.terminating)
 }
 
 // builtIn reports whether the objects of a kind are those of one that is always served: its definition defines nothing.
@@ -147,12 +147,27 @@ func (f *Follower) understand(item *codec.Item) *known {
 		established: definition.Is(d, apiextensionsv1.Established), terminating: definition.Is(d, apiextensionsv1.Terminating),
 	}}
 	k.created = item.CreateRevision
-	if old := f.known[item.Key]; old != nil && reflect.DeepEqual(old.shape, k.shape) {
-		k.kind = old.kind
+	if old := f.known[item.Key]; old != nil && stays(old, k) {
+		if k.kind = old.kind; k.shape.terminating {
+			k.kind.Terminate()
+		}
 		return k
 	}
 	k.kind = custom.New(f.custom, d, k.shape.established, k.shape.terminating, source)
 	return k
+}
+
+// stays reports whether a definition defines the same kind as before. Its deletion changes nothing of the kind: the watches last, and
+// tell how the objects go.
+func stays(old, now *known) bool {
+	was := old.shape
+	if now.deleting && !old.deleting {
+		was.generation = now.shape.generation
+	}
+	if now.deleting {
+		was.terminating = now.shape.terminating
+	}
+	return reflect.DeepEqual(was, now.shape)
 }
 
 // decode reads a definition from its stored bytes, without leaving it in the cache: decoded, it may be a hundred times as large.

@@ -160,6 +160,7 @@ type watch struct {
 	bookmarks bool
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
+	marked    int64 // revision of the last bookmark
 	told      prometheus.Counter
 	join      int64      // the caller has what follows this revision from a feed; 0: it does not, or the watch was handed over already
 	giver     *rpc.Giver // of objects themselves, to clients in this process that take them; nil: to none
@@ -249,11 +250,11 @@ func (w *watch) run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			ticker.Reset(beforeEnd(ctx, jittered()))
-			if revision, ok := w.watcher.Progress(); ok && w.bookmarks && revision > w.sent {
+			if revision, ok := w.watcher.Progress(); ok && w.bookmarks && revision > w.marked {
 				if err := w.bookmark(revision, nil); err != nil {
 					return err
 				}
-				w.sent = revision
+				w.sent = max(w.sent, revision)
 			}
 		case <-w.watcher.Signal():
 			events, ended := w.watcher.Take()
@@ -464,6 +465,7 @@ func (w *watch) bookmark(revision int64, annotations map[string]string) error {
 	if err != nil {
 		return err
 	}
+	w.marked = revision
 	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "BOOKMARK", Object: b, Revision: revision}}})
 }
 

@@ -35,6 +35,8 @@ type CustomKind struct {
 	Home *Kind
 	// Versions are the served ones, each a kind of its own with the keys of Home.
 	Versions []*Kind
+	// Terminate notes that the definition is being deleted: from now on, Terminating of all versions is true.
+	Terminate func()
 }
 
 // Resource is one served version of a kind.

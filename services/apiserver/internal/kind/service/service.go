@@ -37,7 +37,7 @@ func Kind(cfg Config) *registry.Kind {
 		NewList: func() runtime.Object { return &corev1.ServiceList{} },
 
 		CreateOnUpdate: true, StatusCreates: true,
-		Default:        typed.Do(fill),
+		Default: typed.Do(fill),
 		PrepareCreate: typed.Do(func(s *corev1.Service) {
 			s.Status = corev1.ServiceStatus{}
 			dropUnused(s)
