@@ -25,5 +25,5 @@ func (cfg *Config) encrypted(plain backend) (backend, encryption, error) {
 	if err != nil {
 		return nil, encryption{}, err
 	}
-	return st, encryption{st.Stale, []discovery.Check{{Name: "kms-providers", Live: true, Run: st.Healthy}}}, nil
+	return st, encryption{st.Stale, []discovery.Check{{Name: "kms-providers", Run: st.Healthy}}}, nil
 }

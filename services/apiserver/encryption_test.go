@@ -91,7 +91,7 @@ func TestSecretsAreEncrypted(t *testing.T) {
 		if stored() != once {
 			t.Error("a write that changes nothing was made though it is not stale")
 		}
-		resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/livez", Query: "verbose"})
+		resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/readyz", Query: "verbose"})
 		if err != nil || !strings.Contains(string(resp.GetObject()), "[+]kms-providers ok") {
 			t.Errorf("%s %v", resp.GetObject(), err)
 		}

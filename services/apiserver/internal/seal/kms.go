@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -80,7 +81,9 @@ func newKMS(name, endpoint string, timeout time.Duration, clock clock.WithTicker
 	conn, err := grpc.NewClient("passthrough:///kms-plugin", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
+		}),
+		// A plugin that begins to listen within a call's time is waited for.
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		return nil, fmt.Errorf("kms %q: %w", name, err)
 	}
@@ -135,7 +138,12 @@ func (k *kms) refreshLocked(ctx context.Context) (*seed, error) {
 	state := k.state
 	k.stateMu.Unlock()
 	if err == nil && (state == nil || state.keyID != keyID) {
-		state, err = k.newSeed(ctx)
+		if state, err = k.newSeed(ctx); err == nil && state.keyID != keyID {
+			err = fmt.Errorf("the plugin encrypts with another key than its status says: statusKeyIDHash=%q, encryptKeyIDHash=%q", hashOf(keyID), hashOf(state.keyID))
+		}
+		if err != nil {
+			err = k.unhealthy(fmt.Errorf("failed to rotate DEK: %w", err))
+		}
 	}
 	k.stateMu.Lock()
 	defer k.stateMu.Unlock()
@@ -155,21 +163,41 @@ func (k *kms) status(ctx context.Context) (keyID string, err error) {
 	defer cancel()
 	start := time.Now()
 	resp, err := k.client.Status(ctx, &kmsv2.StatusRequest{})
-	k.metrics.call(k.name, "Status", start, err)
+	k.metrics.call(k.name, "/v2.KeyManagementService/Status", start, err)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("failed to get status: %w", err)
+		return "", fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", k.name, err)
 	case resp.GetVersion() != "v2" && resp.GetVersion() != "v2beta1":
-		return "", fmt.Errorf("got unexpected version %q, expected v2 or v2beta1", resp.GetVersion())
+		return "", k.unhealthy(fmt.Errorf("expected KMSv2 API version v2, got %s", resp.GetVersion()))
 	case resp.GetHealthz() != "ok":
-		return "", fmt.Errorf("got unexpected healthz status: %s", resp.GetHealthz())
+		return "", k.unhealthy(fmt.Errorf("got unexpected healthz status: %s", resp.GetHealthz()))
 	}
-	return resp.GetKeyId(), checkKeyID(resp.GetKeyId())
+	if err := checkKeyID(resp.GetKeyId()); err != nil {
+		return "", k.unhealthy(err)
+	}
+	return resp.GetKeyId(), nil
+}
+
+// unhealthy says whose problem it is, in Kubernetes' words.
+func (k *kms) unhealthy(err error) error {
+	return fmt.Errorf("kmsv2 Provider %s is not healthy, error: %w", k.name, err)
+}
+
+// hashOf is what is told of a key ID, which may be a secret's.
+func hashOf(keyID string) string {
+	if keyID == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(keyID))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func checkKeyID(id string) error {
-	if id == "" || len(id) > 1024 {
-		return errors.New("the plugin's key ID must be 1 to 1024 bytes long")
+	switch {
+	case id == "":
+		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: keyID is empty", "")
+	case len(id) > 1024:
+		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: keyID is %d bytes, which exceeds the max size of 1024", hashOf(id), len(id))
 	}
 	return nil
 }
@@ -182,9 +210,9 @@ func (k *kms) newSeed(ctx context.Context) (*seed, error) {
 	_, _ = rand.Read(secret)
 	start := time.Now()
 	resp, err := k.client.Encrypt(ctx, &kmsv2.EncryptRequest{Uid: string(uuid.NewUUID()), Plaintext: secret})
-	k.metrics.call(k.name, "Encrypt", start, err)
+	k.metrics.call(k.name, "/v2.KeyManagementService/Encrypt", start, err)
 	if err != nil {
-		return nil, fmt.Errorf("failed to encrypt the seed: %w", err)
+		return nil, fmt.Errorf("failed to encrypt DEK, error: %w", err)
 	}
 	if err := checkEncrypted(resp); err != nil {
 		return nil, err
@@ -206,13 +234,15 @@ func (k *kms) newSeed(ctx context.Context) (*seed, error) {
 }
 
 func checkEncrypted(resp *kmsv2.EncryptResponse) error {
-	if n := len(resp.GetCiphertext()); n == 0 || n > 1024 {
-		return fmt.Errorf("the plugin's ciphertext has %d bytes, 1 to 1024 are allowed", n)
+	if n := len(resp.GetCiphertext()); n == 0 {
+		return errors.New("failed to validate encrypted DEK source: encrypted DEK source is empty")
+	} else if n > 1024 {
+		return fmt.Errorf("failed to validate encrypted DEK source: encrypted DEK source is %d bytes, which exceeds the max size of 1024", n)
 	}
 	size := 0
 	for name, value := range resp.GetAnnotations() {
 		if !strings.Contains(name, ".") || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return fmt.Errorf("the plugin's annotation %q is no fully qualified domain name", name)
+			return fmt.Errorf("failed to validate annotations: annotations: Invalid value: %q: must be a fully qualified domain name", name)
 		}
 		size += len(name) + len(value)
 	}
@@ -330,7 +360,7 @@ func (k *kms) decrypt(ctx context.Context, header []byte) (derived, error) {
 	out, err := k.client.Decrypt(ctx, &kmsv2.DecryptRequest{
 		Uid: string(uuid.NewUUID()), Ciphertext: resp.GetCiphertext(), KeyId: resp.GetKeyId(), Annotations: resp.GetAnnotations(),
 	})
-	k.metrics.call(k.name, "Decrypt", start, err)
+	k.metrics.call(k.name, "/v2.KeyManagementService/Decrypt", start, err)
 	if err != nil {
 		return derived{}, fmt.Errorf("failed to decrypt the seed: %w", err)
 	}

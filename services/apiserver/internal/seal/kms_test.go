@@ -136,7 +136,7 @@ func TestKMSSealsWithoutAskingAgain(t *testing.T) {
 	if _, err := set.Seal(t.Context(), storeKey, []byte("value")); err == nil {
 		t.Error("a seed that nobody has vouched for since long still seals")
 	}
-	if err := set.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), `kms provider "test"`) {
+	if err := set.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), `kms-provider-0: `) {
 		t.Errorf("health: %v", err)
 	}
 }
@@ -206,7 +206,15 @@ func TestKMSKeyRotation(t *testing.T) {
 
 func TestKMSPluginsThatLie(t *testing.T) {
 	t.Parallel()
+	told := map[string]string{ // in Kubernetes' words
+		"unhealthy":     "kms-provider-0: kmsv2 Provider test is not healthy, error: got unexpected healthz status: the token is locked",
+		"no key ID":     `kms-provider-0: kmsv2 Provider test is not healthy, error: got invalid KMSv2 KeyID hash "": keyID is empty`,
+		"no ciphertext": "failed to validate encrypted DEK source: encrypted DEK source is empty",
+		"away":          "kms-provider-0: failed to perform status section of the healthz check for KMS Provider test, error: rpc error: code = Unknown desc = away",
+	}
 	for name, change := range map[string]func(*plugin){
+		"away":                     func(p *plugin) { p.away = true },
+		"another key":              func(p *plugin) { p.corrupt = func(r *kmsv2.EncryptResponse) { r.KeyId = "other" } },
 		"unhealthy":                func(p *plugin) { p.healthz = "the token is locked" },
 		"no key ID":                func(p *plugin) { p.keyID = "" },
 		"a huge key ID":            func(p *plugin) { p.keyID = strings.Repeat("x", 1025) },
@@ -224,8 +232,8 @@ func TestKMSPluginsThatLie(t *testing.T) {
 			if _, err := set.Seal(t.Context(), storeKey, []byte("value")); err == nil {
 				t.Error("it seals")
 			}
-			if err := set.Healthy(t.Context()); err == nil {
-				t.Error("it is called healthy")
+			if err := set.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), told[name]) {
+				t.Errorf("of its health is told: %v", err)
 			}
 		})
 	}

@@ -191,9 +191,9 @@ func (s *Set) Healthy(ctx context.Context) error {
 		return nil
 	}
 	var problems []error
-	for _, k := range s.kms {
+	for n, k := range s.kms {
 		if err := k.healthy(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("kms provider %q: %w", k.name, err))
+			problems = append(problems, fmt.Errorf("kms-provider-%d: %w", n, err))
 		}
 	}
 	return errors.Join(problems...)
