@@ -2,6 +2,7 @@ package seal
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -19,23 +20,26 @@ import (
 func Load(path string, clock clock.WithTicker, metrics *Metrics) (*Set, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("encryption configuration: %w", err)
+		return nil, fmt.Errorf("error while parsing file: error while loading file: %w", err)
 	}
 	set, err := Parse(data, clock, metrics)
 	if err != nil {
-		return nil, fmt.Errorf("encryption configuration %s: %w", path, err)
+		return nil, fmt.Errorf("%w (%s)", err, path)
 	}
 	return set, nil
 }
 
 // Parse is Load for a file's content, YAML or JSON of apiserver.config.k8s.io/v1.
 func Parse(data []byte, clock clock.WithTicker, metrics *Metrics) (*Set, error) {
+	if len(data) == 0 {
+		return nil, errors.New("error while parsing file: error while loading file: encryption provider configuration file is empty")
+	}
 	cfg, err := decode(data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("error while parsing file: error decoding encryption provider configuration file: %w", err)
 	}
 	if errs := validation.ValidateEncryptionConfiguration(cfg, true); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return nil, fmt.Errorf("error while parsing file: %w", errs.ToAggregate())
 	}
 	set := &Set{metrics: metrics}
 	var earlier rules

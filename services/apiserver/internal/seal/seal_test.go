@@ -160,7 +160,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "c2VjcmV0IGlzIHNlY3VyZQ=" // not base64, and never to be told
 	for name, tt := range map[string]struct{ text, want string }{
-		"empty":             {"", "Object 'Kind' is missing"},
+		"empty":             {"", "configuration file is empty"},
 		"another kind":      {"kind: Pod\napiVersion: v1\n", "no kind \"Pod\" is registered"},
 		"unknown field":     {config("secrets", "identity: {}") + "nonsense: 1\n", "unknown field \"nonsense\""},
 		"no resources":      {"kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\n", "resources: Required value"},

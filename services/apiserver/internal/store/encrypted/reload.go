@@ -21,11 +21,11 @@ const grace = time.Minute
 func (s *Store) load() (*seal.Set, [32]byte, error) {
 	data, err := os.ReadFile(s.cfg.Path)
 	if err != nil {
-		return nil, [32]byte{}, fmt.Errorf("encryption configuration: %w", err)
+		return nil, [32]byte{}, fmt.Errorf("error while parsing file: error while loading file: %w", err)
 	}
 	set, err := seal.Parse(data, s.cfg.Clock, s.cfg.Metrics)
 	if err != nil {
-		return nil, [32]byte{}, fmt.Errorf("encryption configuration %s: %w", s.cfg.Path, err)
+		return nil, [32]byte{}, fmt.Errorf("%w (%s)", err, s.cfg.Path)
 	}
 	return set, sha256.Sum256(data), nil
 }
