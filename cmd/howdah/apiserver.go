@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,15 +24,16 @@ import (
 
 // apiserverFlags are the settings that an apiserver has in the standalone too.
 type apiserverFlags struct {
-	databaseURL, serviceCIDR, nodePorts, clusterDomain string
-	gatewayEndpoints                                   []string
-	enabledAdmission, disabledAdmission                []string
-	admissionConfig                                    string
-	runtimeConfig                                      []string
-	identity                                           identityFlags
-	historyRetention, eventTTL                         time.Duration
-	protection                                         protectionFlags
-	features                                           featureFlags
+	databaseURL, nodePorts, clusterDomain string
+	serviceCIDRs                          []string
+	gatewayEndpoints                      []string
+	enabledAdmission, disabledAdmission   []string
+	admissionConfig                       string
+	runtimeConfig                         []string
+	identity                              identityFlags
+	historyRetention, eventTTL            time.Duration
+	protection                            protectionFlags
+	features                              featureFlags
 }
 
 func (a *apiserverFlags) flags(cmd *cobra.Command) {
@@ -42,7 +44,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
 	f.DurationVar(&a.eventTTL, "event-ttl", time.Hour, "how long an Event stays after it was last written; 0 is for ever")
-	f.StringVar(&a.serviceCIDR, "service-cidr", "10.96.0.0/16", "addresses of services")
+	f.StringSliceVar(&a.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services: one range, or an IPv4 and an IPv6 one, that of the default family first")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
 	f.StringSliceVar(&a.gatewayEndpoints, "gateway-endpoints", nil, "ip:port of each gateway, for the Service kubernetes")
@@ -58,7 +60,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	if a.databaseURL == "" {
 		problems = append(problems, errors.New("--database-url is required"))
 	}
-	services, err := netip.ParsePrefix(a.serviceCIDR)
+	services, err := serviceRanges(a.serviceCIDRs)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("--service-cidr: %w", err))
 	}
@@ -94,7 +96,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		problems = append(problems, fmt.Errorf("the host's name, for the apiserver's lease: %w", err))
 	}
 	cfg := apiserver.Config{
-		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDR: services, NodePortRange: a.nodePorts,
+		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDRs: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
 		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
@@ -178,4 +180,28 @@ func readSigner(path string) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%s holds a %T, which cannot sign", path, key)
 	}
 	return signer, nil
+}
+
+// serviceRanges reads the ranges of Services' addresses: one, or one of each family.
+func serviceRanges(texts []string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		if p.Addr().BitLen()-p.Bits() < 3 {
+			return nil, fmt.Errorf("%s: the range must have at least 8 IP addresses", p)
+		}
+		ranges = append(ranges, p)
+	}
+	switch {
+	case len(ranges) == 0:
+		return nil, errors.New("a range is required")
+	case len(ranges) > 2:
+		return nil, errors.New("must not contain more than two entries")
+	case len(ranges) == 2 && ranges[0].Addr().Is6() == ranges[1].Addr().Is6():
+		return nil, fmt.Errorf("%s and %s must be of different IP families", ranges[0], ranges[1])
+	}
+	return ranges, nil
 }

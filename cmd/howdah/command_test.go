@@ -130,7 +130,7 @@ func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	var a apiserverFlags
 	a.flags(&cobra.Command{})
-	a.serviceCIDR, a.gatewayEndpoints = "x", []string{"y"}
+	a.serviceCIDRs, a.gatewayEndpoints = []string{"x"}, []string{"y"}
 	_, err := a.config(nil, nil)
 	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

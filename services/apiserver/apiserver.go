@@ -56,8 +56,8 @@ type Config struct {
 	Authentication Authentication
 	// Authorization sets the authorizers up that AuthorizationModes name.
 	Authorization Authorization
-	// ServiceCIDR is where cluster IPs come from; default 10.96.0.0/12.
-	ServiceCIDR netip.Prefix
+	// ServiceCIDRs are where cluster IPs come from: one range, or one of each family, the default one first. The default is 10.96.0.0/12.
+	ServiceCIDRs []netip.Prefix
 	// NodePortRange is "first-last"; default 30000-32767.
 	NodePortRange string
 	// ClusterDomain is the cluster's DNS domain; default cluster.local.
@@ -166,8 +166,12 @@ func (cfg *Config) complete() error {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	if !cfg.ServiceCIDR.IsValid() {
-		cfg.ServiceCIDR = netip.MustParsePrefix("10.96.0.0/12")
+	if len(cfg.ServiceCIDRs) == 0 {
+		cfg.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	}
+	cfg.ServiceCIDRs = slices.Clone(cfg.ServiceCIDRs)
+	for i, p := range cfg.ServiceCIDRs {
+		cfg.ServiceCIDRs[i] = p.Masked()
 	}
 	if cfg.NodePortRange == "" {
 		cfg.NodePortRange = "30000-32767"
@@ -229,7 +233,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	}
 	addresses := &objects.Addresses{Table: table, Fields: s.fields, Clock: cfg.Clock}
 	allocations := allocator.New(allocator.Config{
-		ServiceCIDRs: []netip.Prefix{cfg.ServiceCIDR.Masked()}, Addresses: addresses, FirstPort: first, LastPort: last,
+		ServiceCIDRs: cfg.ServiceCIDRs, Addresses: addresses, FirstPort: first, LastPort: last,
 		Fresh: func(ctx context.Context) error { return s.cache.Fresh(ctx) },
 	})
 	s.cache = cache.New(st, table, cfg.Clock, map[string]cache.Observer{allocator.Prefix: allocations.Ports(), addresses.Prefix(): allocations.Held()})
@@ -332,7 +336,7 @@ func (s *Server) start(ctx context.Context) error {
 	case <-s.cache.Ready():
 	}
 	err := bootstrap.Run(ctx, bootstrap.Config{
-		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDR: s.cfg.ServiceCIDR.Masked(), ServiceIP: s.cfg.ServiceCIDR.Masked().Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
 	})
 	if err != nil {
 		return nil // ctx ended

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"howdah.dev/services/apiserver/internal/kind"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -13,7 +15,7 @@ import (
 
 // kinds returns the table of what is stored, and the resources that are not, as the settings have them served.
 func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
-	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
+	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features, ServiceFamilies: cfg.families()}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
 	all := slices.Clone(reviews)
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)
@@ -25,6 +27,19 @@ func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfi
 	table, err := registry.NewTableServing(kinds, served.Has)
 	reviews = slices.DeleteFunc(reviews, func(r *registry.Resource) bool { return !served.Has(r) })
 	return table, reviews, served, err
+}
+
+// families are those of the addresses of Services, the default one first.
+func (cfg *Config) families() []corev1.IPFamily {
+	var families []corev1.IPFamily
+	for _, p := range cfg.ServiceCIDRs {
+		if p.Addr().Is6() {
+			families = append(families, corev1.IPv6Protocol)
+		} else {
+			families = append(families, corev1.IPv4Protocol)
+		}
+	}
+	return families
 }
 
 // address is where clients find the API: at the first gateway.

@@ -34,8 +34,8 @@ type API interface {
 // Config says what the cluster looks like.
 type Config struct {
 	API API
-	// ServiceCIDR is where the addresses of Services come from.
-	ServiceCIDR netip.Prefix
+	// ServiceCIDRs are where the addresses of Services come from: one range, or one of each family.
+	ServiceCIDRs []netip.Prefix
 	// ServiceIP is the address of the service default/kubernetes.
 	ServiceIP netip.Addr
 	// Gateways are where that service leads.

@@ -96,14 +96,13 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 }
 
 func validateEndpointAddress(a *corev1.EndpointAddress, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := utilvalidation.IsValidIPForLegacyField(path.Child("ip"), a.IP, true, nil)
 	if a.Hostname != "" {
 		errs = append(errs, check.Label(a.Hostname, path.Child("hostname"))...)
 	}
 	if a.NodeName != nil {
 		errs = append(errs, check.Subdomain(*a.NodeName, path.Child("nodeName"))...)
 	}
-	errs = append(errs, utilvalidation.IsValidIPForLegacyField(path.Child("ip"), a.IP, true, nil)...)
 	if ip := netutils.ParseIPSloppy(a.IP); ip != nil {
 		return append(errs, check.PublicIP(ip.String(), path.Child("ip"))...)
 	}

@@ -52,6 +52,13 @@ func (v View) ForService(s *corev1.Service) []Repair {
 	return all
 }
 
+// Stands reports whether a Service is still as it was read. An address that was missing after the Service was read may have gone with it:
+// only if the Service is still there is it missing.
+func (v View) Stands(s *corev1.Service) bool {
+	now := v.Service(s.Namespace, s.Name)
+	return now != nil && now.UID == s.UID && now.ResourceVersion == s.ResourceVersion
+}
+
 func (v View) address(s *corev1.Service, text string) Repair {
 	ip, ok := parse(text)
 	if !ok {

@@ -108,3 +108,20 @@ func TestUnused(t *testing.T) {
 		}
 	}
 }
+
+// A Service that has gone, or is another by now, is not given the addresses that went with it.
+func TestStands(t *testing.T) {
+	t.Parallel()
+	read := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "1", ResourceVersion: "5"}}
+	other, changed := read.DeepCopy(), read.DeepCopy()
+	other.UID, changed.ResourceVersion = "2", "6"
+	for name, test := range map[string]struct {
+		now  *corev1.Service
+		want bool
+	}{"the same": {read.DeepCopy(), true}, "gone": {nil, false}, "another": {other, false}, "changed": {changed, false}} {
+		v := View{Service: func(string, string) *corev1.Service { return test.now }}
+		if got := v.Stands(read); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

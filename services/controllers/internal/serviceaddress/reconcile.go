@@ -115,8 +115,9 @@ func (c *addresses) service(ctx context.Context, key string) (time.Duration, err
 		return 0, *failed
 	}
 	repairs := now.ForService(s)
-	if *failed != nil {
-		return 0, *failed
+	stands := len(repairs) == 0 || now.Stands(s)
+	if *failed != nil || !stands {
+		return 0, *failed // what has changed meanwhile has an event of its own
 	}
 	resource := object.For(c.client, servicecidr.AddressKind)
 	for _, r := range repairs {

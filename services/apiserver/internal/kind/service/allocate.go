@@ -42,6 +42,9 @@ func (a allocation) allocate(ctx context.Context, pool registry.Allocator, obj, 
 	if errs := validateIPs(s, field.NewPath("spec")); len(errs) > 0 {
 		return invalid(s, errs)
 	}
+	if old != nil && needsClusterIP(s) { // what is malformed was told as the client sent it
+		releaseSecond(&s.Spec, &old.Spec)
+	}
 	if errs := a.setFamilies(s, old); len(errs) > 0 {
 		return invalid(s, errs)
 	}
@@ -83,7 +86,8 @@ func (a allocation) addresses(ctx context.Context, pool registry.Allocator, s, o
 			continue
 		}
 		if err := pool.Reserve(ctx, registry.Reservation{Pool: poolIPs, Value: ip}); err != nil {
-			return invalid(s, field.ErrorList{field.Invalid(path, s.Spec.ClusterIPs, "failed to allocate IP "+ip+": "+err.Error())})
+			shown := append(slices.Clone(s.Spec.ClusterIPs), make([]string, max(len(s.Spec.IPFamilies)-len(s.Spec.ClusterIPs), 0))...)
+			return invalid(s, field.ErrorList{field.Invalid(path, shown, "failed to allocate IP "+ip+": "+err.Error())})
 		}
 	}
 	for i := len(s.Spec.ClusterIPs); i < len(s.Spec.IPFamilies); i++ {

@@ -38,9 +38,6 @@ func keepChosen(s, old *corev1.Service) {
 		if len(spec.ClusterIPs) == 0 && spec.ClusterIP == was.ClusterIP {
 			spec.ClusterIPs = slices.Clone(was.ClusterIPs)
 		}
-		if len(spec.IPFamilies) == 0 {
-			spec.IPFamilies = slices.Clone(was.IPFamilies)
-		}
 		if spec.IPFamilyPolicy == nil {
 			spec.IPFamilyPolicy = was.IPFamilyPolicy
 		}
@@ -48,8 +45,10 @@ func keepChosen(s, old *corev1.Service) {
 		if spec.ClusterIP != was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) && len(spec.ClusterIPs) > 0 {
 			spec.ClusterIPs = append([]string{spec.ClusterIP}, spec.ClusterIPs[1:]...)
 		}
+		if len(spec.IPFamilies) == 0 && slices.Equal(spec.ClusterIPs, was.ClusterIPs) { // other addresses say which families they are of
+			spec.IPFamilies = slices.Clone(was.IPFamilies)
+		}
 	}
-	releaseSecond(spec, was)
 	if needsNodePorts(s) && needsNodePorts(old) {
 		keepNodePorts(spec.Ports, was.Ports)
 	}

@@ -37,25 +37,28 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(spec.ClusterIPs) > 2 {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may only hold up to 2 values"))
 	}
+	var each field.ErrorList
+	readable := true
 	for i, ip := range spec.ClusterIPs {
 		at := ips.Index(i)
 		switch {
 		case ip == corev1.ClusterIPNone:
+			readable = false
 			if len(spec.ClusterIPs) > 1 && !slices.Contains(spec.ClusterIPs[:i], corev1.ClusterIPNone) {
-				errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "'None' must be the first and only value"))
+				each = append(each, field.Invalid(ips, spec.ClusterIPs, "'None' must be the first and only value"))
 			}
 		default:
 			bad := validation.IsValidIPForLegacyField(at, ip, true, nil)
-			errs = append(errs, bad...)
-			if len(bad) == 0 && i < len(spec.IPFamilies) && known(spec.IPFamilies[i]) && familyOf(ip) != spec.IPFamilies[i] {
-				errs = append(errs, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
+			each, readable = append(each, bad...), readable && len(bad) == 0
+			if len(bad) == 0 && !slices.Contains(spec.ClusterIPs, corev1.ClusterIPNone) && i < len(spec.IPFamilies) && known(spec.IPFamilies[i]) && familyOf(ip) != spec.IPFamilies[i] {
+				each = append(each, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
 			}
 		}
 	}
-	if len(errs) == 0 && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
+	if readable && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 	}
-	return errs
+	return append(errs, each...)
 }
 
 func known(f corev1.IPFamily) bool { return f == corev1.IPv4Protocol || f == corev1.IPv6Protocol }
@@ -94,18 +97,18 @@ func validateChange(s, old *corev1.Service) field.ErrorList {
 			errs = append(errs, field.Invalid(at, now.ClusterIPs, "may not change once set"))
 		}
 	}
-	if headless(s) && len(now.Selector) == 0 {
+	if headless(s) || len(was.IPFamilies) == 0 {
 		return errs
 	}
-	for i := range was.IPFamilies {
-		at := path.Child("ipFamilies").Index(i)
-		switch {
-		case i >= len(now.IPFamilies) && i == 0:
-			errs = append(errs, field.Invalid(at, now.IPFamilies, "primary ipFamily can not be unset"))
-		case i >= len(now.IPFamilies):
-		case now.IPFamilies[i] != was.IPFamilies[i]:
-			errs = append(errs, field.Invalid(at, now.IPFamilies, "may not change once set"))
-		}
+	at := path.Child("ipFamilies").Index(0) // with it changes the second
+	switch {
+	case len(now.IPFamilies) == 0:
+		errs = append(errs, field.Invalid(at, now.IPFamilies, "primary ipFamily can not be unset"))
+	case now.IPFamilies[0] == was.IPFamilies[0]:
+	case len(now.ClusterIPs) != len(was.ClusterIPs): // so Kubernetes shows it
+		errs = append(errs, field.Invalid(at, now.ClusterIPs, "may not change once set"))
+	default:
+		errs = append(errs, field.Invalid(at, now.IPFamilies, "may not change once set"))
 	}
 	return errs
 }
