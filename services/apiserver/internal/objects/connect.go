@@ -20,6 +20,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // dialTimeout bounds the way to a node: the connection and its answer whether the stream stands.
@@ -87,7 +88,7 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	}
 	item, err := find(ctx, s.Cache, r.res.Kind, r.res.GroupResource(), r.namespace, r.name)
 	if err != nil {
-		return "", false, err
+		return "", false, s.admitConnect(ctx, r, open, nil, err)
 	}
 	obj, err := item.Object()
 	if err != nil {
@@ -97,17 +98,8 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	if !ok {
 		return "", false, fmt.Errorf("pod %s is a %T", r.name, obj)
 	}
-	if r.subresource != "log" { // which is read, and nothing that admission decides about
-		attributes := &admission.Attributes{
-			Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: pod, User: r.user,
-			Query: open.GetQuery(), Notes: r,
-		}
-		if err := s.Admission.Admit(ctx, attributes); err != nil {
-			return "", false, err
-		}
-		if err := s.Admission.Validate(ctx, attributes); err != nil {
-			return "", false, err
-		}
+	if err := s.admitConnect(ctx, r, open, pod, nil); err != nil {
+		return "", false, err
 	}
 	switch r.subresource {
 	case "log", "exec", "attach":
@@ -126,6 +118,24 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 		err = apierrors.NewNotFound(r.res.GroupResource(), pod.Spec.NodeName)
 	}
 	return address, false, err
+}
+
+// admitConnect asks admission about a stream to target, which may be nil. It returns err where nothing is said against it.
+func (s *Server) admitConnect(ctx context.Context, r *request, open *apiv1.ConnectOpen, target registry.Object, err error) error {
+	if r.subresource == "log" { // it is read, and nothing that admission decides about
+		return err
+	}
+	a := &admission.Attributes{
+		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: target, User: r.user,
+		Query: open.GetQuery(), Path: open.GetPath(), Notes: r,
+	}
+	if refused := s.Admission.Admit(ctx, a); refused != nil {
+		return refused
+	}
+	if refused := s.Admission.Validate(ctx, a); refused != nil {
+		return refused
+	}
+	return err
 }
 
 // chooseContainer checks the container of a query, or fills in a pod's only one.

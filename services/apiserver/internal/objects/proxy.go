@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/proxy"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
-	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/relay"
@@ -67,20 +66,13 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 	}
 	item, err := find(ctx, s.Cache, r.res.Kind, r.res.GroupResource(), r.namespace, name)
 	if err != nil {
-		return err
+		return s.admitConnect(ctx, r, open, nil, err)
 	}
 	obj, err := item.Object()
 	if err != nil {
 		return err
 	}
-	attributes := &admission.Attributes{
-		Operation: admission.Connect, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name, Old: obj, User: r.user,
-		Query: open.GetQuery(), Path: open.GetPath(), Notes: r,
-	}
-	if err := s.Admission.Admit(ctx, attributes); err != nil {
-		return err
-	}
-	if err := s.Admission.Validate(ctx, attributes); err != nil {
+	if err := s.admitConnect(ctx, r, open, obj, nil); err != nil {
 		return err
 	}
 	if node, ok := obj.(*corev1.Node); ok && (port == "" || port == agentPort(node)) {

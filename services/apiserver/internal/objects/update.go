@@ -180,14 +180,14 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	obj, err := u.change(ctx, old)
+	if err != nil && u.action {
+		return nil, u.s.refused(ctx, r, u.body, u.opts, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if obj == nil {
 		return &plan{current: item}, nil
-	}
-	if err := u.precondition(ctx, item, old, obj); err != nil {
-		return nil, err
 	}
 	return u.planChange(ctx, item, old, obj)
 }
@@ -336,7 +336,7 @@ func (u *update) latest(ctx context.Context, item *codec.Item) error {
 
 func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj registry.Object) (*plan, error) {
 	r, kind := u.r, u.r.res.Kind
-	strategy, err := u.prepare(ctx, old, obj)
+	strategy, err := u.prepare(ctx, item, old, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -390,14 +390,14 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	return p, nil
 }
 
-// prepare carries over what a client may not change, records the managed fields and runs mutating admission.
-func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*registry.Status, error) {
+// prepare records the managed fields, runs mutating admission, which sees the object as it was sent, compares what the object says of
+// its identity, and carries over what a client may not change.
+func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registry.Object) (*registry.Status, error) {
 	r, kind := u.r, u.r.res.Kind
 	strategy, err := r.strategy()
 	if err != nil && !u.action && !u.scale {
 		return nil, err
 	}
-	keepMeta(obj, old)
 	if !u.managed && !u.action {
 		manager, err := u.s.Fields.For(r.res, r.subresource)
 		if err != nil {
@@ -408,6 +408,10 @@ func (u *update) prepare(ctx context.Context, old, obj registry.Object) (*regist
 	if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
 		return nil, err
 	}
+	if err := u.precondition(ctx, item, old, obj); err != nil {
+		return nil, err
+	}
+	keepMeta(obj, old)
 	fieldmanager.Settle(old, obj)
 	obj.SetGeneration(old.GetGeneration())
 	switch {

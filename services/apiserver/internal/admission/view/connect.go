@@ -16,8 +16,8 @@ import (
 
 // connects are the options that a stream's query stands for, by resource and subresource.
 var connects = map[string]func() runtime.Object{
-	"pods/exec":        func() runtime.Object { return &corev1.PodExecOptions{Stdout: true, Stderr: true} },
-	"pods/attach":      func() runtime.Object { return &corev1.PodAttachOptions{Stdout: true, Stderr: true} },
+	"pods/exec":        func() runtime.Object { return &corev1.PodExecOptions{} },
+	"pods/attach":      func() runtime.Object { return &corev1.PodAttachOptions{} },
 	"pods/portforward": func() runtime.Object { return &corev1.PodPortForwardOptions{} },
 	"pods/log":         func() runtime.Object { return &corev1.PodLogOptions{} },
 	"pods/proxy":       func() runtime.Object { return &corev1.PodProxyOptions{} },

@@ -229,8 +229,8 @@ func TestConnectOptions(t *testing.T) {
 		query                 url.Values
 		kind, want            string
 	}{
-		{"pods", "exec", url.Values{"command": {"sh", "-c"}, "stdin": {"1"}, "stdout": {"false"}, "container": {"c"}}, "PodExecOptions", `"stdin":true,"stderr":true,"container":"c","command":["sh","-c"]`},
-		{"pods", "attach", url.Values{"tty": {"true"}}, "PodAttachOptions", `"stdout":true,"stderr":true,"tty":true`},
+		{"pods", "exec", url.Values{"command": {"sh", "-c"}, "stdin": {"1"}, "stdout": {"false"}, "container": {"c"}}, "PodExecOptions", `"stdin":true,"container":"c","command":["sh","-c"]`},
+		{"pods", "attach", url.Values{"tty": {"true"}}, "PodAttachOptions", `"tty":true`},
 		{"pods", "portforward", url.Values{"ports": {"80,81", "x"}}, "PodPortForwardOptions", `"ports":[80,81]`},
 		{"pods", "log", url.Values{"tailLines": {"5"}, "follow": {"true"}}, "PodLogOptions", `"follow":true,"tailLines":5`},
 		{"nodes", "proxy", url.Values{"path": {"/other"}}, "NodeProxyOptions", `"path":"/x"`},
