@@ -92,3 +92,38 @@ func TestLoadWantsConsecutiveNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A database of an older program keeps the reservations of node ports, and loses those of addresses.
+func TestOldReservationsGo(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	known, err := load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t.Context(), url, known[:6]); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	const port, service = "/howdah/reservation/nodeports/30000", "/core/services/default/web"
+	for _, key := range []string{"/howdah/reservation/clusterips/10.96.0.7", "/howdah/reservation/clusterips/fd00::7", port, service} {
+		if _, err := conn.Exec(t.Context(), "INSERT INTO howdah.object (key, revision, create_revision, value) VALUES ($1, 1, 1, 'x')", key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Apply(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "SELECT key FROM howdah.object ORDER BY key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(left) != 2 || left[0] != service || left[1] != port {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
