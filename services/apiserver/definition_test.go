@@ -109,6 +109,9 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	if answer.GetDeletionTimestamp() == nil || answer.GetFinalizers()[0] != "customresourcecleanup.apiextensions.k8s.io" {
 		t.Errorf("%v", answer.Object["metadata"])
 	}
+	if _, err := f.create(widget, "default", widgetBody("early", `{}`)); apistatus.Of(err).Code != 403 { // who was told of the end meets it
+		t.Errorf("a creation at once: %v", err)
+	}
 	f.definition("widgets.example.com", is(apiextensionsv1.Terminating, apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress"))
 	f.await("the deletion of the objects", func() bool { _, err := f.get(widget, "default", "b"); return apierrors.IsNotFound(err) })
 	_, err := f.create(widget, "default", widgetBody("late", `{}`))

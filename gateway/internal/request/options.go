@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -63,6 +65,7 @@ func merge(parts ...map[string]kind) map[string]kind {
 // Kubernetes ignores them. The error says which number does not parse.
 func (i Info) Options(query url.Values, header http.Header) (url.Values, error) {
 	form := make(url.Values, 4)
+	var wrong error
 	for name, k := range options[i.Verb] {
 		values, ok := query[name]
 		if !ok || len(values) == 0 {
@@ -75,14 +78,18 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 			form[name] = values
 		case number, unused:
 			if _, err := strconv.ParseInt(values[0], 10, 64); err != nil {
-				return nil, apierrors.NewBadRequest(numberError(err).Error())
-			}
-			if k == number {
+				if wrong == nil || name == "timeoutSeconds" { // which is read before the others
+					wrong = apierrors.NewBadRequest(numberError(err).Error())
+				}
+			} else if k == number {
 				form[name] = values[:1]
 			}
 		case truth, maybe:
 			form[name] = []string{strconv.FormatBool(parseBool(values))}
 		}
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	if err := i.invalid(query); err != nil {
 		return nil, err
@@ -137,6 +144,12 @@ func (i Info) invalid(query url.Values) error {
 		o.SendInitialEvents, o.ResourceVersionMatch = &value, metav1.ResourceVersionMatchNotOlderThan
 	}
 	if errs := validation.ValidateListOptions(&o, true); len(errs) > 0 {
+		if _, err := labels.Parse(query.Get("labelSelector")); err != nil { // which are read before
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if _, err := fields.ParseSelector(query.Get("fieldSelector")); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
 	return nil

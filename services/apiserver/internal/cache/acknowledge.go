@@ -17,3 +17,15 @@ func (r *Resource) Acknowledge(revision int64) {
 func (r *Resource) Acknowledged(ctx context.Context) error {
 	return r.cache.WaitFor(ctx, r.acknowledged.Load())
 }
+
+// Defined waits until all definitions are in that clients of this process have been told of, as Acknowledged does for the objects of a
+// kind.
+func (c *Cache) Defined(ctx context.Context) error {
+	if c.definitions == nil {
+		return nil
+	}
+	if r := c.resources.Load().byPrefix[c.definitions.Prefix()]; r != nil {
+		return r.Acknowledged(ctx)
+	}
+	return nil
+}

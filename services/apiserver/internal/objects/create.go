@@ -92,6 +92,12 @@ func span(ctx context.Context, name string, f func() error) error {
 
 var errTerminating = errors.New("create not allowed while custom resource definition is terminating")
 
+// terminating reports whether the definition of a custom kind is being deleted, as far as this server has told anybody.
+func (s *Server) terminating(ctx context.Context, kind *registry.Kind) bool {
+	_ = s.Cache.Defined(ctx) // a cache that stays behind answers with what it has
+	return kind.Custom.Terminating()
+}
+
 // create is the creation of one object.
 type create struct {
 	s    *Server
@@ -132,7 +138,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
 	r.name = obj.GetName()
-	if kind.Custom != nil && kind.Custom.Terminating() {
+	if kind.Custom != nil && c.s.terminating(ctx, kind) {
 		return nil, apierrors.NewForbidden(r.res.GroupResource(), r.name, errTerminating)
 	}
 	if kind.Complete != nil {

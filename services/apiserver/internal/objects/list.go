@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/cache"
@@ -83,17 +82,17 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		ResourceVersion: o.resourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatch(o.match), Continue: o.token,
 	}, true)
 	if len(errs) > 0 {
-		return page, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+		return page, invalidOptions(o.label, o.field, errs)
 	}
 	if o.limit < 0 {
 		o.limit = 0
 	}
-	if _, err := parseRevision(o.resourceVersion); err != nil && o.token == "" {
-		return page, apierrors.NewBadRequest("invalid resource version: " + err.Error())
-	}
 	query, _, some, err := selectors(res, o.namespace, o.label, o.field)
 	if err != nil {
 		return page, err
+	}
+	if _, err := parseRevision(o.resourceVersion); err != nil && o.token == "" {
+		return page, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}
 	query.Limit = o.limit
 	query, selects := converted(res.Kind, query)

@@ -4,9 +4,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -63,6 +66,18 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 	}
 	scope.Namespace, scope.Name = q.Namespace, q.Name
 	return q, scope, ok, nil
+}
+
+// invalidOptions is the refusal of a list or watch whose options do not go together. Selectors are read before: one that does not parse is
+// told instead.
+func invalidOptions(labelText, fieldText string, errs field.ErrorList) error {
+	if _, err := labels.Parse(labelText); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if _, err := fields.ParseSelector(fieldText); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 }
 
 // remote reports whether objects have to be converted by a webhook, at least some of them, to be seen as the kind.

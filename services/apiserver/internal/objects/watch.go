@@ -14,7 +14,6 @@ import (
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/rpc"
@@ -143,7 +142,7 @@ func validateWatch(req *apiv1.WatchRequest) error {
 		options.SendInitialEvents = &value
 	}
 	if errs := listvalidation.ValidateListOptions(options, true); len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+		return invalidOptions(req.GetLabelSelector(), req.GetFieldSelector(), errs)
 	}
 	return nil
 }
