@@ -213,7 +213,7 @@ func (cfg *Config) ports() (first, last int, err error) {
 }
 
 func build(cfg Config, plain backend) (*Server, error) {
-	st, encryption, err := cfg.encrypted(plain)
+	st, encryption, err := cfg.encrypted(measured{backend: plain, requests: newRequests(cfg.Registerer)})
 	if err != nil {
 		return nil, err
 	}

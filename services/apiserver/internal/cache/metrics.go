@@ -8,8 +8,17 @@ var (
 	resourceDesc = prometheus.NewDesc("apiserver_resource_objects", "Objects in the cache, by group and resource.", []string{"group", "resource"}, nil)
 	eventsDesc   = prometheus.NewDesc("apiserver_cache_events", "Recent events that watches can resume from, by resource.", []string{"resource"}, nil)
 	appliedDesc  = prometheus.NewDesc("apiserver_cache_revision", "Revision that the cache has reached.", nil, nil)
+	// What follows is Kubernetes' own of its watch cache, by group and resource.
+	receivedDesc = byResource("apiserver_watch_cache_events_received_total", "Events that the cache has applied.")
+	offeredDesc  = byResource("apiserver_watch_cache_events_dispatched_total", "Events that watchers were given.")
+	loadsDesc    = byResource("apiserver_watch_cache_initializations_total", "Times that all objects were read from the database.")
+	lastDesc     = byResource("apiserver_watch_cache_resource_version", "Revision of the newest change in the cache, its 15 last digits.")
 	endedDesc    = prometheus.NewDesc("apiserver_slow_watchers_total", "Watches that were ended because they did not keep up.", []string{"resource"}, nil)
 )
+
+func byResource(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, []string{"group", "resource"}, nil)
+}
 
 // Describe implements prometheus.Collector.
 func (c *Cache) Describe(out chan<- *prometheus.Desc) {
@@ -17,6 +26,9 @@ func (c *Cache) Describe(out chan<- *prometheus.Desc) {
 	out <- resourceDesc
 	out <- eventsDesc
 	out <- appliedDesc
+	for _, d := range []*prometheus.Desc{receivedDesc, offeredDesc, loadsDesc, lastDesc} {
+		out <- d
+	}
 	out <- endedDesc
 	c.replays.resumed.Describe(out)
 	c.replays.events.Describe(out)
@@ -33,10 +45,18 @@ func (c *Cache) Collect(out chan<- prometheus.Metric) {
 		name := kind.GroupResource().String()
 		r.mu.RLock()
 		objects, events, slow := len(r.items), len(r.ring.events)-r.ring.head, r.watchers.slow
+		received, offered, loads, last := r.received, r.watchers.offered, r.loads, r.last
 		r.mu.RUnlock()
 		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(objects), name)
 		out <- prometheus.MustNewConstMetric(resourceDesc, prometheus.GaugeValue, float64(objects), kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.GaugeValue, float64(events), name)
+		counter := func(desc *prometheus.Desc, n int) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), kind.GVK.Group, kind.Resource)
+		}
+		counter(receivedDesc, received)
+		counter(offeredDesc, offered)
+		counter(loadsDesc, loads)
+		out <- prometheus.MustNewConstMetric(lastDesc, prometheus.GaugeValue, float64(last%1e15), kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(slow), name)
 	}
 }

@@ -38,6 +38,8 @@ type Resource struct {
 	watchers  watchers
 	snapshots []snapshot
 	gone      bool // the kind is not served any more
+	received  int  // events that were applied
+	loads     int  // times that all was read anew
 
 	acknowledged atomic.Int64 // revision of the newest change that a client of this process knows of
 }
@@ -73,6 +75,7 @@ func (r *Resource) replace(items []*codec.Item, revision int64) {
 	}
 	r.last, r.snapshots = revision, nil
 	r.ring.reset(revision)
+	r.loads++
 	r.watchers.end(&TooOldError{Oldest: revision})
 }
 
@@ -101,6 +104,7 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			r.sorted.ReplaceOrInsert(event.Item)
 		}
 		r.last = e.Revision
+		r.received++
 		r.ring.push(event)
 		r.watchers.dispatch(event)
 	}

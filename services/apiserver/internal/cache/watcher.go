@@ -137,6 +137,7 @@ type watchers struct {
 	byField     map[string]map[string]set
 	touched     []*Watcher
 	count       int
+	offered     int // events that were noted for watchers, each as often as for watchers
 	slow        int // watchers that were ended because they did not keep up
 }
 
@@ -228,6 +229,7 @@ func (ws *watchers) offer(to set, e *Event) {
 			ws.touched = append(ws.touched, w)
 		}
 		w.pending = append(w.pending, e)
+		ws.offered++
 	}
 }
 
