@@ -149,6 +149,9 @@ func (o Objects) Get(ctx context.Context, group, resource, namespace, name strin
 		if k.GVK.Group != group || k.Resource != resource {
 			continue
 		}
+		if !k.Namespaced { // a namespace's labels, a class: who has changed one counts on it for what comes next
+			_ = o.Cache.For(k).Acknowledged(ctx) // a cache that stays behind answers with what it has, as an informer does
+		}
 		item, err := find(ctx, o.Cache, k, k.GroupResource(), namespace, name)
 		if err != nil {
 			return nil, err
