@@ -267,7 +267,10 @@ func (d *Dispatcher) adjust() {
 	}
 	seats, fraction := share(total, claims)
 	for i, name := range names {
-		limit := int(math.Max(math.Round(seats[i]), 1))
+		limit := int(math.Round(seats[i]))
+		if claims[i].nominal > 0 { // only a level that has no share at all is to be closed
+			limit = max(limit, 1)
+		}
 		d.levels[name].limit(limit)
 		d.cfg.Metrics.divided(name, claims[i], limit)
 	}

@@ -75,7 +75,7 @@ type Queues struct {
 	hand     []int
 }
 
-// New returns queues that share limit seats, at least 1.
+// New returns queues that share limit seats. With none nobody in a queue is started; where there are no queues, one request may be alone.
 func New(cfg Config, limit int) *Queues {
 	q := &Queues{estimate: 0.005}
 	q.Reshape(cfg)
@@ -107,7 +107,7 @@ func (q *Queues) Reshape(cfg Config) {
 }
 
 // SetLimit changes the number of seats. Requests that run keep theirs.
-func (q *Queues) SetLimit(limit int) { q.limit = max(limit, 1) }
+func (q *Queues) SetLimit(limit int) { q.limit = max(limit, 0) }
 
 // Limit is the number of seats.
 func (q *Queues) Limit() int { return q.limit }
@@ -149,7 +149,12 @@ func (q *Queues) Arrive(now time.Time, hash uint64, width int, ready func() chan
 }
 
 // fits tells whether so many seats are free; one who wants more than there are may have all of them.
-func (q *Queues) fits(width int) bool { return q.seats+min(width, q.limit) <= q.limit }
+func (q *Queues) fits(width int) bool {
+	if q.limit == 0 {
+		return q.cfg.Queues == 0 && q.seats == 0
+	}
+	return q.seats+min(width, q.limit) <= q.limit
+}
 
 // Next starts the request whose turn it is, or answers nil while none may start.
 func (q *Queues) Next(now time.Time) *Request {
@@ -190,7 +195,7 @@ func (q *Queues) start(now time.Time, r *Request) {
 		c.virtual = max(c.virtual, q.virtual)
 	}
 	q.virtual = max(q.virtual, c.virtual)
-	r.seats, r.started = min(r.width, q.limit), now
+	r.seats, r.started = max(min(r.width, q.limit), 1), now
 	r.charged = float64(r.seats) * q.estimate
 	c.virtual += r.charged
 	c.seats += r.seats

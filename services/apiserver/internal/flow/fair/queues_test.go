@@ -314,3 +314,33 @@ func BenchmarkBacklog(b *testing.B) {
 		running = q.Next(now)
 	}
 }
+
+// TestNoSeats closes queues by giving them no seats. Without queues Kubernetes lets one request in at a time, and so do we.
+func TestNoSeats(t *testing.T) {
+	t.Parallel()
+	now, ready := time.Unix(0, 0), func() chan struct{} { return make(chan struct{}) }
+	closed := New(Config{Queues: 1, HandSize: 1, QueueLength: 1}, 0)
+	r, outcome := closed.Arrive(now, 0, 1, ready)
+	if outcome != Waits || closed.Next(now) != nil {
+		t.Errorf("%v", outcome)
+	}
+	if _, outcome := closed.Arrive(now, 0, 1, ready); outcome != QueueFull {
+		t.Errorf("the second: %v", outcome)
+	}
+	closed.SetLimit(1)
+	if closed.Next(now) != r {
+		t.Error("nobody is let in when there is a seat")
+	}
+	alone := New(Config{}, 0)
+	first, outcome := alone.Arrive(now, 0, 5, ready)
+	if outcome != Started || first.Seats() != 1 {
+		t.Fatalf("%v", outcome)
+	}
+	if _, outcome := alone.Arrive(now, 0, 1, ready); outcome != NoQueue {
+		t.Errorf("beside it: %v", outcome)
+	}
+	alone.Finish(now, first)
+	if _, outcome := alone.Arrive(now, 0, 1, ready); outcome != Started {
+		t.Errorf("after it: %v", outcome)
+	}
+}
