@@ -4,6 +4,7 @@ package fieldmanager
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -132,9 +133,14 @@ func (m *Managers) forget(res *registry.Resource) {
 
 // track is Update in full, whatever is remembered.
 func (m *Manager) track(live, obj registry.Object, manager string) {
-	if m.ignored == "" {
+	switch u, ok := live.(*unstructured.Unstructured); {
+	case m.subresource == "status" && ok:
+		slim := withStatus(u, obj)
+		m.UpdateNoErrors(live, slim, manager)
+		obj.SetManagedFields(slim.GetManagedFields())
+	case m.ignored == "":
 		m.UpdateNoErrors(live, obj, manager)
-	} else {
+	default:
 		// What the write does not own need not be walked.
 		slim := Without(obj, m.ignored)
 		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
@@ -149,8 +155,29 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 	wholeTimes(obj.GetManagedFields())
 }
 
+// withStatus is a custom object with the status of another, whose managed fields it bears: a write of the status leaves the rest alone, in
+// the entries of all versions.
+func withStatus(live *unstructured.Unstructured, obj registry.Object) registry.Object {
+	out := &unstructured.Unstructured{Object: maps.Clone(live.Object)}
+	if metadata, ok := out.Object["metadata"].(map[string]any); ok {
+		out.Object["metadata"] = maps.Clone(metadata)
+	}
+	delete(out.Object, "status")
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if status, has := u.Object["status"]; has {
+			out.Object["status"] = status
+		}
+	}
+	out.SetManagedFields(obj.GetManagedFields())
+	return out
+}
+
+// ignoredField is none of custom kinds with several versions: what a write leaves out there is only left out of the entries of its own
+// version, and resetFields say that.
 func ignoredField(res *registry.Resource, subresource string) string {
 	switch {
+	case res.Kind.Custom != nil && len(res.Kind.Custom.GVKs()) > 1:
+		return ""
 	case subresource == "status":
 		return "Spec"
 	case subresource == "" && res.Kind.Status != nil && !res.Kind.TracksStatus:
