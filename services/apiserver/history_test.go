@@ -175,7 +175,7 @@ func TestHistoryRefuses(t *testing.T) {
 		}
 	}
 	// What the log has lost.
-	f.server.store.(memory).Compact(f.revision(t))
+	f.server.store.(measured).backend.(memory).Compact(f.revision(t))
 	for name, err := range map[string]error{
 		"an old revision": object(func(r *apiv1.HistoryRequest) { r.Revision = 2 }),
 		"an old moment":   object(func(r *apiv1.HistoryRequest) { r.At = time.Now().Add(-time.Hour).Format(time.RFC3339) }),
