@@ -12,7 +12,8 @@ import (
 var (
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`(resourceVersion\\*": ?\\*"|ResourceVersion in record \()\d+`)
-	ages     = regexp.MustCompile(`^\d{1,2}s$`) // of what a case has made
+	ages     = regexp.MustCompile(`^(\d{1,2}s|\d+y(\d+d)?)$`) // of what a case has made, and of fixed dates, which are older every day
+	cell     = regexp.MustCompile(`(^|\.)cells\.\d+$`)
 	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 )
 
@@ -36,6 +37,8 @@ func normal(value any, names variables) any {
 				out[key] = "PORT"
 			case key == "cells" || strings.HasSuffix(key, ".cells"):
 				out[key] = ageless(normal(field, names))
+			case cell.MatchString(key) && isText && ages.MatchString(text):
+				out[key] = "AGE"
 			case strings.HasSuffix(key, "managedFields"):
 				out[key] = ordered(normal(field, names))
 			default:
