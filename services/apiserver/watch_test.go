@@ -68,9 +68,9 @@ func TestSelectorTransitions(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"label": "ADDED MODIFIED DELETED",
-		"node":  "ADDED MODIFIED DELETED",
+		"node":  "ADDED MODIFIED MODIFIED DELETED",
 		"none":  "ADDED MODIFIED DELETED",
-		"name":  "ADDED MODIFIED MODIFIED MODIFIED DELETED",
+		"name":  "ADDED MODIFIED MODIFIED MODIFIED MODIFIED DELETED",
 	} {
 		var got []string
 		for range strings.Fields(want) {

@@ -54,6 +54,15 @@ type plan struct {
 	let bool
 	// accepted asks for 202: the deletion has only begun.
 	accepted bool
+	// telling are writes that are to be committed before, apart: whoever watches hears of a deletion that has begun before it is over.
+	// Their object is obj. A transaction, in which an object is written once, leaves them out.
+	telling []store.Write
+}
+
+// teller is an operation whose plans may have something to tell first; told is what became of the object then.
+type teller interface {
+	operation
+	told(item *codec.Item)
 }
 
 func (p *plan) end(committed bool) {
@@ -123,6 +132,10 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			p.end(false)
 			return op.answer(p.item(kind, key, 0), p)
 		}
+		tells, telling := op.(teller)
+		if telling = telling && p.telling != nil; telling {
+			p.writes, p.deleted = p.telling, false
+		}
 		var handed *cache.Handed
 		if !p.deleted && p.asStored(kind) {
 			handed = s.Cache.Hand(kind, key, p.value, p.obj)
@@ -134,7 +147,12 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
-			return op.answer(s.outcome(p, handed, kind, key, revision), p)
+			item := s.outcome(p, handed, kind, key, revision)
+			if telling {
+				tells.told(item)
+				continue
+			}
+			return op.answer(item, p)
 		}
 		if handed != nil {
 			handed.Drop()
