@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// sweepEvery is the time between sweeps.
+	// sweepEvery is the time between sweeps, as in Kubernetes. What is being deleted without a node waits for one, too: as a rule its
+	// deletion is over in a moment without anybody's help.
 	sweepEvery = 20 * time.Second
 	// quarantine is how long a node must be missing before its pods go.
 	quarantine = 40 * time.Second
@@ -55,12 +56,6 @@ func New(env *controller.Env, threshold int) controller.Unit {
 	controller.Handle(env, c.nodes, func(old, new *corev1.Node) {
 		if new == nil {
 			c.queue.EnqueueAfter(sweepKey, quarantine)
-		}
-	})
-	// A pod that is deleted before it has a node needs nobody's consent.
-	controller.Handle(env, c.pods, func(_, new *corev1.Pod) {
-		if new != nil && new.DeletionTimestamp != nil && new.Spec.NodeName == "" {
-			c.queue.Enqueue(sweepKey, c.pods.Trace(new))
 		}
 	})
 	first := func(ctx context.Context) error {
