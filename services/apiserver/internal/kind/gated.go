@@ -12,7 +12,7 @@ import (
 // gate has the kinds with pods forget what belongs to the feature gates that are off, as Kubernetes does: after it was noted who set it.
 func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
 	drop := func(obj registry.Object) {
-		if spec := podSpec(obj); spec != nil {
+		if spec, _ := podSpec(obj); spec != nil {
 			podspec.DropGated(spec, features)
 		}
 		if s, ok := obj.(*appsv1.StatefulSet); ok && s.Spec.UpdateStrategy.RollingUpdate != nil {
@@ -20,7 +20,7 @@ func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
 		}
 	}
 	for _, k := range kinds {
-		if !keepsPods(k) {
+		if _, pods := podSpec(k.New()); !pods {
 			continue
 		}
 		create, update := k.PrepareCreate, k.PrepareUpdate
@@ -40,39 +40,30 @@ func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
 	return kinds
 }
 
-// keepsPods reports whether objects of the kind are pods or have a template of pods.
-func keepsPods(k *registry.Kind) bool {
-	switch k.New().(type) {
-	case *corev1.Pod, *corev1.PodTemplate, *corev1.ReplicationController, *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet,
-		*appsv1.DaemonSet, *batchv1.Job, *batchv1.CronJob:
-		return true
-	}
-	return false
-}
-
-// podSpec is the spec of the pods that an object is of, or nil.
-func podSpec(obj registry.Object) *corev1.PodSpec {
+// podSpec returns the spec of a pod or of a template of pods, nil where the template is not there. pods is false for all other kinds.
+func podSpec(obj registry.Object) (spec *corev1.PodSpec, pods bool) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		return &o.Spec
+		return &o.Spec, true
 	case *corev1.PodTemplate:
-		return &o.Template.Spec
+		return &o.Template.Spec, true
 	case *corev1.ReplicationController:
-		if o.Spec.Template != nil {
-			return &o.Spec.Template.Spec
+		if o.Spec.Template == nil {
+			return nil, true
 		}
+		return &o.Spec.Template.Spec, true
 	case *appsv1.Deployment:
-		return &o.Spec.Template.Spec
+		return &o.Spec.Template.Spec, true
 	case *appsv1.ReplicaSet:
-		return &o.Spec.Template.Spec
+		return &o.Spec.Template.Spec, true
 	case *appsv1.StatefulSet:
-		return &o.Spec.Template.Spec
+		return &o.Spec.Template.Spec, true
 	case *appsv1.DaemonSet:
-		return &o.Spec.Template.Spec
+		return &o.Spec.Template.Spec, true
 	case *batchv1.Job:
-		return &o.Spec.Template.Spec
+		return &o.Spec.Template.Spec, true
 	case *batchv1.CronJob:
-		return &o.Spec.JobTemplate.Spec.Template.Spec
+		return &o.Spec.JobTemplate.Spec.Template.Spec, true
 	}
-	return nil
+	return nil, false
 }

@@ -36,9 +36,7 @@ type collector struct {
 }
 
 // New returns the controller. Its graph is kept on a standby, too.
-func New(env *controller.Env) controller.Unit { return newCollector(env).unit() }
-
-func newCollector(env *controller.Env) *collector {
+func New(env *controller.Env) controller.Unit {
 	c := &collector{
 		client: env.Client, clock: env.Clock, events: env.Recorder("garbage-collector-controller"),
 		graph: newGraph(), discovered: make(chan struct{}),
@@ -46,10 +44,6 @@ func newCollector(env *controller.Env) *collector {
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "garbagecollector", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
-	return c
-}
-
-func (c *collector) unit() controller.Unit {
 	return controller.Unit{
 		Queues: []*reconcile.Controller{c.queue},
 		Always: []func(context.Context) error{c.follow},

@@ -47,6 +47,7 @@ func (s *sharer) share(p *corev1.Pod, encoded []byte) {
 		return
 	}
 	s.shareParts(&p.Spec)
+	t = t.alone()
 	t.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: p.GenerateName, Labels: p.Labels, OwnerReferences: p.OwnerReferences,
 	}, Spec: p.Spec}
@@ -55,6 +56,7 @@ func (s *sharer) share(p *corev1.Pod, encoded []byte) {
 
 // shareMeta makes equal parts of the metadata, which pods of one owner have alike, those of the other.
 func shareMeta(own, other *metav1.ObjectMeta) {
+	// Equal strings are two copies of their bytes, too: the assignment lets go of one.
 	if own.Namespace == other.Namespace {
 		own.Namespace = other.Namespace
 	}

@@ -53,6 +53,12 @@ func cut(spec []byte) template {
 	return template{before: spec}
 }
 
+// alone returns the template with bytes of its own: it is kept longer than the pod, which may be much larger.
+func (t template) alone() template {
+	t.before, t.after = bytes.Clone(t.before), bytes.Clone(t.after)
+	return t
+}
+
 // nextField reads a field: its number, its value where that has a length, and how many bytes it takes; negative: it is no field.
 func nextField(b []byte) (protowire.Number, []byte, int) {
 	number, kind, n := protowire.ConsumeTag(b)
