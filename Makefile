@@ -20,8 +20,8 @@ test: ## run every test, unit to end to end, on a cluster of its own; leaves not
 e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go to go test)
 	@hack/e2e.sh $(ARGS)
 
-conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose)
-	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' hack/conformance.sh
+conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose, PROCS run at a time)
+	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' BORROW='$(BORROW)' hack/conformance.sh
 
 churn: ## break control planes, database and connections for DURATION=10m while informers and watches must miss nothing
 	@hack/churn.sh $(or $(DURATION),10m)

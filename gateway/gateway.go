@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -109,6 +108,7 @@ type Gateway struct {
 	remote   *remote.Set
 	reporter *report.Reporter
 	feeds    *feed.Set
+	log      serverLog
 }
 
 // New builds a gateway; nothing runs before Run.
@@ -130,7 +130,7 @@ func New(config Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	return &Gateway{config, handler, elsewhere, reporter, feeds}, nil
+	return &Gateway{config, handler, elsewhere, reporter, feeds, newServerLog(config.Registerer)}, nil
 }
 
 // Handler returns the gateway as a handler, for tests and for servers that
@@ -149,7 +149,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		BaseContext:       func(net.Listener) context.Context { return withStreamEnd(context.Background(), streams) },
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		ErrorLog:          g.log.logger(),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 2000, // a client's watches share one connection
 			SendPingTimeout:      30 * time.Second,

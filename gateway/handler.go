@@ -118,7 +118,7 @@ func expiration(registerer prometheus.Registerer) prometheus.Observer {
 	const minute, hour, day = 60, 3600, 86400
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "apiserver_client_certificate_expiration_seconds", Help: "Seconds that the certificates of requests are still good.",
-		Buckets: []float64{0, 30 * minute, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 365 * day},
+		Buckets: []float64{0, 30 * minute, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day},
 	})
 	if registerer != nil {
 		registerer.MustRegister(h)

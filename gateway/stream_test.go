@@ -209,7 +209,7 @@ func TestWebSocketProtocols(t *testing.T) {
 			if strings.HasPrefix(tt.path, "/") {
 				target = "wss" + strings.TrimPrefix(c.url, "https") + tt.path
 			}
-			conn, _, err := dialer.DialContext(t.Context(), target, nil)
+			conn, _, err := dialer.DialContext(t.Context(), target, http.Header{"Origin": {"http://localhost"}})
 			if err != nil {
 				t.Fatal(err)
 			}

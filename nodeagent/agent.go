@@ -119,6 +119,7 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		Trace:        a.pods.Trace,
 		Rotation:     network,
 		Room:         a.room,
+		Others:       func() []*corev1.Pod { return a.pods.List("") },
 		Networked:    cfg.timings().Take,
 		RefreshEvery: cfg.RefreshEvery,
 	})

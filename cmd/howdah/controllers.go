@@ -24,7 +24,7 @@ func controllersCommand() *cobra.Command {
 		nodeMask                      int
 		signingCert, signingKey       string
 		signingDuration               time.Duration
-		legacyTokens                  time.Duration
+		legacyTokens                  legacyTokenFlag
 	)
 	cmd := r.command("Run the controllers", func(ctx context.Context) error {
 		if databaseURL == "" {
@@ -35,8 +35,8 @@ func controllersCommand() *cobra.Command {
 			return err
 		}
 		defer conn.Close()
-		if legacyTokens <= 0 {
-			return fmt.Errorf("invalid --legacy-service-account-token-clean-up-period: %s", legacyTokens)
+		if err := legacyTokens.validate(); err != nil {
+			return err
 		}
 		leadership, err := newLeadership(databaseURL, name)
 		if err != nil {
@@ -54,7 +54,7 @@ func controllersCommand() *cobra.Command {
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca,
 			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
-			LegacyTokenPeriod: legacyTokens,
+			LegacyTokenPeriod: legacyTokens.period,
 		})
 		if err != nil {
 			return err
@@ -71,8 +71,7 @@ func controllersCommand() *cobra.Command {
 	f.IntVar(&nodeMask, "node-cidr-mask-size", 24, "bits of the network part of a node's share of --cluster-cidr")
 	f.StringVar(&signingCert, "cluster-signing-cert-file", "", "certificate of the authority that signs CertificateSigningRequests; empty is ca.crt in --tls-dir")
 	f.StringVar(&signingKey, "cluster-signing-key-file", "", "its key; empty is ca.key in --tls-dir, and where that is absent nothing is signed")
-	f.DurationVar(&legacyTokens, "legacy-service-account-token-clean-up-period", 8760*time.Hour,
-		"how long a token in a Secret that the control plane made may be unused before it is refused, and then before it is removed")
+	legacyTokens.flags(f)
 	f.DurationVar(&signingDuration, "cluster-signing-duration", 8760*time.Hour, "how long signed certificates last at most")
 	return cmd
 }

@@ -34,6 +34,7 @@ type standalone struct {
 	role
 	apiserverFlags
 	proxies     frontProxyFlags
+	legacy      legacyTokenFlag
 	dir         string
 	clusterCIDR string
 	simulate    int
@@ -62,10 +63,14 @@ func standaloneCommand() *cobra.Command {
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
+	s.legacy.flags(f)
 	return cmd
 }
 
 func (s *standalone) run(ctx context.Context) error {
+	if err := s.legacy.validate(); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -210,7 +215,7 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	server, err := controllers.New(controllers.Config{
 		Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
-		SigningCertificate: signing.certificate, SigningKey: signing.key,
+		SigningCertificate: signing.certificate, SigningKey: signing.key, LegacyTokenPeriod: s.legacy.period,
 	})
 	if err != nil {
 		return part{}, err

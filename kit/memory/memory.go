@@ -20,6 +20,9 @@ const (
 	headroom = 192 << 20
 	// mostPercent and leastPercent bound GOGC.
 	mostPercent, leastPercent = 200, 50
+	// slack is how far beyond that the process may go in a burst, in bytes: between two looks GOGC is that of what lived before, and where
+	// that grows by half, as in the removal of a large namespace, the garbage would too. leastLimit is where that begins to matter.
+	slack, leastLimit = 32 << 20, 256 << 20
 	// quietRate is what a process may allocate in a second and still be at rest; quietLooks how often in a row it must have been.
 	quietRate, quietLooks = 8 << 20, 5
 	// worthwhile is how much must be reclaimable for a process at rest to collect and give it back, in bytes; between is the least
@@ -32,6 +35,7 @@ const (
 type reading struct {
 	live      uint64 // after the last collection
 	held      uint64 // of the system's memory: objects, dead or alive, and what is free
+	other     uint64 // of the system's memory: stacks, and what the runtime keeps of objects and goroutines
 	allocated uint64 // since the process began
 }
 
@@ -39,20 +43,28 @@ type reading struct {
 type Keeper struct {
 	read    func() reading
 	percent func(int)
+	limit   func(uint64)
 	release func()
 	clock   clock.WithTicker
 
 	last     reading
 	set      int
+	bound    uint64
 	quiet    int
 	released time.Time
 }
 
-// New returns a keeper of this process. Where $GOGC is set, it leaves the growth of the heap alone.
+// New returns a keeper of this process. Where $GOGC is set, it leaves the growth of the heap alone, where $GOMEMLIMIT is, its limit.
 func New(clock clock.WithTicker) *Keeper {
-	k := &Keeper{read: read, release: debug.FreeOSMemory, clock: clock, percent: func(n int) { debug.SetGCPercent(n) }}
+	k := &Keeper{
+		read: read, release: debug.FreeOSMemory, clock: clock,
+		percent: func(n int) { debug.SetGCPercent(n) }, limit: func(n uint64) { debug.SetMemoryLimit(int64(n)) },
+	}
 	if os.Getenv("GOGC") != "" {
 		k.percent = func(int) {}
+	}
+	if os.Getenv("GOMEMLIMIT") != "" {
+		k.limit = func(uint64) {}
 	}
 	return k
 }
@@ -77,6 +89,10 @@ func (k *Keeper) look(now time.Time) {
 		k.set = n
 		k.percent(n)
 	}
+	if n := limitFor(r); n != k.bound {
+		k.bound = n
+		k.limit(n)
+	}
 	if r.allocated-k.last.allocated > quietRate {
 		k.quiet = 0
 	} else {
@@ -97,10 +113,19 @@ func percentFor(live uint64) int {
 	return min(mostPercent, max(leastPercent, int(headroom*100/live)/5*5))
 }
 
+// limitFor is the memory, in bytes and steps of 16 MiB, at which the runtime collects sooner than GOGC says: what lives, the garbage that may
+// gather on it, and the slack. So it stays away from what a steady load needs.
+func limitFor(r reading) uint64 {
+	const step = 16 << 20
+	garbage := r.live * uint64(percentFor(r.live)) / 100
+	return max(leastLimit, (r.live+garbage+r.other+slack+step-1)/step*step)
+}
+
 func read() reading {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 	}
 	metrics.Read(samples)
 	value := func(n int) uint64 {
@@ -109,5 +134,6 @@ func read() reading {
 		}
 		return samples[n].Value.Uint64()
 	}
-	return reading{live: value(0), held: value(1) + value(2) + value(3), allocated: value(4)}
+	held, mapped := value(1)+value(2)+value(3), value(5)-value(6)
+	return reading{live: value(0), held: held, other: mapped - min(held, mapped), allocated: value(4)}
 }

@@ -19,12 +19,28 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+// A steady load never meets the limit; what it is for is the time in which more lives than GOGC was set for.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 352}, {192, 40, 464}, {4096, 50, 6240}} {
+		got := limitFor(reading{live: c.live << 20, other: c.other << 20})
+		if got>>20 != c.want {
+			t.Errorf("%d MiB live and %d others: %d, want %d", c.live, c.other, got>>20, c.want)
+		}
+		if steady := c.live<<20 + c.live<<20*uint64(percentFor(c.live<<20))/100 + c.other<<20; got < steady+slack {
+			t.Errorf("%d MiB live: the limit is %d, and GOGC lets it be %d", c.live, got>>20, steady>>20)
+		}
+	}
+}
+
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	t.Parallel()
 	var r reading
 	var set []int
+	var limits []uint64
 	released := 0
-	k := &Keeper{read: func() reading { return r }, percent: func(n int) { set = append(set, n) }, release: func() { released++ }}
+	k := &Keeper{read: func() reading { return r }, percent: func(n int) { set = append(set, n) }, release: func() { released++ },
+		limit: func(n uint64) { limits = append(limits, n>>20) }}
 	now := time.Now()
 	look := func(times int, allocates uint64) {
 		for range times {
@@ -53,13 +69,16 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	if len(set) != 2 || set[0] != 80 || set[1] != 200 {
 		t.Errorf("GOGC was set to %v", set)
 	}
+	if len(limits) != 2 || limits[0] != 464 || limits[1] != 304 {
+		t.Errorf("the limit was set to %v", limits)
+	}
 }
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	looked := make(chan struct{}, 8)
 	fake := testingclock.NewFakeClock(time.Now())
-	k := &Keeper{read: func() reading { looked <- struct{}{}; return reading{} }, percent: func(int) {}, release: func() {}, clock: fake}
+	k := &Keeper{read: func() reading { looked <- struct{}{}; return reading{} }, percent: func(int) {}, limit: func(uint64) {}, release: func() {}, clock: fake}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
@@ -74,9 +93,11 @@ func TestRun(t *testing.T) {
 
 func TestReadingTheRuntime(t *testing.T) {
 	t.Setenv("GOGC", "100")
+	t.Setenv("GOMEMLIMIT", "1TiB")
 	k := New(clock.RealClock{})
-	k.percent(1) // is left alone
-	if r := k.read(); r.held == 0 || r.allocated == 0 {
+	k.percent(1) // are left alone
+	k.limit(1)
+	if r := k.read(); r.held == 0 || r.allocated == 0 || r.other == 0 || r.other > 1<<32 {
 		t.Errorf("%+v", r)
 	}
 }

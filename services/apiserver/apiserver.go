@@ -240,7 +240,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	addresses.Cache = s.cache
 	s.define(table)
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(s.cache)
+		cfg.Registerer.MustRegister(s.cache, allocations)
 	}
 	known := objects.Objects{Table: table, Cache: s.cache}
 	s.known = known
@@ -281,7 +281,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Table: table, Address: cfg.address(), Virtual: reviews, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
 		Remote: s.aggregator.Versions,
-		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(),
+		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,
 	})
 	return s, nil
 }

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -94,10 +93,10 @@ func (s *Server) addConfigured(a *authn.Authenticator, own []string, add func(ho
 }
 
 func (i *issuers) providers(cfg *apiserver.AuthenticationConfiguration) (all []*oidc.Provider, err error) {
-	for n, one := range cfg.JWT {
+	for _, one := range cfg.JWT {
 		provider, err := oidc.New(oidc.Config{JWTAuthenticator: one, Compiler: i.compiler, Clock: i.s.cfg.Clock})
 		if err != nil {
-			return nil, fmt.Errorf("jwt[%d]: %w", n, err)
+			return nil, err
 		}
 		all = append(all, provider)
 	}

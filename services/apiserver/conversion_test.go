@@ -227,3 +227,37 @@ func TestConversionFaults(t *testing.T) {
 	}
 	f.await("the end of the definition", func() bool { _, err := f.get(crds, "", "hosts.example.net"); return apistatus.Of(err).Code == 404 })
 }
+
+// What has been converted is served from memory while the webhook is down: lists, watches and gets. What has not is an error, and nothing is
+// left out.
+func TestConvertedIsRemembered(t *testing.T) {
+	f, c := startMemory(t), startConverters(t)
+	f.define(c.definition("v1"))
+	f.object(f.create(hostsV1, "default", `{"metadata":{"name":"a"},"spec":{"hostPort":"one:80"}}`))
+	list := func(version string) ([]byte, error) {
+		return f.list(&apiv1.ListRequest{Group: "example.net", Version: "v2", Resource: "hosts", ResourceVersion: version})
+	}
+	if _, err := list(""); err != nil {
+		t.Fatal(err)
+	}
+	c.setFault("500")
+	for _, version := range []string{"", "0"} {
+		if b, err := list(version); err != nil || strings.Count(string(b), `"host":"one"`) != 1 {
+			t.Errorf("resourceVersion %q: %v %s", version, err, b)
+		}
+	}
+	w := f.open(t, &apiv1.WatchRequest{Group: "example.net", Version: "v2", Resource: "hosts", ResourceVersion: "0"})
+	if b := w.next().GetObject(); !strings.Contains(string(b), `"host":"one"`) {
+		t.Errorf("%s", b)
+	}
+	f.object(f.create(hostsV1, "default", `{"metadata":{"name":"b"},"spec":{"hostPort":"two:80"}}`))
+	for _, version := range []string{"", "0"} {
+		if b, err := list(version); apistatus.Of(err).Code != 500 {
+			t.Errorf("resourceVersion %q: %v %s", version, err, b)
+		}
+	}
+	c.setFault("")
+	if b, err := list("0"); err != nil || strings.Count(string(b), `"kind":"Host"`) != 2 {
+		t.Errorf("%v %s", err, b)
+	}
+}

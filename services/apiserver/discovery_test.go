@@ -84,7 +84,7 @@ func TestDiscovery(t *testing.T) {
 		}
 	})
 	t.Run("others", func(t *testing.T) {
-		for _, path := range []string{"/", "/version", "/healthz", "/livez", "/readyz", "/readyz/store", "/.well-known/openid-configuration", "/openid/v1/jwks", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"} {
+		for _, path := range []string{"/", "/version", "/healthz", "/livez", "/readyz", "/readyz/etcd", "/.well-known/openid-configuration", "/openid/v1/jwks", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"} {
 			if len(get(path, "").GetObject()) == 0 {
 				t.Errorf("%s is empty", path)
 			}
@@ -101,7 +101,7 @@ func TestDiscovery(t *testing.T) {
 			user, path string
 			want       int32
 		}{
-			{"system:anonymous", "/version", 200}, {"system:anonymous", "/readyz", 200}, {"system:anonymous", "/apis", 403}, {"system:anonymous", "/readyz/store", 403},
+			{"system:anonymous", "/version", 200}, {"system:anonymous", "/readyz", 200}, {"system:anonymous", "/apis", 403}, {"system:anonymous", "/readyz/etcd", 403},
 			{"system:anonymous", "/openapi/v2", 403}, {"system:anonymous", "/nonsense", 403}, {"jane", "/apis", 200}, {"jane", "/openapi/v3", 200},
 			{"jane", "/openid/v1/jwks", 403}, {"jane", "/nonsense", 403}, {"", "/version", 401},
 		} {

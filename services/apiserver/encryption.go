@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"howdah.dev/services/apiserver/internal/discovery"
 	"howdah.dev/services/apiserver/internal/seal"
@@ -25,5 +27,18 @@ func (cfg *Config) encrypted(plain backend) (backend, encryption, error) {
 	if err != nil {
 		return nil, encryption{}, err
 	}
-	return st, encryption{st.Stale, []discovery.Check{{Name: "kms-providers", Run: st.Healthy}}}, nil
+	return st, encryption{st.Stale, cfg.pluginChecks(st)}, nil
+}
+
+// pluginChecks are one check of all plugins where they may change, or else one of each: as Kubernetes names them.
+func (cfg *Config) pluginChecks(st *encrypted.Store) []discovery.Check {
+	if cfg.EncryptionReload {
+		return []discovery.Check{{Name: "kms-providers", Run: st.Healthy}}
+	}
+	var checks []discovery.Check
+	plugins := st.Plugins()
+	for _, name := range slices.Sorted(maps.Keys(plugins)) {
+		checks = append(checks, discovery.Check{Name: name, Run: plugins[name]})
+	}
+	return checks
 }

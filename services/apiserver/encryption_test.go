@@ -81,7 +81,7 @@ func TestSecretsAreEncrypted(t *testing.T) {
 		}
 	})
 	writeEncryptionConfig(t, path, "second", "first")
-	run("second key", func(c *Config) { c.EncryptionConfig = path }, func(t *testing.T, f *fixture) {
+	run("second key", func(c *Config) { c.EncryptionConfig, c.EncryptionReload = path, true }, func(t *testing.T, f *fixture) {
 		rewrite(t, f)
 		once := stored()
 		if !strings.HasPrefix(once, "k8s:enc:secretbox:v1:second:") {
@@ -104,4 +104,25 @@ func TestSecretsAreEncrypted(t *testing.T) {
 			t.Errorf("what is not encrypted suffers: %v", err)
 		}
 	})
+}
+
+// TestEachPluginHasItsCheck looks for the checks of plugins that do not answer, under Kubernetes' names.
+func TestEachPluginHasItsCheck(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "encryption.yaml")
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" +
+		"  - kms: {apiVersion: v2, name: one, endpoint: \"unix:///does/not/exist\", timeout: 100ms}\n" +
+		"  - kms: {apiVersion: v2, name: two, endpoint: \"unix:///does/not/exist\", timeout: 100ms}\n  - identity: {}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for reload, want := range map[bool][]string{false: {"[-]kms-provider-0 failed", "[-]kms-provider-1 failed"}, true: {"[-]kms-providers failed"}} {
+		f := startMemory(t, func(c *Config) { c.EncryptionConfig, c.EncryptionReload = path, reload })
+		_, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/readyz", Query: "verbose"})
+		for _, line := range want {
+			if err = apistatus.FromGRPC(err); err == nil || !strings.Contains(err.Error(), line) {
+				t.Errorf("reload %t: %v", reload, err)
+			}
+		}
+	}
 }

@@ -41,16 +41,16 @@ func (s *Server) counted(metrics *objects.Metrics) func(verb, group, version, re
 	}
 }
 
-// count is the number of objects of a resource, 0 for one that is not served.
-func (s *Server) count(group, version, resource string) int {
+// count is the number of objects of a resource and of the bytes that they are stored as, 0 for one that is not served.
+func (s *Server) count(group, version, resource string) (objects, bytes int) {
 	res := s.known.Table.Find(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
 	if res == nil {
-		return 0
+		return 0, 0
 	}
 	if r := s.cache.For(res.Kind); r != nil {
-		return r.Len()
+		return r.Size()
 	}
-	return 0
+	return 0, 0
 }
 
 // runFlow looks after the flow schemas and divides the seats until ctx ends.

@@ -15,9 +15,10 @@ import (
 var steps = []string{
 	"poststarthook/start-apiserver-admission-initializer", "poststarthook/generic-apiserver-start-informers",
 	"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
-	"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
+	"poststarthook/storage-object-count-tracker-hook", "poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
 	"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
-	"poststarthook/storage-readiness", "poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
+	"poststarthook/start-kube-apiserver-identity-lease-controller", "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+	"poststarthook/storage-readiness", "poststarthook/start-legacy-token-tracking-controller", "poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
 	"poststarthook/priority-and-fairness-config-producer", "poststarthook/bootstrap-controller",
 	"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/start-kube-aggregator-informers",
 	"poststarthook/apiservice-status-local-available-controller", "poststarthook/apiservice-status-remote-available-controller",
@@ -26,15 +27,13 @@ var steps = []string{
 	"poststarthook/apiservice-openapi-controller", "poststarthook/apiservice-openapiv3-controller",
 }
 
-// checks are the parts of the server's health. What Kubernetes' probes ask for by name is there by that name, too: etcd is the
-// database, informer-sync the cache.
+// checks are the parts of the server's health, by the names that Kubernetes' probes ask for: etcd is the database, informer-sync the cache.
 func (s *Server) checks(more []discovery.Check, database func(context.Context) error) []discovery.Check {
 	good := func(context.Context) error { return nil }
 	ready := func(context.Context) error { return s.notReady() }
 	all := []discovery.Check{
 		{Name: "ping", Live: true, Run: good}, {Name: "log", Live: true, Run: good},
 		{Name: "etcd", Live: true, Run: database}, {Name: "etcd-readiness", Ready: true, Run: database}, {Name: "informer-sync", Ready: true, Run: ready},
-		{Name: "store", Run: database}, {Name: "cache", Run: ready},
 	}
 	for _, step := range steps {
 		if s.does(step) { // a start that takes its time is no reason for another one
@@ -49,6 +48,8 @@ func (s *Server) does(step string) bool {
 	switch {
 	case strings.Contains(step, "/rbac/"):
 		return slices.Contains(s.cfg.AuthorizationModes, "RBAC")
+	case strings.Contains(step, "identity-lease"):
+		return s.cfg.Identity != ""
 	case strings.Contains(step, "priority-and-fairness"):
 		return !s.cfg.NoPriorityAndFairness
 	}
@@ -82,5 +83,10 @@ func (cfg *Config) tellBuild() {
 		"build_date": v.BuildDate, "go_version": v.GoVersion, "compiler": v.Compiler, "platform": v.Platform,
 	}})
 	build.Set(1)
-	cfg.Registerer.MustRegister(build)
+	compatibility := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "The versions that the API is compatible with, always 1.", ConstLabels: prometheus.Labels{
+		"component": "kube", "binary": strings.TrimSuffix(strings.TrimPrefix(v.GitVersion, "v"), "+howdah"),
+		"emulation": v.EmulationMajor + "." + v.EmulationMinor, "min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor,
+	}})
+	compatibility.Set(1)
+	cfg.Registerer.MustRegister(build, compatibility, newBorrowed())
 }

@@ -59,9 +59,9 @@ func TestReadyEndsWithTheServer(t *testing.T) {
 	if err := f.server.stopping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/readyz", Query: "verbose&exclude=store"})
+	resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/readyz", Query: "verbose&exclude=etcd-readiness"})
 	text := string(resp.GetObject())
-	for _, want := range []string{"[+]ping ok\n[+]log ok\n[+]etcd ok\n", "[+]store excluded: ok\n[+]cache ok\n", "[+]poststarthook/rbac/bootstrap-roles ok\n", "[+]shutdown ok\nreadyz check passed\n"} {
+	for _, want := range []string{"[+]ping ok\n[+]log ok\n[+]etcd ok\n", "[+]etcd-readiness excluded: ok\n[+]informer-sync ok\n", "[+]poststarthook/rbac/bootstrap-roles ok\n", "[+]shutdown ok\nreadyz check passed\n"} {
 		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s %v", want, text, err)
 		}

@@ -103,8 +103,9 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 			return uses.Run(ctx)
 		}
 	})
+	remembered := authn.NewTokenCache(s.cfg.Registerer)
 	tokens, err := token.New(token.Config{
-		Used:    uses.note,
+		Cache: remembered, Used: uses.note,
 		Issuers: issuers, Audiences: cfg.Audiences, JWKSURI: cfg.JWKSURI, Key: s.cfg.ServiceAccountKey, More: s.cfg.PublicKeys,
 		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	})
@@ -138,7 +139,7 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 		return nil, nil, err
 	}
 	if cfg.Webhook != nil {
-		hook, err := s.tokenWebhook(cfg)
+		hook, err := s.tokenWebhook(cfg, remembered)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -147,13 +148,13 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	return a, tokens, nil
 }
 
-func (s *Server) tokenWebhook(cfg Authentication) (*authnhook.Verifier, error) {
+func (s *Server) tokenWebhook(cfg Authentication, remembered *authn.TokenCache) (*authnhook.Verifier, error) {
 	client, err := remote.New(cfg.Webhook.ConfigFile, s.cfg.Clock)
 	if err != nil {
 		return nil, err
 	}
 	return authnhook.New(authnhook.Config{
-		Poster: client, Version: cfg.Webhook.Version, TTL: cfg.Webhook.CacheTTL, Audiences: cfg.Audiences, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+		Cache: remembered, Poster: client, Version: cfg.Webhook.Version, TTL: cfg.Webhook.CacheTTL, Audiences: cfg.Audiences, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	})
 }
 

@@ -25,7 +25,7 @@ func TestAuthorizersOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("[{type: AlwaysDeny, name: none}, {type: RBAC, name: roles}]")
+	write("[{type: AlwaysDeny, name: alwaysdeny}, {type: RBAC, name: rbac}]")
 	f := startMemory(t, func(c *Config) { c.AuthorizationModes, c.Authorization.ConfigFile = nil, path })
 	// Roles are made, since the file names RBAC; nobody's opinion is the reason of the one that denies.
 	jane := f.as("jane")

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,6 +90,25 @@ func TestTransactionMakesANamespaceAndWhatIsInIt(t *testing.T) {
 	}
 	if again.Items[0].Result != "unchanged" || again.Items[1].Result != "configured" || again.FirstRevision != again.LastRevision {
 		t.Errorf("again: %s %s, revisions %s to %s", again.Items[0].Result, again.Items[1].Result, again.FirstRevision, again.LastRevision)
+	}
+}
+
+// The beginning of a pod's deletion is an event of the transaction, too.
+func TestTransactionTellsOfDeletions(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
+	before := f.revision(t)
+	got, err := f.transact(root, &apiv1.TransactRequest{Object: []byte(`{"items":[
+		{"operation":"delete","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}},
+		{"operation":"create","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(n int64) string { return strconv.FormatInt(before+n, 10) }
+	if got.FirstRevision != text(1) || got.Items[0].Revision != text(2) || got.LastRevision != text(3) {
+		t.Errorf("after %d: revisions %s to %s, the deletion is %s", before, got.FirstRevision, got.LastRevision, got.Items[0].Revision)
 	}
 }
 

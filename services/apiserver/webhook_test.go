@@ -61,6 +61,8 @@ func (h *hooks) review(path string, request *admissionv1.AdmissionRequest) *admi
 		if err := json.Unmarshal(request.Object.Raw, cm); err == nil && cm.Data["first"] != "" {
 			return patch(`[{"op":"add","path":"/data/second","value":"2"}]`)
 		}
+	case "/patch-binding":
+		return patch(`[{"op":"add","path":"/metadata/annotations","value":{"by":"webhook"}},{"op":"replace","path":"/target/name","value":"chosen"}]`)
 	case "/patch-kind":
 		return patch(`[{"op":"replace","path":"/metadata/namespace","value":"elsewhere"}]`)
 	case "/patch-nonsense":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,12 +26,24 @@ type jsonKind struct {
 	name     string
 	resource schema.GroupVersionResource
 	object   string // with a place for the name
+	part     string // of the object, what a second manager applies
+	old, new string // what an apply changes in object
+	merge    string // a JSON merge patch
+	status   string // a phase to write to the subresource; "": the kind has none
 }
 
 // jsonKinds are a built-in kind and a custom one, of 1.5 kB and 2 kB.
 var jsonKinds = []jsonKind{
-	{"config map", schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, configMapOfBench()},
-	{"custom resource", widgets, widgetOfBench()},
+	{
+		name: "config map", resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, object: configMapOfBench(),
+		part: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"of-another":"manager"}}`,
+		old:  `"setting-00":"0`, new: `"setting-00":"1`, merge: `{"data":{"setting-01":"patched"}}`,
+	},
+	{
+		name: "custom resource", resource: widgets, object: widgetOfBench(),
+		part: `{"apiVersion":"bench.howdah.dev/v1","kind":"Widget","metadata":{"name":"%s"},"spec":{"mode":"fast","paused":true}}`,
+		old:  `"replicas":3`, new: `"replicas":4`, merge: `{"spec":{"replicas":5}}`, status: "Ready",
+	},
 }
 
 func configMapOfBench() string {
@@ -134,10 +147,30 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 			_, err := objects.Update(ctx, made[w][i], metav1.UpdateOptions{})
 			return err
 		}},
-		{"apply", created, func(w, i int) error {
-			_, err := objects.Patch(ctx, name(w, i), types.ApplyPatchType, fmt.Appendf(nil, kind.object, name(w, i)),
-				metav1.PatchOptions{FieldManager: "applier", Force: new(true)})
+		{"merge patch", created, func(w, i int) error {
+			var err error
+			made[w][i], err = objects.Patch(ctx, name(w, i), types.MergePatchType, []byte(kind.merge), metav1.PatchOptions{})
 			return err
+		}},
+		{"status update", created, func(w, i int) error {
+			made[w][i].Object["status"] = map[string]any{"phase": kind.status, "observed": int64(i)}
+			_, err := objects.UpdateStatus(ctx, made[w][i], metav1.UpdateOptions{})
+			return err
+		}},
+		{"apply", created, func(w, i int) error {
+			return apply(ctx, objects, name(w, i), "applier", fmt.Sprintf(kind.object, name(w, i)))
+		}},
+		{"apply of the same", created, func(w, i int) error {
+			return apply(ctx, objects, name(w, i), "applier", fmt.Sprintf(kind.object, name(w, i)))
+		}},
+		{"apply of a change", created, func(w, i int) error {
+			return apply(ctx, objects, name(w, i), "applier", strings.Replace(fmt.Sprintf(kind.object, name(w, i)), kind.old, kind.new, 1))
+		}},
+		{"apply of another manager", created, func(w, i int) error {
+			return apply(ctx, objects, name(w, i), "other", fmt.Sprintf(kind.part, name(w, i)))
+		}},
+		{"apply beside another manager", created, func(w, i int) error {
+			return apply(ctx, objects, name(w, i), "applier", fmt.Sprintf(kind.object, name(w, i)))
 		}},
 		{"delete", created, func(w, i int) error {
 			return objects.Delete(ctx, name(w, i), metav1.DeleteOptions{})
@@ -147,6 +180,9 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 			if err := b.lists(ctx, kind.name, objects, clients); err != nil {
 				return err
 			}
+		}
+		if step.name == "status update" && kind.status == "" {
+			continue
 		}
 		b.cpu.take(ctx, fmt.Sprintf("%s %s %d", kind.name, step.name, clients), b.period*2/3)
 		f, err := b.measure(clients, step.limit, step.call)
@@ -159,15 +195,20 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 	return nil
 }
 
-// lists measures whole lists of what is there, by one client.
+func apply(ctx context.Context, objects dynamic.ResourceInterface, name, manager, text string) error {
+	_, err := objects.Patch(ctx, name, types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: manager, Force: new(true)})
+	return err
+}
+
+// lists measures lists of as many objects as any system has made by then, by one client.
 func (b *bench) lists(ctx context.Context, kind string, objects dynamic.ResourceInterface, clients int) error {
-	const times = 5
+	const times, most = 10, 1000
 	var took []time.Duration
 	n := 0
 	before := b.cost()
 	for range times {
 		began := time.Now()
-		list, err := objects.List(ctx, metav1.ListOptions{})
+		list, err := objects.List(ctx, metav1.ListOptions{Limit: most})
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,10 @@
 
 package conformance
 
-// The programs that the tests' pods run; hack/conformance.sh makes images of them.
+// What runs the tests, several at a time, and the programs that their pods run; hack/conformance-images.sh makes images of these.
 import (
+	_ "github.com/onsi/ginkgo/v2/ginkgo"
 	_ "k8s.io/kubernetes/test/images/agnhost"
+	_ "k8s.io/kubernetes/test/images/nonewprivs"
 	_ "k8s.io/sample-apiserver"
 )

@@ -192,7 +192,7 @@ func negotiated(accept string, withCBOR bool) string {
 	var offers []offer
 	for part := range strings.SplitSeq(accept, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)
-		if err != nil || params["as"] != "" { // a Status is never turned into anything
+		if err != nil || params["as"] != "" || params["g"] != "" || params["v"] != "" { // a Status is never turned into anything
 			continue
 		}
 		o := offer{quality: 1}
@@ -211,8 +211,8 @@ func negotiated(accept string, withCBOR bool) string {
 		default:
 			continue
 		}
-		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
-			o.quality = q
+		if text, ok := params["q"]; ok {
+			o.quality, _ = strconv.ParseFloat(text, 64) // what is no number is wanted least
 		}
 		offers = append(offers, o)
 	}

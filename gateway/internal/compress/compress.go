@@ -4,6 +4,7 @@ package compress
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,7 +39,9 @@ type Writer struct{ gzip *gzip.Writer }
 func Begin(w http.ResponseWriter) *Writer {
 	h := w.Header()
 	h.Set("Content-Encoding", "gzip")
-	h.Add("Vary", "Accept-Encoding")
+	if !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
+		h.Add("Vary", "Accept-Encoding")
+	}
 	h.Del("Content-Length")
 	z := pool.Get().(*gzip.Writer)
 	z.Reset(w)

@@ -3,16 +3,13 @@
 package document
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -25,10 +22,13 @@ import (
 var roots = []string{"api", "apis", "version", "openapi", "healthz", "livez", "readyz", "openid", ".well-known"}
 
 // Handler serves documents.
-type Handler struct{ client apiv1.DiscoveryServiceClient }
+type Handler struct {
+	client apiv1.DiscoveryServiceClient
+	seen   sightings
+}
 
 // New returns a handler that asks the client.
-func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client} }
+func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client: client} }
 
 // Is reports whether a path is a document's; the root is one.
 func Is(path string) bool {
@@ -51,41 +51,36 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 			return
 		}
 	}
-	if r.URL.Path == "/" || r.URL.Path == "/index.html" {
-		h.servePaths(w, r.WithContext(ctx))
-		return
-	}
 	var told metadata.MD
 	resp, err := h.client.Document(ctx, &apiv1.DocumentRequest{
 		Path: r.URL.Path, Query: r.URL.RawQuery,
-		Accept: strings.Join(r.Header.Values("Accept"), ", "), IfNoneMatch: r.Header.Get("If-None-Match"),
+		Accept: strings.Join(r.Header.Values("Accept"), ", "), IfNoneMatch: known(r),
 	}, grpc.Header(&told))
 	answer.Classified(w.Header(), told)
+	header := w.Header()
 	if err != nil {
+		if apistatus.Of(err).Code == http.StatusNotAcceptable && strings.HasPrefix(r.URL.Path, openAPI) {
+			vary(header, r.URL.Path)
+		}
 		fail(w, r, err)
 		return
 	}
-	header := w.Header()
-	header.Add("Vary", "Accept")
+	vary(header, r.URL.Path)
 	if Health(r.URL.Path) && strings.Count(r.URL.Path, "/") == 1 { // of all checks together, as Kubernetes does
 		header.Set("X-Content-Type-Options", "nosniff")
 	}
 	if issuer(r.URL.Path) { // as long as Kubernetes lets others keep them
 		header.Set("Cache-Control", "public, max-age=3600")
 	}
+	if strings.HasPrefix(r.URL.Path, openAPI) {
+		h.serveOpenAPI(w, r, resp)
+		return
+	}
 	if etag := resp.GetEtag(); etag != "" {
 		header.Set("Etag", etag)
-		if hash := r.URL.Query().Get("hash"); hash != "" && strings.HasPrefix(r.URL.Path, "/openapi/v3/") {
-			current := strings.Trim(etag, `"`)
-			if hash != current { // what it names is gone: the document has another name now
-				header.Set("Location", r.URL.Path+"?hash="+current)
-				header.Set("Content-Type", resp.GetContentType())
-				w.WriteHeader(http.StatusMovedPermanently)
-				return
-			}
-			header.Set("Cache-Control", "public, immutable")
-			header.Set("Expires", time.Now().UTC().AddDate(1, 0, 0).Format(time.RFC1123))
-		}
+	}
+	if strings.Contains(resp.GetContentType(), "as=APIGroupDiscoveryList") {
+		header.Set("Cache-Control", "public")
 	}
 	if resp.GetNotModified() {
 		w.WriteHeader(http.StatusNotModified)
@@ -106,7 +101,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer.Error(w, r, err)
 	case Health(r.URL.Path) && status.Code == http.StatusInternalServerError:
 		http.Error(w, status.Message, http.StatusInternalServerError)
-	case strings.HasPrefix(r.URL.Path, "/openapi/v3/") && status.Code == http.StatusNotFound,
+	case strings.HasPrefix(r.URL.Path, chapters) && status.Code == http.StatusNotFound,
 		strings.HasPrefix(r.URL.Path, "/openapi/v") && status.Code == http.StatusNotAcceptable:
 		w.WriteHeader(int(status.Code))
 	case status.Code == http.StatusNotFound && status.Message == pageNotFound:
@@ -122,41 +117,6 @@ const pageNotFound = "404 page not found"
 // issuer reports whether a path is that of a document by which others verify the tokens of service accounts.
 func issuer(path string) bool {
 	return strings.HasPrefix(path, "/.well-known/") || strings.HasPrefix(path, "/openid/")
-}
-
-// servePaths lists where to look next.
-func (h *Handler) servePaths(w http.ResponseWriter, r *http.Request) {
-	if _, err := h.client.Authenticate(r.Context(), &apiv1.AuthenticateRequest{Access: &apiv1.Access{Verb: "get", Path: "/"}}); err != nil {
-		answer.Error(w, r, err)
-		return
-	}
-	resp, err := h.client.Document(r.Context(), &apiv1.DocumentRequest{Path: "/apis", Accept: answer.JSON})
-	if err != nil {
-		answer.Error(w, r, err)
-		return
-	}
-	var groups metav1.APIGroupList
-	if err := json.Unmarshal(resp.GetObject(), &groups); err != nil {
-		answer.Error(w, r, err)
-		return
-	}
-	paths := metav1.RootPaths{Paths: []string{
-		"/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
-		"/openid/v1/jwks", "/readyz", "/version",
-	}}
-	for _, group := range groups.Groups {
-		paths.Paths = append(paths.Paths, "/apis/"+group.Name)
-		for _, version := range group.Versions {
-			paths.Paths = append(paths.Paths, "/apis/"+version.GroupVersion)
-		}
-	}
-	slices.Sort(paths.Paths)
-	data, err := json.MarshalIndent(paths, "", "  ")
-	if err != nil {
-		answer.Error(w, r, err)
-		return
-	}
-	write(w, r, answer.JSON, append(data, '\n'))
 }
 
 func write(w http.ResponseWriter, r *http.Request, contentType string, data []byte) {

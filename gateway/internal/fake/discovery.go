@@ -17,6 +17,7 @@ var documents = map[string]string{
 	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
 		{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","create","delete"]},
 		{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["get","list"]}]}`,
+	"/": "{\n  \"paths\": [\n    \"/.well-known/openid-configuration\",\n    \"/api\"\n  ]\n}",
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],
 		"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
 	"/apis/apps/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[

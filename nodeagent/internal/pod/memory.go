@@ -48,7 +48,11 @@ type Probed struct {
 }
 
 // Failure is why a pod failed as a whole.
-type Failure struct{ Reason, Message string }
+type Failure struct {
+	Reason, Message string
+	// Rejected says that the node did not take it: nothing was made of it.
+	Rejected bool
+}
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {

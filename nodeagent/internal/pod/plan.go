@@ -124,7 +124,7 @@ func (p *planner) deadline() *Failure {
 		p.wake(end)
 		return nil
 	}
-	return &Failure{"DeadlineExceeded", "Pod was active on the node longer than the specified deadline"}
+	return &Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
 }
 
 // Finished reports whether the API says already that the pod has ended.

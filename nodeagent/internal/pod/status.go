@@ -2,6 +2,7 @@ package pod
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,14 +54,27 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		}
 		if failure != nil {
 			s.Phase, s.Reason, s.Message = corev1.PodFailed, failure.Reason, failure.Message
+			if failure.Rejected {
+				s.Message = rejection + failure.Message
+			}
 		} else if plan.Terminate != nil && !observed.AnyRunning() && s.Phase != corev1.PodSucceeded {
 			s.Phase = endedPhase(s.ContainerStatuses)
 		}
 	}
 	conditions(&s, pod, observed, facts.Now)
 	resizeConditions(&s, pod, memory, plan, facts.Now)
+	if rejected(pod, memory) {
+		s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+	}
 	return s
 }
+
+// rejected reports whether the node did not take the pod, in this life of the agent or, by what the API holds, in an earlier one.
+func rejected(pod *corev1.Pod, memory *Memory) bool {
+	return memory.Failed != nil && memory.Failed.Rejected || Finished(pod) && strings.HasPrefix(pod.Status.Message, rejection)
+}
+
+const rejection = "Pod was rejected: "
 
 func addresses(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, facts Facts) {
 	s.HostIPs = nil

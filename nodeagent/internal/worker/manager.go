@@ -77,6 +77,8 @@ type Config struct {
 	Rotation Rotation
 	// Room is what the node has for a pod that asks for more than it was given.
 	Room func(p *corev1.Pod) pod.Room
+	// Others are the pods that are bound to the node, with or without this one.
+	Others func() []*corev1.Pod
 	// Networked takes what the network's plugin has left to say of a new sandbox.
 	Networked func(sandbox string) (cni.Added, bool)
 	// RefreshEvery is how often written volumes are brought up to date.

@@ -198,6 +198,8 @@ func (w *worker) begin(p *corev1.Pod, observed *cri.Pod) {
 	w.fresh = false
 	if len(observed.Sandboxes) > 0 {
 		w.tracer.drop() // not this life's start
+	} else if p.Status.StartTime == nil {
+		w.admit(p)
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, told := range list {
@@ -214,6 +216,16 @@ func (w *worker) begin(p *corev1.Pod, observed *cri.Pod) {
 			w.memory.Probes[run.ID] = pod.Probed{Started: told.Started != nil && *told.Started, Ready: told.Ready}
 		}
 	}
+}
+
+// admit asks whether the node takes a new pod.
+func (w *worker) admit(p *corev1.Pod) {
+	failure := pod.Admit(p, w.cfg.Others())
+	if failure == nil {
+		return
+	}
+	w.memory.Failed = failure
+	w.cfg.Events.Event(p, "", corev1.EventTypeWarning, failure.Reason, failure.Message)
 }
 
 // report hands the status to the writer. Of a pod that has left the API there

@@ -43,6 +43,7 @@ type world struct {
 	events   []string
 	volumes  error
 	room     pod.Room
+	others   []*corev1.Pod
 	serving  map[types.UID]chan struct{} // closed when the pod leaves its services
 }
 
@@ -143,6 +144,11 @@ func (w *world) start() (m *Manager, stop func()) {
 			defer w.mu.Unlock()
 			return w.room
 		},
+		Others: func() []*corev1.Pod {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.others
+		},
 		Rotation: w, Networked: func(string) (cni.Added, bool) {
 			return cni.Added{Began: networkBegan, Ended: networkBegan.Add(3 * time.Millisecond), Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}, true
 		},
@@ -228,6 +234,38 @@ func TestPodLives(t *testing.T) {
 	}
 	if m.Update(endingPod(p, 7)); len(w.runtime.Calls()) != len(calls) {
 		t.Error("a late update brought the pod back")
+	}
+}
+
+func TestPodWithTakenPortIsRejected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, _ := w.start()
+	first, second := newPod("first", "a"), newPod("second", "a")
+	for _, p := range []*corev1.Pod{first, second} {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	}
+	first.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)}
+	w.others = []*corev1.Pod{first, second}
+	m.Update(second)
+	w.eventually("rejected", func() bool { return w.status(second.UID).Phase == corev1.PodFailed })
+	s := w.status(second.UID)
+	if s.Reason != "NodePorts" || len(s.ContainerStatuses) != 0 ||
+		s.Message != "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports" {
+		t.Errorf("%+v", s)
+	}
+	told := second.DeepCopy()
+	told.Status = s
+	m.Update(told)
+	m.Update(first)
+	w.eventually("the first is ready", w.ready(first.UID))
+	m.Update(endingPod(told, 5))
+	w.eventually("gone", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.deleted) == 1 })
+	if calls := strings.Join(w.runtime.Calls(), "\n"); strings.Contains(calls, "second") {
+		t.Errorf("something was made of it:\n%s", calls)
+	}
+	if s := w.status(second.UID); s.Phase != corev1.PodFailed || s.Reason != "NodePorts" || len(s.ContainerStatuses) != 0 {
+		t.Errorf("at the end: %+v", s)
 	}
 }
 

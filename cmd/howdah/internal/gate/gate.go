@@ -129,15 +129,25 @@ func (s *Set) check(g Gate) error {
 	case Deprecated:
 		s.Warnings = append(s.Warnings, fmt.Sprintf("setting deprecated feature gate %s=%t. It will be removed in a future release.", g.Name, on))
 	}
-	switch stage, group := groups()[g.Name]; {
-	case on == g.Default || slices.Contains(Switchable(), g.Name):
+	stage, group := groups()[g.Name]
+	switch {
+	case group && s.fixed(stage, on):
+		return fmt.Errorf("cannot set feature gate %s to %t: of its features only these can be switched here, by their own names: %s", g.Name, on, strings.Join(s.switchable(stage), ", "))
+	case group || on == g.Default || slices.Contains(Switchable(), g.Name):
 		return nil
 	case g.Locked:
 		return fmt.Errorf("cannot set feature gate %s to %t, feature is locked to %t", g.Name, on, g.Default)
-	case group:
-		return fmt.Errorf("cannot set feature gate %s to %t: of its features only these can be switched here, by their own names: %s", g.Name, on, strings.Join(s.switchable(stage), ", "))
 	}
 	return fmt.Errorf("cannot set feature gate %s to %t: the feature is always %s here", g.Name, on, map[bool]string{true: "on", false: "off"}[g.Default])
+}
+
+// fixed reports whether all of a stage's features cannot be switched to what is wanted: one is not so here, and nothing was said of it.
+func (s *Set) fixed(stage Stage, on bool) bool {
+	return slices.ContainsFunc(s.gates, func(g Gate) bool {
+		_, group := groups()[g.Name]
+		_, said := s.said[g.Name]
+		return g.Stage == stage && g.Default != on && !group && !said && !g.Locked && !slices.Contains(Switchable(), g.Name)
+	})
 }
 
 // switchable are the names of the gates of a stage that can be switched.
@@ -157,7 +167,15 @@ func (s *Set) Enabled(name string) bool {
 		return on
 	}
 	i := slices.IndexFunc(s.gates, func(g Gate) bool { return g.Name == name })
-	return i >= 0 && s.gates[i].Default
+	if i < 0 {
+		return false
+	}
+	for group, stage := range groups() {
+		if on, said := s.said[group]; said && s.gates[i].Stage == stage && !s.gates[i].Locked {
+			return on
+		}
+	}
+	return s.gates[i].Default
 }
 
 // All are the gates that can be switched, and whether they are on.

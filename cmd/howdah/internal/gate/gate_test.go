@@ -36,15 +36,17 @@ func TestWhatIsSaid(t *testing.T) {
 		"CBORServingAndStorage=true": {on: "CBORServingAndStorage"},
 		"kube:GenericWorkload=1,CBORServingAndStorage=f":   {on: "GenericWorkload"},
 		"ClusterTrustBundle=true,ClusterTrustBundle=false": {},
-		"AllAlpha=false,AllBeta=false":                     {},
-		"AllAlpha=true":                                    {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, GenericWorkload"},
-		"AllBeta=true":                                     {problem: "cannot set feature gate AllBeta to true: of its features only these can be switched here, by their own names: ClusterTrustBundle, PodCertificateRequest, StorageVersionMigrator"},
-		"AllBeta=x":                                        {problem: `invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
-		"Other=true,CBORServingAndStorage":                 {problem: "unrecognized feature gate: Other\nmissing bool value for CBORServingAndStorage"},
-		"wardle:X=true":                                    {problem: "component not registered: wardle"},
-		"GangScheduling=true":                              {problem: "cannot set feature gate GangScheduling to true: the feature is always off here"},
-		"GangScheduling=false,APIServerIdentity=true":      {},
-		"APIResponseCompression=false":                     {problem: "cannot set feature gate APIResponseCompression to false: the feature is always on here"},
+		"AllAlpha=false":                              {},
+		"AllAlpha=false,GenericWorkload=true":         {on: "GenericWorkload"},
+		"AllBeta=false":                               {problem: "cannot set feature gate AllBeta to false: of its features only these can be switched here, by their own names: ClusterTrustBundle, PodCertificateRequest, StorageVersionMigrator"},
+		"AllAlpha=true":                               {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, GenericWorkload"},
+		"AllBeta=true":                                {problem: "cannot set feature gate AllBeta to true: of its features only these can be switched here, by their own names: ClusterTrustBundle, PodCertificateRequest, StorageVersionMigrator"},
+		"AllBeta=x":                                   {problem: `invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
+		"Other=true,CBORServingAndStorage":            {problem: "unrecognized feature gate: Other\nmissing bool value for CBORServingAndStorage"},
+		"wardle:X=true":                               {problem: "component not registered: wardle"},
+		"GangScheduling=true":                         {problem: "cannot set feature gate GangScheduling to true: the feature is always off here"},
+		"GangScheduling=false,APIServerIdentity=true": {},
+		"APIResponseCompression=false":                {problem: "cannot set feature gate APIResponseCompression to false: the feature is always on here"},
 		"APIServerTracing=false,JobSuccessPolicy=false": {
 			problem: "cannot set feature gate APIServerTracing to false, feature is locked to true\ncannot set feature gate JobSuccessPolicy to false, feature is locked to true",
 			warning: "setting GA feature gate APIServerTracing=false. It will be removed in a future release.\nsetting GA feature gate JobSuccessPolicy=false. It will be removed in a future release.",
@@ -58,12 +60,32 @@ func TestWhatIsSaid(t *testing.T) {
 		}
 		var on []string
 		for name, is := range s.All() {
-			if is {
+			if is && err == nil {
 				on = append(on, name)
 			}
 		}
 		if problem != want.problem || strings.Join(s.Warnings, "\n") != want.warning || strings.Join(on, " ") != want.on {
 			t.Errorf("%s\nproblem %s\nwarning %s\non %s", text, problem, s.Warnings, on)
+		}
+	}
+}
+
+// TestAllOfAStage has everything of a stage said that cannot be switched, so that the rest may follow the gate for all.
+func TestAllOfAStage(t *testing.T) {
+	t.Parallel()
+	settings := []string{"AllBeta=true"}
+	for _, g := range Table() {
+		if g.Stage == Beta && !g.Default && g.Name != "AllBeta" && g.Name != "StorageVersionMigrator" && g.Name != "ClusterTrustBundle" {
+			settings = append(settings, g.Name+"=false")
+		}
+	}
+	s, err := Parse(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"StorageVersionMigrator": true, "ClusterTrustBundle": true, "PodCertificateRequest": false, "GenericWorkload": false, "SELinuxMount": false} {
+		if s.Enabled(name) != want {
+			t.Errorf("%s is %t", name, !want)
 		}
 	}
 }

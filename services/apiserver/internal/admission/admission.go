@@ -37,6 +37,8 @@ type Attributes struct {
 	Old registry.Object
 	// Body is what was posted to a subresource that takes another kind, as a Binding, an Eviction or a TokenRequest.
 	Body runtime.Object
+	// Complete, which may be nil, adds to Body what only those see who are shown it, as its managed fields.
+	Complete func() error
 	// Options are the delete options, for Delete.
 	Options *metav1.DeleteOptions
 	// Query is that of a Connect's URL, Path what its path has behind the subresource proxy.

@@ -41,7 +41,7 @@ func (w *wanted) modes(ctx context.Context, caller *User) []mode {
 			all = append(all, m)
 		}
 	}
-	legacy := mode{parts: w.parts()}
+	legacy := mode{name: "legacy", parts: w.parts()}
 	if namespace, _, ok := SplitServiceAccountName(w.name); ok {
 		legacy.groups = ServiceAccountGroups(namespace)
 	}

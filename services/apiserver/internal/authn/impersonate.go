@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,15 +25,18 @@ func (a *Authenticator) impersonate(ctx context.Context, md metadata.MD, caller 
 		return nil, ErrUnauthorized()
 	}
 	var refused error
+	start := time.Now()
 	for _, m := range wanted.modes(ctx, caller) {
 		err := a.may(ctx, caller, m)
 		if err == nil {
+			a.Metrics.acted(m.name, nil, time.Since(start))
 			return wanted.user(caller, m), nil
 		}
 		if refused == nil {
 			refused = err
 		}
 	}
+	a.Metrics.acted("", refused, time.Since(start))
 	return nil, refused
 }
 
@@ -42,7 +46,10 @@ func (a *Authenticator) may(ctx context.Context, caller *User, m mode) error {
 		if i == len(m.parts)-1 {
 			refusal = m.refusal
 		}
-		if err := a.MayImpersonate(ctx, caller, part, refusal); err != nil {
+		start := time.Now()
+		err := a.MayImpersonate(ctx, caller, part, refusal)
+		a.Metrics.asked(m.name, err, time.Since(start))
+		if err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/codec"
@@ -75,6 +76,7 @@ type Cache struct {
 	segments codec.Segments
 	past     chan struct{} // a place for each read of the store's past
 	replays  replayMetrics
+	waits    *prometheus.HistogramVec
 	applied  atomic.Int64
 	ready    chan struct{}
 	once     sync.Once
@@ -98,7 +100,7 @@ type waiter struct {
 // New returns an empty cache; Run fills it. Observers are by key prefix.
 func New(source Source, table *registry.Table, clock clock.WithTicker, observers map[string]Observer) *Cache {
 	c := &Cache{source: source, table: table, clock: clock, observers: observers, followed: map[*registry.Kind]Observer{}, ready: make(chan struct{}),
-		past: make(chan struct{}, pastReads), replays: newReplayMetrics()}
+		past: make(chan struct{}, pastReads), replays: newReplayMetrics(), waits: newWaits()}
 	all := &resources{map[*registry.Kind]*Resource{}, map[string]*Resource{}}
 	for _, k := range table.Kinds() {
 		all.add(newResource(c, k))
@@ -129,6 +131,7 @@ func (c *Cache) For(kind *registry.Kind) *Resource {
 	}
 	gone := newResource(c, kind)
 	gone.gone = true
+	gone.reads.closed.Store(true)
 	return gone
 }
 

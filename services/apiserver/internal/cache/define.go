@@ -87,6 +87,8 @@ func (r *Resource) leave() {
 	defer r.mu.Unlock()
 	r.gone = true
 	r.watchers.end(ErrGone)
+	r.reads.closed.Store(true)
+	r.cache.waits.DeleteLabelValues(r.kind.GVK.Group, r.kind.Resource)
 }
 
 // fill reads the objects as of a revision.

@@ -12,6 +12,10 @@ var (
 	receivedDesc = byResource("apiserver_watch_cache_events_received_total", "Events that the cache has applied.")
 	offeredDesc  = byResource("apiserver_watch_cache_events_dispatched_total", "Events that watchers were given.")
 	loadsDesc    = byResource("apiserver_watch_cache_initializations_total", "Times that all objects were read from the database.")
+	// The same: nothing of the log is kept from the cache.
+	tailedDesc   = byResource("apiserver_storage_events_received_total", "Events that the database has told of.")
+	sizeDesc     = byResource("apiserver_resource_size_estimate_bytes", "Bytes of the stored objects.")
+	capacityDesc = byResource("watch_cache_capacity", "Recent events that are remembered at most.")
 	lastDesc     = byResource("apiserver_watch_cache_resource_version", "Revision of the newest change in the cache, its 15 last digits.")
 	endedDesc    = prometheus.NewDesc("apiserver_slow_watchers_total", "Watches that were ended because they did not keep up.", []string{"resource"}, nil)
 )
@@ -26,13 +30,15 @@ func (c *Cache) Describe(out chan<- *prometheus.Desc) {
 	out <- resourceDesc
 	out <- eventsDesc
 	out <- appliedDesc
-	for _, d := range []*prometheus.Desc{receivedDesc, offeredDesc, loadsDesc, lastDesc} {
+	for _, d := range []*prometheus.Desc{receivedDesc, offeredDesc, loadsDesc, tailedDesc, sizeDesc, capacityDesc, lastDesc} {
 		out <- d
 	}
 	out <- endedDesc
+	describeReads(out)
 	c.replays.resumed.Describe(out)
 	c.replays.events.Describe(out)
 	c.replays.seconds.Describe(out)
+	c.waits.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -41,11 +47,12 @@ func (c *Cache) Collect(out chan<- prometheus.Metric) {
 	c.replays.resumed.Collect(out)
 	c.replays.events.Collect(out)
 	c.replays.seconds.Collect(out)
+	c.waits.Collect(out)
 	for kind, r := range c.resources.Load().byKind {
 		name := kind.GroupResource().String()
 		r.mu.RLock()
 		objects, events, slow := len(r.items), len(r.ring.events)-r.ring.head, r.watchers.slow
-		received, offered, loads, last := r.received, r.watchers.offered, r.loads, r.last
+		received, offered, loads, last, size := r.received, r.watchers.offered, r.loads, r.last, r.size
 		r.mu.RUnlock()
 		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(objects), name)
 		out <- prometheus.MustNewConstMetric(resourceDesc, prometheus.GaugeValue, float64(objects), kind.GVK.Group, kind.Resource)
@@ -56,6 +63,10 @@ func (c *Cache) Collect(out chan<- prometheus.Metric) {
 		counter(receivedDesc, received)
 		counter(offeredDesc, offered)
 		counter(loadsDesc, loads)
+		counter(tailedDesc, received)
+		out <- prometheus.MustNewConstMetric(sizeDesc, prometheus.GaugeValue, float64(size), kind.GVK.Group, kind.Resource)
+		out <- prometheus.MustNewConstMetric(capacityDesc, prometheus.GaugeValue, ringMax, kind.GVK.Group, kind.Resource)
+		r.reads.collect(out, kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(lastDesc, prometheus.GaugeValue, float64(last%1e15), kind.GVK.Group, kind.Resource)
 		out <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(slow), name)
 	}

@@ -40,6 +40,8 @@ type Resource struct {
 	gone      bool // the kind is not served any more
 	received  int  // events that were applied
 	loads     int  // times that all was read anew
+	size      int  // bytes of the stored objects
+	reads     reads
 
 	acknowledged atomic.Int64 // revision of the newest change that a client of this process knows of
 }
@@ -56,6 +58,7 @@ func newResource(c *Cache, kind *registry.Kind) *Resource {
 		items:    map[string]*codec.Item{},
 		sorted:   newTree(),
 		watchers: newWatchers(),
+		reads:    reads{group: kind.GVK.Group, resource: kind.Resource},
 	}
 }
 
@@ -68,14 +71,16 @@ func (r *Resource) replace(items []*codec.Item, revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.items = make(map[string]*codec.Item, len(items))
-	r.sorted = newTree()
+	r.sorted, r.size = newTree(), 0
 	for _, i := range items {
+		r.size += i.Size()
 		r.items[i.Key] = i
 		r.sorted.ReplaceOrInsert(i)
 	}
 	r.last, r.snapshots = revision, nil
 	r.ring.reset(revision)
 	r.loads++
+	r.reads.stored.add(len(items), len(items), len(items))
 	r.watchers.end(&TooOldError{Oldest: revision})
 }
 
@@ -92,6 +97,7 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			event.Type, event.Item = Deleted, previous.At(e.Revision)
 			delete(r.items, e.Key)
 			r.sorted.Delete(previous)
+			r.size -= previous.Size()
 		} else {
 			event.Type = Modified
 			if previous == nil {
@@ -99,6 +105,9 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			}
 			if event.Item = r.cache.hands.take(r.kind, e); event.Item == nil {
 				event.Item = codec.NewItem(r.kind, e.Key, e.Value, e.Revision, e.CreateRevision)
+			}
+			if r.size += event.Item.Size(); previous != nil {
+				r.size -= previous.Size()
 			}
 			r.items[e.Key] = event.Item
 			r.sorted.ReplaceOrInsert(event.Item)
@@ -153,6 +162,13 @@ func (r *Resource) Len() int {
 	return len(r.items)
 }
 
+// Size returns the number of objects, and of the bytes that they are stored as.
+func (r *Resource) Size() (objects, bytes int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.items), r.size
+}
+
 // Query selects items.
 type Query struct {
 	Namespace string
@@ -174,6 +190,10 @@ type Page struct {
 	Next string
 	// Remaining is the number of items behind the page, -1 where it is not known because a selector filters.
 	Remaining int64
+
+	looked int  // items that were looked at
+	stored bool // it is from the database, of which read entries were read for it
+	read   int
 }
 
 // List answers the query from the newest state. A page that has a next one is remembered, so that At can go on with it.
@@ -267,15 +287,18 @@ func (r *Resource) remembered(revision int64) *tree {
 }
 
 func (r *Resource) fromStore(ctx context.Context, q Query, revision int64) (Page, error) {
+	var read int
 	state := r.remembered(revision) // somebody may have read it while this one waited for its place
-	if state == nil {
+	stored := state == nil
+	if stored {
 		var err error
 		if state, err = r.stateAt(ctx, revision); err != nil {
 			return Page{}, err
 		}
+		read = state.Len()
 	}
 	page := scan(state, r.kind, q)
-	page.Revision = revision
+	page.Revision, page.stored, page.read = revision, stored, read
 	if page.Next != "" {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -311,6 +334,7 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 		if i, ok := state.Get(&codec.Item{Key: kind.Key(q.Namespace, q.Name)}); ok && i.Matches(q.Label, q.Field) {
 			page.Items = []*codec.Item{i}
 		}
+		page.looked = 1
 		return page
 	}
 	prefix := kind.Prefix(q.Namespace)
@@ -331,6 +355,7 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 		if ended {
 			return false
 		}
+		page.looked++
 		ended = i == last // rather than look at every key: they lie far apart in memory
 		if !i.MayHave(marks) || q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
 			return true

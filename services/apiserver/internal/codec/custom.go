@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
+	"howdah.dev/services/apiserver/internal/plain"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -127,10 +128,12 @@ func (f Form) For(kind *registry.Kind, accept string, offer Offer) (Form, error)
 
 // decodeMap reads the JSON of a custom object; problems are its duplicate fields, where they are asked for.
 func decodeMap(data []byte, u *unstructured.Unstructured, strict bool) (problems []error, err error) {
-	object := map[string]any{}
-	if strict {
+	object, ok := plain.Decode(data)
+	switch {
+	case ok:
+	case strict:
 		problems, err = kjson.UnmarshalStrict(data, &object)
-	} else {
+	default:
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
 	}
 	if err != nil {

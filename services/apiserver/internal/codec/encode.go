@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/services/apiserver/internal/plain"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -109,6 +112,12 @@ func (i *Item) passingJSON(res *registry.Resource, buffer *bytes.Buffer) ([]byte
 		return nil, err
 	}
 	buffer.Reset()
+	if u, ok := obj.(*unstructured.Unstructured); ok && u.Object["kind"] != nil {
+		if b, ok := plain.Append(buffer.AvailableBuffer(), u.Object, true); ok {
+			buffer.Write(append(b, '\n'))
+			return buffer.Bytes(), nil
+		}
+	}
 	if err := json.NewEncoder(buffer).Encode(obj); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
@@ -272,6 +281,11 @@ func finish(obj any, form Form) ([]byte, error) {
 }
 
 func encodeJSON(obj any) ([]byte, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if b, ok := plain.Append(make([]byte, 0, 4096), u.Object, true); ok && u.Object["kind"] != nil {
+			return slices.Clip(append(b, '\n')), nil
+		}
+	}
 	var buffer bytes.Buffer
 	buffer.Grow(2048)
 	if err := json.NewEncoder(&buffer).Encode(obj); err != nil {

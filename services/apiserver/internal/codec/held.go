@@ -71,6 +71,12 @@ func (i *Item) Size() int {
 
 func (i *Item) decodeBody() (registry.Object, error) {
 	raw, err := i.held().body()
+	if err == nil && i.Kind.Recall != nil {
+		if obj, ok := i.Kind.Recall(raw); ok {
+			obj.GetObjectKind().SetGroupVersionKind(i.Kind.GVK)
+			return obj, nil
+		}
+	}
 	return decodeBody(i.Kind, raw, err)
 }
 

@@ -245,14 +245,27 @@ func parseAccept(accept string) []clause {
 		}
 		c := clause{media: media, params: params, q: 1, order: i}
 		if text, ok := params["q"]; ok {
-			if c.q, err = strconv.ParseFloat(text, 64); err != nil || c.q < 0 {
-				continue
-			}
+			c.q, _ = strconv.ParseFloat(text, 64) // what is no number is wanted least, as in Kubernetes
 		}
 		clauses = append(clauses, c)
 	}
 	sort.SliceStable(clauses, func(i, j int) bool { return clauses[i].q > clauses[j].q })
 	return clauses
+}
+
+// Wish is one of the media types that an Accept header names.
+type Wish struct {
+	Media  string
+	Params map[string]string
+}
+
+// Wishes are what an Accept header names, from the most wanted on.
+func Wishes(accept string) []Wish {
+	var all []Wish
+	for _, c := range parseAccept(accept) {
+		all = append(all, Wish{c.media, c.params})
+	}
+	return all
 }
 
 func (c clause) form(form Form, offer Offer) (Form, bool) {
@@ -278,8 +291,8 @@ func (c clause) form(form Form, offer Offer) (Form, bool) {
 		form.Pretty = false
 	}
 	as := c.params["as"]
-	if as == "" {
-		return form, true
+	if as == "" { // a version of no form is one that is not offered
+		return form, c.params["g"] == "" && c.params["v"] == ""
 	}
 	if group := c.params["g"]; group != metav1.GroupName {
 		return form, false

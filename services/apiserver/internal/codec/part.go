@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,13 @@ import (
 // object, and of its metadata, spec and status. The others are copied. Most patches name one or two, as a node's report on a pod.
 // Whatever is unusual is left to Patch: errors and problems, for their words.
 func PatchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, strict bool) (Patched, error) {
+	if kind == types.MergePatchType {
+		if from, ok := in.(*unstructured.Unstructured); ok {
+			if to, ok := out.(*unstructured.Unstructured); ok && mergeTrees(from, to, patch, want) {
+				return Patched{}, nil
+			}
+		}
+	}
 	if kind == types.MergePatchType || kind == types.StrategicMergePatchType {
 		if done := patchParts(kind, patch, in, out, want, strict); done != nil {
 			reflect.ValueOf(out).Elem().Set(done.Elem())

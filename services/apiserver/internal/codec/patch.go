@@ -116,11 +116,7 @@ func misfit(after []byte, want schema.GroupVersionKind, err error) error {
 
 // Fit cuts a patched object to its schema, and returns its unknown fields where strict.
 func Fit(kind *registry.Kind, obj runtime.Object, strict bool) ([]error, error) {
-	problems, err := fit(kind, obj, strict)
-	if err != nil {
-		return nil, unprocessable(err)
-	}
-	return problems, nil
+	return fit(kind, obj, strict)
 }
 
 // operation is one of a JSON patch, as far as strict decoding knows its fields.
@@ -242,6 +238,10 @@ func strategic(patch []byte, in, out runtime.Object, strict bool) (p Patched, er
 // Configuration decodes the body of a server-side apply. Fields that occur twice are told as problems, or, where validation is
 // strict, an error.
 func Configuration(body []byte, want schema.GroupVersionKind, level Validation) (u *unstructured.Unstructured, problems []error, err error) {
+	if object, ok := flow(body); ok {
+		u, err = configuration(object, want)
+		return u, nil, err
+	}
 	if err := yamlDepth(body); err != nil {
 		return nil, nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"howdah.dev/services/apiserver/internal/plain"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -55,9 +57,11 @@ func (v *version) Decode(ctx context.Context, values [][]byte) ([]registry.Objec
 
 // read1 reads a stored value in the version that it is stored in, and applies that version's schema as it is now.
 func (v *version) read1(value []byte) (*unstructured.Unstructured, error) {
-	object := map[string]any{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &object); err != nil {
-		return nil, fmt.Errorf("stored %s: %w", v.names.Kind, err)
+	object, ok := plain.Decode(value)
+	if !ok {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &object); err != nil {
+			return nil, fmt.Errorf("stored %s: %w", v.names.Kind, err)
+		}
 	}
 	u := &unstructured.Unstructured{Object: object}
 	gv, err := schema.ParseGroupVersion(u.GetAPIVersion())
@@ -73,8 +77,13 @@ func (v *version) read1(value []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	v.cut(u, c.structural)
-	defaulting.Default(u.Object, c.structural)
+	switch d := c.shape.object(u.Object); {
+	case d&unpruned != 0:
+		v.cut(u, c.structural)
+		fallthrough
+	case d&undefaulted != 0:
+		defaulting.Default(u.Object, c.structural)
+	}
 	return u, nil
 }
 
@@ -151,6 +160,9 @@ func (v *version) Encode(ctx context.Context, obj registry.Object) ([]byte, erro
 		content = maps.Clone(content)
 		content["metadata"] = meta
 	}
+	if b, ok := plain.Append(make([]byte, 0, 4096), content, false); ok {
+		return slices.Clip(b), nil
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -170,6 +182,14 @@ func (v *version) Fit(obj registry.Object, report bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.shape.object(u.Object)&unpruned == 0 && settled(u.Object["metadata"]) {
+		return nil, nil
+	}
+	return v.refit(c, u, report)
+}
+
+// refit is Fit of an object with something to drop, or with metadata that are to be brought into their form.
+func (v *version) refit(c *compiled, u *unstructured.Unstructured, report bool) ([]string, error) {
 	kind, apiVersion := u.Object["kind"], u.Object["apiVersion"]
 	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: report})
 	if err != nil {
@@ -192,10 +212,16 @@ func (v *version) Fit(obj registry.Object, report bool) ([]string, error) {
 	return append(unknown, more...), nil
 }
 
+// Sound implements registry.Custom.
+func (v *version) Sound(obj registry.Object) bool {
+	c, err := v.schema()
+	return err == nil && c.shape.object(content(obj))&(unpruned|undefaulted) == 0
+}
+
 // fill sets defaults.
 func (v *version) fill(obj registry.Object) {
 	u, ok := obj.(*unstructured.Unstructured)
-	if c, err := v.schema(); ok && err == nil {
+	if c, err := v.schema(); ok && err == nil && c.shape.object(u.Object)&(unpruned|undefaulted) != 0 {
 		defaulting.Default(u.Object, c.structural)
 	}
 }

@@ -1,11 +1,13 @@
 package custom
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"howdah.dev/services/apiserver/internal/plain"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -42,7 +44,7 @@ func (v *version) prepareUpdate(obj, old registry.Object) {
 
 func changed(now, before map[string]any) bool {
 	for name, value := range now {
-		if name != "metadata" && !equality.Semantic.DeepEqual(value, before[name]) {
+		if name != "metadata" && !plain.Equal(value, before[name]) && !equality.Semantic.DeepEqual(value, before[name]) {
 			return true
 		}
 	}
@@ -62,9 +64,17 @@ func prepareStatus(obj, old registry.Object) {
 		return
 	}
 	status, has := u.Object["status"]
-	managed := u.GetManagedFields()
-	u.Object = was.DeepCopy().Object
-	u.SetManagedFields(managed)
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	managed, tracked := metadata["managedFields"]
+	u.Object = maps.Clone(was.Object) // what is below is shared, and not to be changed
+	if metadata, _ = was.Object["metadata"].(map[string]any); metadata != nil {
+		metadata = maps.Clone(metadata)
+		u.Object["metadata"] = metadata
+		delete(metadata, "managedFields")
+		if tracked {
+			metadata["managedFields"] = managed
+		}
+	}
 	if has {
 		u.Object["status"] = status
 	} else {
@@ -72,11 +82,7 @@ func prepareStatus(obj, old registry.Object) {
 	}
 }
 
-// warnings are about finalizers that another writer might use too, and about rules that the object broke before and still does.
-func (v *version) warnings(obj, old registry.Object) []string {
-	return append(finalizers(obj, old), v.tolerated(obj, old)...)
-}
-
+// finalizers are warnings about those that another writer might use too.
 func finalizers(obj, old registry.Object) []string {
 	added := slices.Clone(obj.GetFinalizers())
 	if old != nil {

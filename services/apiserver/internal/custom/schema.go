@@ -24,6 +24,8 @@ type compiled struct {
 	// status validates the status alone; nil where the schema does not know it.
 	status validation.SchemaValidator
 	rules  *cel.Validator
+	// shape tells quickly that nothing is wrong; nil where there is no schema.
+	shape *shape
 }
 
 // structuralOf converts a version's schema; all three results may be nil.
@@ -70,6 +72,9 @@ func compile(f *family, name string) (*compiled, error) {
 		}
 	}
 	if s != nil {
+		if !f.preserve {
+			c.shape = newShape(s, true)
+		}
 		c.rules = cel.NewValidator(s, true, celconfig.PerCallLimit)
 	}
 	return c, nil

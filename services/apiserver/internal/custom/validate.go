@@ -32,19 +32,29 @@ func (v *version) validateCreate(obj registry.Object) field.ErrorList {
 		return broken(err)
 	}
 	now := content(obj)
+	if c.shape.object(now) == 0 {
+		return v.checkRules(context.Background(), c, v.checkScale(now, true), now, nil)
+	}
 	errs := validation.ValidateCustomResource(nil, now, c.whole)
 	errs = append(errs, v.checkScale(now, true)...)
 	errs = append(errs, objectmeta.Validate(nil, now, c.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, now)...)
-	return v.checkRules(c, errs, now, nil)
+	return v.checkRules(context.Background(), c, errs, now, nil)
 }
 
 func (v *version) validateUpdate(obj, old registry.Object) field.ErrorList {
+	return v.validateChange(context.Background(), obj, old)
+}
+
+func (v *version) validateChange(ctx context.Context, obj, old registry.Object) field.ErrorList {
 	c, err := v.schema()
 	if err != nil {
 		return broken(err)
 	}
 	now, before := content(obj), content(old)
+	if c.shape.object(now) == 0 {
+		return v.checkChange(ctx, c, v.checkScale(now, true), now, before)
+	}
 	// What was there before and is wrong may stay as it is.
 	pair := common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})
 	errs := validation.ValidateCustomResourceUpdate(nil, now, before, c.whole, validation.WithRatcheting(pair))
@@ -53,7 +63,7 @@ func (v *version) validateUpdate(obj, old registry.Object) field.ErrorList {
 	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, before)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, now)...)
 	}
-	return v.checkRules(c, errs, now, before, cel.WithRatcheting(pair))
+	return v.checkRules(ctx, c, errs, now, before, cel.WithRatcheting(pair))
 }
 
 // validateStatus checks the status against its own part of the schema.
@@ -63,6 +73,9 @@ func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
 		return broken(err)
 	}
 	now, before := content(obj), content(old)
+	if c.shape.object(now) == 0 {
+		return v.checkChange(context.Background(), c, v.checkScale(now, false), now, before)
+	}
 	pair := common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})
 	var errs field.ErrorList
 	if status, ok := now["status"]; ok {
@@ -77,11 +90,11 @@ func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
 		len(listtype.ValidateListSetsAndMaps(nil, c.structural, before)) == 0 {
 		errs = append(errs, problems...)
 	}
-	return v.checkRules(c, errs, now, before, cel.WithRatcheting(pair))
+	return v.checkRules(context.Background(), c, errs, now, before, cel.WithRatcheting(pair))
 }
 
 // checkRules evaluates x-kubernetes-validations, where the object is sound enough to be given to them.
-func (v *version) checkRules(c *compiled, errs field.ErrorList, now, before map[string]any, options ...cel.Option) field.ErrorList {
+func (v *version) checkRules(ctx context.Context, c *compiled, errs field.ErrorList, now, before map[string]any, options ...cel.Option) field.ErrorList {
 	if c.rules == nil {
 		return errs
 	}
@@ -96,8 +109,16 @@ func (v *version) checkRules(c *compiled, errs field.ErrorList, now, before map[
 	if before != nil {
 		old = before
 	}
-	more, _ := c.rules.Validate(context.Background(), nil, c.structural, now, old, celconfig.RuntimeCELCostBudget, options...)
+	more, _ := c.rules.Validate(ctx, nil, c.structural, now, old, celconfig.RuntimeCELCostBudget, options...)
 	return append(errs, more...)
+}
+
+// checkChange is checkRules of a change.
+func (v *version) checkChange(ctx context.Context, c *compiled, errs field.ErrorList, now, before map[string]any) field.ErrorList {
+	if c.rules == nil {
+		return errs
+	}
+	return v.checkRules(ctx, c, errs, now, before, cel.WithRatcheting(common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})))
 }
 
 // checkScale checks the fields that the scale subresource shows.

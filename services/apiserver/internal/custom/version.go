@@ -117,7 +117,8 @@ func (v *version) kind() *registry.Kind {
 		PrepareUpdate:  v.prepareUpdate,
 		ValidateCreate: v.validateCreate,
 		ValidateUpdate: v.validateUpdate,
-		Warnings:       v.warnings,
+		Tolerates:      v.tolerates,
+		Warnings:       finalizers,
 		SelectableFields: func(obj registry.Object) fields.Set {
 			return selectableFields(v.selectable, obj)
 		},

@@ -3,7 +3,6 @@ package discovery
 import (
 	"crypto/sha512"
 	"fmt"
-	"mime"
 	"slices"
 	"strings"
 
@@ -145,18 +144,15 @@ func want(accept string, aggregated bool) (version string, media codec.Media, er
 	if accept == "" {
 		return "", codec.JSON, nil
 	}
-	for _, part := range strings.Split(accept, ",") {
-		name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		m, ok := codec.Offer{}.MediaOf(name)
-		if name == "*/*" || name == "application/*" {
+	for _, wish := range codec.Wishes(accept) {
+		params := wish.Params
+		m, ok := codec.Offer{}.MediaOf(wish.Media)
+		if wish.Media == "*/*" || wish.Media == "application/*" {
 			m, ok = codec.JSON, true
 		}
 		switch {
 		case !ok:
-		case params["as"] == "":
+		case params["as"] == "" && params["g"] == "" && params["v"] == "":
 			return "", m, nil
 		case aggregated && params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2":
 			return params["v"], m, nil

@@ -29,18 +29,7 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	probe, only, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	checks := slices.Clone(s.cfg.Checks)
-	if probe == "livez" {
-		checks = slices.DeleteFunc(checks, func(c Check) bool { return !c.Live })
-		for i := range checks {
-			if checks[i].Alive != nil {
-				checks[i].Run = checks[i].Alive
-			}
-		}
-	}
-	if probe == "healthz" {
-		checks = slices.DeleteFunc(checks, func(c Check) bool { return c.Ready })
-	}
+	checks := s.checksOf(probe)
 	if single {
 		for _, c := range checks {
 			if c.Name != only {
@@ -57,6 +46,23 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 	}
 	options, _ := url.ParseQuery(query) // what does not parse is left out
 	return s.report(ctx, probe, checks, options)
+}
+
+// checksOf are the checks of a probe.
+func (s *Server) checksOf(probe string) []Check {
+	checks := slices.Clone(s.cfg.Checks)
+	if probe == "livez" {
+		checks = slices.DeleteFunc(checks, func(c Check) bool { return !c.Live })
+		for i := range checks {
+			if checks[i].Alive != nil {
+				checks[i].Run = checks[i].Alive
+			}
+		}
+	}
+	if probe == "healthz" {
+		checks = slices.DeleteFunc(checks, func(c Check) bool { return c.Ready })
+	}
+	return checks
 }
 
 func (s *Server) report(ctx context.Context, probe string, checks []Check, options url.Values) (*document, error) {

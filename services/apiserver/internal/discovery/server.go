@@ -73,6 +73,8 @@ type Config struct {
 	Checks        []Check
 	// Metrics are served at /metrics; nil: there is no such path.
 	Metrics prometheus.Gatherer
+	// Registerer takes the server's own metrics; nil leaves them unregistered.
+	Registerer prometheus.Registerer
 	// Remote, which may be nil, returns the group versions that extension API servers serve, in order, and a number that changes
 	// with them.
 	Remote func() ([]aggregate.Version, int64)
@@ -83,6 +85,8 @@ type Server struct {
 	apiv1.UnimplementedDiscoveryServiceServer
 	cfg Config
 	sli *sli
+	// aggregations counts documents that were made of all groups.
+	aggregations prometheus.Counter
 
 	mu      sync.Mutex
 	current *served
@@ -93,6 +97,7 @@ type served struct {
 	generation, remote int64
 	groups             []group
 	address            string
+	aggregations       prometheus.Counter
 
 	mu   sync.Mutex
 	made map[string]*document
@@ -102,7 +107,13 @@ var _ apiv1.DiscoveryServiceServer = (*Server)(nil)
 
 // New returns a server.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, sli: newSLI()}
+	s := &Server{cfg: cfg, sli: newSLI(), aggregations: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "aggregator_discovery_aggregation_count_total", Help: "Times that aggregated discovery was made anew.",
+	})}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(s.aggregations)
+	}
+	return s
 }
 
 // served returns what is served now. Custom kinds that another apiserver has established meanwhile are among it.
@@ -120,6 +131,7 @@ func (s *Server) served(ctx context.Context) *served {
 	if s.current == nil || s.current.generation != generation || s.current.remote != remoteGeneration {
 		s.current = &served{
 			generation: generation, remote: remoteGeneration, address: s.cfg.Address, groups: withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote), made: map[string]*document{},
+			aggregations: s.aggregations,
 		}
 	}
 	return s.current
@@ -233,8 +245,8 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 		return metricsOf(s.cfg.Metrics)
 	case path == "/metrics/slis":
 		return metricsOf(s.sli.registry)
-	case path == "/":
-		return s.served(ctx).index()
+	case path == "/" || path == "/index.html":
+		return s.index(ctx)
 	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):
 		return s.served(ctx).apis(path, accept)
 	}
@@ -305,6 +317,7 @@ func (s *served) apis(path, accept string) (*document, error) {
 	}
 	var d *document
 	if aggregate != "" {
+		s.aggregations.Inc()
 		d, err = aggregatedDocument(aggregated(s.groups, path == "/api"), aggregate, media)
 	} else {
 		obj := plain(s.groups, s.address)[path]
@@ -324,19 +337,34 @@ func (s *served) apis(path, accept string) (*document, error) {
 	return d, nil
 }
 
+// elsewhere are the paths of documents that others make: those of Documents, and of the gateway.
+var elsewhere = []string{
+	"/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/flagz", "/metrics", "/metrics/slis",
+	"/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/statusz", "/version",
+}
+
 // index lists the paths that are served.
-func (s *served) index() (*document, error) {
-	paths := []string{"/.well-known/openid-configuration", "/api"}
-	for _, g := range s.groups {
+func (s *Server) index(ctx context.Context) (*document, error) {
+	paths := slices.Clone(elsewhere)
+	for _, g := range s.served(ctx).groups {
+		if g.name != "" {
+			paths = append(paths, "/apis/"+g.name)
+		}
 		for _, v := range g.versions {
 			if g.name == "" {
-				paths = append(paths, "/api/"+v.gv.Version, "/apis")
+				paths = append(paths, "/api/"+v.gv.Version)
 			} else {
 				paths = append(paths, "/apis/"+v.gv.String())
 			}
 		}
 	}
-	paths = append(paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version")
-	body, err := json.MarshalIndent(map[string][]string{"paths": paths}, "", "  ")
+	for _, probe := range []string{"healthz", "livez", "readyz"} {
+		paths = append(paths, "/"+probe)
+		for _, c := range s.checksOf(probe) {
+			paths = append(paths, "/"+probe+"/"+c.Name)
+		}
+	}
+	slices.Sort(paths)
+	body, err := json.MarshalIndent(metav1.RootPaths{Paths: paths}, "", "  ")
 	return &document{body: body, contentType: "application/json"}, err
 }

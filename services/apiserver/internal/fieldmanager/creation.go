@@ -66,6 +66,9 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // the pods of a ReplicaSet. Comparing such an object with nothing, field by field, would be a quarter of what its creation costs,
 // so the outcome is remembered.
 func (m *Manager) Create(empty, obj registry.Object, manager string) {
+	if a, b, ok := trees(empty, obj); ok && m.createTree(a, b, manager) {
+		return
+	}
 	d, ok := digestOf(obj, manager, m.ignored)
 	if !ok {
 		m.Update(empty, obj, manager)

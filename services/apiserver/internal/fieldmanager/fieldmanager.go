@@ -20,6 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"howdah.dev/services/apiserver/internal/recent"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -33,6 +34,8 @@ type Managers struct {
 
 	mu       sync.Mutex
 	managers map[key]*Manager
+	// trees are the outcomes of all custom kinds.
+	trees recent.Map[digest, treeOutcome]
 }
 
 type key struct {
@@ -54,6 +57,13 @@ type Manager struct {
 	subresource string
 	updates     memo[outcome]
 	repeats     repeats
+	// treeTypes compare custom objects.
+	treeTypes managedfields.TypeConverter
+	// identity names the schema and the subresource in what is remembered of custom objects.
+	identity string
+	trees    *recent.Map[digest, treeOutcome]
+	// sound reports that a custom object has all its defaults, and nothing that its schema does not know.
+	sound func(registry.Object) bool
 }
 
 // New returns an empty set of managers. models are the OpenAPI 3 schemas of the kinds of group that client-go has no types of.
@@ -61,6 +71,7 @@ func New(table *registry.Table, models func() map[string]*spec.Schema) *Managers
 	return &Managers{
 		table:    table,
 		managers: map[key]*Manager{},
+		trees:    recent.Map[digest, treeOutcome]{Max: 4096, Size: func(o treeOutcome) int { return o.size }, MaxSize: treeBytes},
 		types: sync.OnceValue(func() managedfields.TypeConverter {
 			return newTypes(applyconfigurations.NewTypeConverter(scheme.Scheme))
 		}),
@@ -105,6 +116,11 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		manager := &Manager{FieldManager: made, ignored: ignoredField(res, subresource), gvk: res.GVK, subresource: subresource}
 		if res.Kind.Custom == nil && res.GVK == res.Kind.GVK {
 			manager.types = types
+		}
+		if res.Kind.Custom != nil {
+			manager.treeTypes, manager.trees = types, &m.trees
+			manager.sound = res.Kind.Custom.Sound
+			manager.identity = res.Kind.Custom.Fingerprint() + "/" + subresource
 		}
 		m.managers[k] = manager
 	}
@@ -172,11 +188,11 @@ func withStatus(live *unstructured.Unstructured, obj registry.Object) registry.O
 	return out
 }
 
-// ignoredField is none of custom kinds with several versions: what a write leaves out there is only left out of the entries of its own
-// version, and resetFields say that.
+// ignoredField is none of custom kinds: a status that is not of its type leaves an object without entries, and what a write of one of several
+// versions leaves out is only left out of the entries of its own, which resetFields say.
 func ignoredField(res *registry.Resource, subresource string) string {
 	switch {
-	case res.Kind.Custom != nil && len(res.Kind.Custom.GVKs()) > 1:
+	case res.Kind.Custom != nil:
 		return ""
 	case subresource == "status":
 		return "Spec"
@@ -200,6 +216,10 @@ func wholeTimes(entries []metav1.ManagedFieldsEntry) {
 // Settle gives obj the managed fields of live where nothing but their times differs: a write that changes nothing else does not
 // change who wrote last, and when.
 func Settle(live, obj registry.Object) {
+	if a, b, ok := trees(live, obj); ok {
+		settleTree(a, b)
+		return
+	}
 	before, after := live.GetManagedFields(), obj.GetManagedFields()
 	if !slices.EqualFunc(before, after, func(a, b metav1.ManagedFieldsEntry) bool { return sameEntry(&a, &b) }) || sameEntries(before, after) {
 		return

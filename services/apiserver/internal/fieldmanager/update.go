@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -35,6 +36,12 @@ const thisTime = -1
 // like others before: the reports of nodes on their pods. Reading the sets of fields, holding them against the schema and writing
 // them would be half of what a status patch costs, so the outcome is remembered.
 func (m *Manager) Update(live, obj registry.Object, manager string) {
+	if a, b, ok := trees(live, obj); ok {
+		if !m.updateTree(a, b, manager) {
+			m.track(live, obj, manager)
+		}
+		return
+	}
 	q, ok := m.ask(live, obj, manager)
 	if !ok {
 		m.track(live, obj, manager)
@@ -83,15 +90,20 @@ func (m *Manager) ask(live, obj registry.Object, manager string) (q question, ok
 	if err != nil {
 		return q, false
 	}
+	q.digest, ok = withChanges(b, c)
+	return q, ok
+}
+
+// withChanges returns the digest of what is asked about in b, and of the fields that an update adds, changes and removes.
+func withChanges(b []byte, c *typed.Comparison) (digest, bool) {
 	for _, set := range []*fieldpath.Set{c.Added, c.Modified, c.Removed} {
 		fields, err := set.ToJSON()
 		if err != nil {
-			return q, false
+			return digest{}, false
 		}
 		b = appendText(b, string(fields))
 	}
-	q.digest = sha256.Sum256(b)
-	return q, true
+	return sha256.Sum256(b), true
 }
 
 // compare returns which fields differ, but for the managed fields themselves.
@@ -214,7 +226,11 @@ func appendEntries(b []byte, entries []metav1.ManagedFieldsEntry, version string
 		}
 		times = append(times, seconds(e.Time))
 	}
-	times = append(times, seconds(present()))
+	return appendRanks(b, append(times, seconds(present()))), true
+}
+
+// appendRanks appends how many of the times are earlier than each.
+func appendRanks(b []byte, times []int64) []byte {
 	for _, t := range times {
 		earlier := byte(0)
 		for _, other := range times {
@@ -224,7 +240,7 @@ func appendEntries(b []byte, entries []metav1.ManagedFieldsEntry, version string
 		}
 		b = append(b, earlier)
 	}
-	return b, true
+	return b
 }
 
 // fractional reports whether a time is none of whole seconds: it is rounded, and so not known again.
@@ -245,9 +261,7 @@ func seconds(t *metav1.Time) int64 {
 
 // present is the time that the entries of a write made now have.
 func present() *metav1.Time {
-	now := metav1.Now().Rfc3339Copy()
-	now.Time = now.UTC()
-	return &now
+	return &metav1.Time{Time: time.Now().UTC().Truncate(time.Second)}
 }
 
 // repeats learns whether updates repeat of objects whose fields have the same owners: those that set what only one object has, as

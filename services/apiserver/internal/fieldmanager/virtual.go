@@ -12,15 +12,22 @@ import (
 )
 
 // Posted records in obj, which is posted and answered but not stored, that the manager made it. empty is a new object of its
-// type. Such objects are of one version, and of no type that client-go has, so their fields are as they come.
+// type. Such objects are of one version, and of no type that client-go has, so their fields are as they come; those of a Binding,
+// the target of which is owned as a whole, are described.
 func (m *Managers) Posted(gvk schema.GroupVersionKind, subresource string, empty, obj registry.Object, manager string) error {
 	k := key{gvk: gvk, subresource: subresource}
 	m.mu.Lock()
 	found := m.managers[k]
 	m.mu.Unlock()
 	if found == nil {
-		c := posted{}
-		made, err := managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), c, c, c, gvk, gvk.GroupVersion(), subresource, nil)
+		c, types := posted{}, managedfields.NewDeducedTypeConverter()
+		if gvk.Kind == "Binding" {
+			var err error
+			if types, err = m.more(); err != nil {
+				return fmt.Errorf("field types of %s: %w", gvk, err)
+			}
+		}
+		made, err := managedfields.NewDefaultCRDFieldManager(types, c, c, c, gvk, gvk.GroupVersion(), subresource, nil)
 		if err != nil {
 			return fmt.Errorf("field manager of %s: %w", gvk, err)
 		}

@@ -96,7 +96,7 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 			c.items = append(c.items, nil)
 			continue
 		}
-		one := read(message, func(string, string, string) int { return 0 })
+		one := read(message, func(string, string, string) (int, int) { return 0, 0 })
 		c.items = append(c.items, log.Begin(c.audited(message, &one, origin)))
 	}
 }

@@ -34,8 +34,8 @@ type Config struct {
 	Authenticator Authenticator
 	// Flow lets calls run; nil lets them all.
 	Flow *flow.Dispatcher
-	// Count is how many objects there are of a resource: what a list of them costs.
-	Count func(group, version, resource string) int
+	// Count says what a list of a resource costs.
+	Count Count
 	// Audit records calls; nil records none.
 	Audit *audit.Log
 	// Authorizer tells the audit why a request that a gateway answered might be made; nil tells nothing.

@@ -54,7 +54,7 @@ func TestFront(t *testing.T) {
 	panics := prometheus.NewCounter(prometheus.CounterOpts{Name: "panics"})
 	var others []string
 	f := New(Config{
-		Authenticator: authenticator, Panics: panics, Count: func(string, string, string) int { return 0 },
+		Authenticator: authenticator, Panics: panics, Count: func(string, string, string) (int, int) { return 0, 0 },
 		Other: func(verb, _, _, _, _ string, code int32) {},
 		Document: func(path string, code int32) {
 			if code == 200 {
@@ -98,7 +98,7 @@ func TestFront(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	count := func(string, string, string) int { return 1234 }
+	count := func(string, string, string) (int, int) { return 1234, 1234 * 1000 }
 	for _, tt := range []struct {
 		name    string
 		message any
@@ -109,7 +109,9 @@ func TestRead(t *testing.T) {
 		{"get", &apiv1.GetRequest{Version: "v1", Resource: "pods"}, "get", 1, false},
 		{"list", &apiv1.ListRequest{Version: "v1", Resource: "pods"}, "list", 13, false},
 		{"a page", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500}, "list", 5, false},
-		{"a page by label", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500, LabelSelector: "a=b"}, "list", 13, false},
+		{"a page by label", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500, LabelSelector: "a=b"}, "list", 5, false},
+		{"a page of all", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 5000}, "list", 13, false},
+		{"a collection that goes", &apiv1.DeleteCollectionRequest{Version: "v1", Resource: "pods"}, "deletecollection", 13, false},
 		{"one by list", &apiv1.ListRequest{Version: "v1", Resource: "pods", FieldSelector: "metadata.name=a"}, "list", 1, false},
 		{"a watch with its state", &apiv1.WatchRequest{Version: "v1", Resource: "pods"}, "watch", 13, false},
 		{"a watch that goes on", &apiv1.WatchRequest{Version: "v1", Resource: "pods", ResourceVersion: "7"}, "watch", 1, false},

@@ -31,11 +31,18 @@ type resource interface {
 	GetNamespace() string
 }
 
-// perSeat is how many objects of a list, or writes of a batch, one seat is reckoned to be worth.
-const perSeat = 100
+// perSeat is how many writes of a batch one seat is reckoned to be worth, and bytesPerSeat how many bytes of stored objects, which is
+// Kubernetes' own measure.
+const (
+	perSeat      = 100
+	bytesPerSeat = 100_000
+)
+
+// Count tells how many objects there are of a resource, and how many bytes they are stored as.
+type Count func(group, version, resource string) (objects, bytes int)
 
 // read tells what a message asks for. Those that it does not know are let through as a path of their own.
-func read(message any, count func(group, version, resource string) int) request {
+func read(message any, count Count) request {
 	var r request
 	switch m := message.(type) {
 	case *apiv1.AuthenticateRequest:
@@ -117,27 +124,26 @@ func (r *request) access(message any) authn.Access {
 }
 
 // width estimates the seats: a list costs by what it has to look at.
-func width(message any, count func(group, version, resource string) int) int {
-	n, limit := 0, int64(0)
+func width(message any, count Count) int {
+	var n, bytes int
+	var limit int64
 	switch m := message.(type) {
 	case *apiv1.ListRequest:
 		if strings.Contains(m.GetFieldSelector(), "metadata.name=") {
 			return 1
 		}
-		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
-		if m.GetLabelSelector() == "" && m.GetFieldSelector() == "" {
-			limit = m.GetLimit()
-		}
+		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+		limit = m.GetLimit()
 	case *apiv1.WatchRequest:
 		if m.GetName() != "" || m.GetResourceVersion() != "" && m.GetResourceVersion() != "0" && m.GetSendInitialEvents() == "" {
 			return 1
 		}
-		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
 	case *apiv1.DeleteCollectionRequest:
-		n = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
 	}
-	if limit > 0 {
-		n = min(n, int(limit))
+	if limit > 0 && limit < int64(n) {
+		bytes = bytes / n * int(limit)
 	}
-	return max((n+perSeat-1)/perSeat, 1)
+	return max((bytes+bytesPerSeat-1)/bytesPerSeat, 1)
 }

@@ -100,7 +100,22 @@ func (s *Store) check(w store.Write) error {
 	return nil
 }
 
+// put makes a write that was checked.
 func (s *Store) put(w store.Write, last bool) store.Result {
+	if w.Op != store.Delete || len(w.Value) == 0 {
+		return s.append(w, last)
+	}
+	told := w
+	told.Op = store.Update
+	w.Value = nil
+	previous := s.append(told, false).Previous
+	result := s.append(w, last)
+	result.Previous = previous
+	return result
+}
+
+// append notes one event of a write.
+func (s *Store) append(w store.Write, last bool) store.Result {
 	revision := int64(len(s.log)) + 1
 	event := store.Event{Type: store.Put, Key: w.Key, Value: w.Value, Revision: revision, CreateRevision: revision,
 		Trace: w.Trace, Actor: w.Actor, Time: time.Now(), Last: last}

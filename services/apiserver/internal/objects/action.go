@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -53,17 +53,22 @@ func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateReques
 	return nil, r.unserved()
 }
 
-// refused returns why nothing is posted to an object: admission is asked before, of the object by its name.
-func (s *Server) refused(ctx context.Context, r *request, body runtime.Object, opts options, reason error) error {
+// posted is what admission is told of a body that is posted to an object: the object itself is known by its name.
+func (s *Server) posted(r *request, body registry.Object, opts options) *admission.Attributes {
 	named := r.res.Kind.New()
 	named.GetObjectKind().SetGroupVersionKind(r.res.Kind.GVK)
 	named.SetNamespace(r.namespace)
-	named.SetName(r.name)
-	a := &admission.Attributes{
-		Operation: admission.Create, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
+	named.SetName(cmp.Or(r.name, body.GetName()))
+	return &admission.Attributes{
+		Operation: admission.Create, Resource: r.res, Subresource: r.subresource, Namespace: r.namespace, Name: named.GetName(),
 		Object: named, Old: named.DeepCopyObject().(registry.Object), Body: body, User: r.user, DryRun: opts.dryRun, Notes: r,
 		FieldManager: opts.manager, FieldValidation: opts.level,
 	}
+}
+
+// refused returns why nothing is posted to an object: admission is asked before, of the object by its name.
+func (s *Server) refused(ctx context.Context, r *request, body registry.Object, opts options, reason error) error {
+	a := s.posted(r, body, opts)
 	if err := s.Admission.Admit(ctx, a); err != nil {
 		return err
 	}
@@ -87,16 +92,40 @@ func (s *Server) apply(ctx context.Context, r *request, a *registry.Action, body
 	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
 	}
-	if posted.GetName() != r.name {
-		return nil, s.refused(ctx, r, posted, opts, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind)))
+	return s.post(ctx, r, a, posted, form, opts)
+}
+
+// post asks admission about what was posted, and applies it. r may be a request to a resource of its own that only names the object.
+func (s *Server) post(ctx context.Context, r *request, a *registry.Action, posted registry.Object, form codec.Form, opts options) (operation, error) {
+	attributes := s.posted(r, posted, opts)
+	attributes.Complete = func() error {
+		posted.GetObjectKind().SetGroupVersionKind(a.GVK)
+		return s.Fields.Posted(a.GVK, r.subresource, a.New(), posted, r.manager(opts.manager))
 	}
-	posted.SetName(r.name)
+	if err := s.Admission.Admit(ctx, attributes); err != nil {
+		return nil, err
+	}
+	if r.subresource == "" {
+		var err error
+		if r, err = s.meant(ctx, r, posted.GetName()); err != nil {
+			return nil, err
+		}
+	}
+	if posted.GetName() != r.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", a.GVK.Kind))
+	}
 	if binding, ok := posted.(*corev1.Binding); ok {
 		if err := checkTarget(binding.Target); err != nil {
 			return nil, err
 		}
 	}
-	u := &update{s: s, r: r, form: form, opts: opts, action: true, body: posted}
+	if err := s.Admission.Validate(ctx, attributes); err != nil {
+		return nil, err
+	}
+	if r.name == "" {
+		return nil, apierrors.NewBadRequest("Name parameter required.")
+	}
+	u := &update{s: s, r: r, form: form, opts: opts, action: true}
 	u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
 		obj := old.DeepCopyObject().(registry.Object)
 		if err := a.Apply(obj, posted); err != nil {
@@ -145,10 +174,13 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	if err := checkNamespace(r, posted); err != nil {
 		return nil, err
 	}
+	if err := s.Fields.Posted(evictionGVK, r.subresource, &policyv1.Eviction{}, posted, r.manager(opts.manager)); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
 	if posted.GetName() != r.name {
 		return nil, s.refused(ctx, r, posted, opts, apierrors.NewBadRequest("name in URL does not match name in Eviction object"))
 	}
-	options := posted.DeleteOptions
+	options := posted.DeleteOptions.DeepCopy()
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
@@ -160,7 +192,7 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	case !slices.Equal(options.DryRun, all):
 		return nil, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", all, options.DryRun))
 	}
-	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted}}, nil
+	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: opts}}, nil
 }
 
 func tried(_ []string, err error) error { return err }
@@ -192,12 +224,11 @@ func (s *Server) token(ctx context.Context, r *request, body codec.Body, form co
 		posted.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
 	}
 	receivedAs(ctx, posted, tokenGVK)
-	s.newMeta(posted)
-	posted.Name, posted.Namespace = r.name, r.namespace
+	posted.Namespace = r.namespace
 	if err := s.Fields.Posted(tokenGVK, r.subresource, &TokenRequest{}, posted, r.manager(opts.manager)); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	return &issue{s: s, r: r, form: form, request: posted, dryRun: opts.dryRun}, nil
+	return &issue{s: s, r: r, form: form, request: posted, opts: opts}, nil
 }
 
 // defaultTokenSeconds is how long a token is good that says nothing of it.
@@ -208,7 +239,7 @@ type issue struct {
 	r       *request
 	form    codec.Form
 	request *TokenRequest
-	dryRun  bool
+	opts    options
 }
 
 func (i *issue) about() *request { return i.r }
@@ -216,7 +247,7 @@ func (i *issue) about() *request { return i.r }
 func (i *issue) plan(ctx context.Context) (*plan, error) {
 	item, err := find(ctx, i.s.Cache, i.r.res.Kind, i.r.res.GroupResource(), i.r.namespace, i.r.name)
 	if apierrors.IsNotFound(err) {
-		err = i.s.refused(ctx, i.r, i.request, options{dryRun: i.dryRun}, err)
+		err = i.s.refused(ctx, i.r, i.request, i.opts, err)
 	}
 	if err != nil {
 		return nil, err
@@ -227,11 +258,15 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 	}
 	attributes := &admission.Attributes{
 		Operation: admission.Create, Resource: i.r.res, Subresource: "token", Namespace: i.r.namespace, Name: i.r.name,
-		Old: account, Body: i.request, User: i.r.user, DryRun: i.dryRun, Notes: i.r,
+		Old: account, Body: i.request, User: i.r.user, DryRun: i.opts.dryRun, Notes: i.r,
+		FieldManager: i.opts.manager, FieldValidation: i.opts.level,
 	}
 	if err := i.s.Admission.Admit(ctx, attributes); err != nil {
 		return nil, err
 	}
+	i.s.newMeta(i.request)
+	i.request.Name = i.r.name
+	i.s.Tokens.Complete(i.request)
 	if err := i.s.Admission.Validate(ctx, attributes); err != nil {
 		return nil, err
 	}

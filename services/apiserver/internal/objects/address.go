@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,7 +50,7 @@ func (a *Addresses) Encode(ctx context.Context, ip netip.Addr, owner allocator.O
 	obj := Address(ip, owner)
 	obj.SetGroupVersionKind(res.GVK)
 	obj.UID = uuid.NewUUID()
-	obj.CreationTimestamp = metav1.Time{Time: a.Clock.Now().UTC()}.Rfc3339Copy()
+	obj.CreationTimestamp = metav1.Time{Time: a.Clock.Now().UTC().Truncate(time.Second)}
 	manager, err := a.Fields.For(res, "")
 	if err != nil {
 		return nil, err

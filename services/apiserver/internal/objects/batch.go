@@ -45,7 +45,7 @@ func (s *Server) Batch(ctx context.Context, req *apiv1.BatchRequest) (resp *apiv
 	if len(req.GetItems()) > maxBatch {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a batch has at most %d items, this one has %d", maxBatch, len(req.GetItems())))
 	}
-	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems())), revisions: make([]int64, len(req.GetItems())), changed: make([]bool, len(req.GetItems()))}
+	b := &batch{s: s, user: r.user, items: req.GetItems(), results: make([]*apiv1.BatchResult, len(req.GetItems())), committed: make([]committedWrite, len(req.GetItems()))}
 	if req.GetAtomic() {
 		b.atomic(ctx)
 	} else {
@@ -59,9 +59,15 @@ type batch struct {
 	user    *authn.User
 	items   []*apiv1.BatchItem
 	results []*apiv1.BatchResult
-	// revisions of the writes, where the batch is atomic, and whether they change anything.
-	revisions []int64
-	changed   []bool
+	// committed are the outcomes of the writes, where the batch is atomic.
+	committed []committedWrite
+}
+
+// committedWrite is the outcome of a write: the revisions of its first and its last event, 0 where nothing was written, and whether it changes
+// anything.
+type committedWrite struct {
+	first, last int64
+	changed     bool
 }
 
 // item is one write of a batch, read and ready to be planned.
@@ -180,7 +186,8 @@ func (b *batch) guard(ctx context.Context, n int, f func(context.Context, item) 
 func (b *batch) finish(n int, in item, a answer, err error) {
 	code := int32(200)
 	if err == nil {
-		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code, Revision: b.revisions[n], Changed: b.changed[n]}
+		b.results[n] = &apiv1.BatchResult{Object: a.object, ContentType: a.contentType, Code: a.code,
+			Revision: b.committed[n].last, FirstRevision: b.committed[n].first, Changed: b.committed[n].changed}
 		code = a.code
 	} else {
 		status := apistatus.Of(err)
@@ -329,7 +336,7 @@ func (b *batch) attempt(ctx context.Context, items []item, answers []answer, err
 		kind := in.r.res.Kind
 		b.s.Cache.For(kind).Acknowledge(revision)
 		answers[n], errs[n] = in.op.answer(plans[n].item(kind, kind.Key(in.r.namespace, in.r.name), revision), plans[n])
-		b.revisions[n], b.changed[n] = revision, len(plans[n].writes) > 0
+		b.committed[n] = committedWrite{first: plans[n].first(revision), last: revision, changed: len(plans[n].writes) > 0}
 	}
 	return false, true
 }

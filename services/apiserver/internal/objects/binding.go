@@ -2,22 +2,17 @@ package objects
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/codec"
-	"howdah.dev/services/apiserver/internal/kind/pod"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // Bindings is the resource that schedulers post bindings of pods to. It is an older way to say what the subresource binding of
-// a pod says, and is answered, and allowed, as that is.
+// a pod says, and is answered as that is.
 func Bindings() *registry.Resource {
 	gvk := corev1.SchemeGroupVersion.WithKind("Binding")
 	return &registry.Resource{
@@ -27,35 +22,55 @@ func Bindings() *registry.Resource {
 }
 
 func (s *Server) isBinding(req *apiv1.CreateRequest) bool {
-	return req.GetResource() == "bindings" && req.GetGroup() == "" && req.GetSubresource() == "" &&
-		slices.ContainsFunc(s.Virtual, func(r *registry.Resource) bool {
-			return r.GVR.Resource == "bindings" && r.GVR.Version == req.GetVersion()
-		})
-}
-
-// unnamedBinding is what a Binding without a name is refused with: that comes after what else is wrong with it.
-func unnamedBinding(b *corev1.Binding) error {
-	if errs := pod.ValidateBinding(b); len(errs) > 0 {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: errs.ToAggregate().Error(),
-		}}
-	}
-	return apierrors.NewBadRequest("Name parameter required.")
+	return req.GetResource() == bindings.Resource && req.GetGroup() == bindings.Group && req.GetVersion() == bindings.Version && req.GetSubresource() == "" &&
+		slices.ContainsFunc(s.Virtual, func(r *registry.Resource) bool { return r.GVR == bindings })
 }
 
 // bind posts a Binding to the pod that it names.
-func (s *Server) bind(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.CreateResponse, error) {
+func (s *Server) bind(ctx context.Context, req *apiv1.CreateRequest) (resp *apiv1.CreateResponse, err error) {
+	res := s.Virtual[slices.IndexFunc(s.Virtual, func(r *registry.Resource) bool { return r.GVR == bindings })]
+	ctx, r, err := s.begin(ctx, "create", virtual{req, res}, "", "", "")
+	defer func() { s.end(ctx, r, &err, recover()) }()
+	if err != nil {
+		return nil, err
+	}
+	form, opts, err := r.posting(req)
+	if err != nil {
+		return nil, err
+	}
+	s.Metrics.received(r, len(req.GetObject()))
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
-	binding := &corev1.Binding{}
-	if _, err := (codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Offer: s.Offer}).Into(binding, corev1.SchemeGroupVersion.WithKind("Binding")); err != nil {
+	pods, err := s.find(ctx, pods)
+	if err != nil {
 		return nil, err
 	}
-	if binding.Name == "" {
-		return nil, unnamedBinding(binding)
+	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}
+	op, err := s.apply(ctx, r, pods.Kind.Actions["binding"], body, form, opts)
+	if err != nil {
+		return nil, err
 	}
-	to := proto.Clone(req).(*apiv1.CreateRequest)
-	to.Resource, to.Name, to.Subresource = "pods", binding.Name, "binding"
-	return s.Create(ctx, to)
+	a, err := s.execute(ctx, op, opts.dryRun)
+	if err != nil {
+		return nil, err
+	}
+	r.header(ctx)
+	return &apiv1.CreateResponse{Object: a.object, ContentType: a.contentType, Code: a.code}, nil
+}
+
+var (
+	bindings = corev1.SchemeGroupVersion.WithResource("bindings")
+	pods     = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// meant is the request to the pod that a Binding names.
+func (s *Server) meant(ctx context.Context, r *request, name string) (*request, error) {
+	res, err := s.find(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	to := *r
+	to.res, to.name, to.subresource = res, name, "binding"
+	return &to, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/codec"
@@ -28,17 +29,25 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
+	selected := listOptions{
+		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
+		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(), limit: req.GetLimit(), token: req.GetContinue(),
+	}
+	if err := selected.check(r.res); err != nil { // before the body is read
+		return nil, err
+	}
+	if selected.match == "" && selected.token == "" && selected.resourceVersion != "" && selected.resourceVersion != "0" {
+		selected.match = string(metav1.ResourceVersionMatchExact) // Kubernetes reads in pages, which are of one version
+	}
 	o, err := deleteOptions(r.offer, req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
 		req.GetPropagationPolicy(), req.GetOrphanDependents())
 	if err != nil {
 		return nil, err
 	}
+	s.Metrics.received(r, len(req.GetOptions()))
 	receivedOptions(ctx, req.GetOptions(), o)
 	r.warnOfOrphans(o)
-	page, err := s.list(ctx, r.res, listOptions{
-		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
-		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(), limit: req.GetLimit(), token: req.GetContinue(),
-	})
+	page, err := s.list(ctx, r.res, selected)
 	if err != nil {
 		return nil, err
 	}

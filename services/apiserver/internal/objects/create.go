@@ -53,6 +53,7 @@ func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.Cre
 	if err != nil {
 		return nil, false, err
 	}
+	s.Metrics.received(r, len(req.GetObject()))
 	if req.GetSubresource() != "" {
 		op, err := s.action(ctx, r, req, form, opts)
 		if e, ok := op.(*evict); ok { // whose own options may ask for it
@@ -145,7 +146,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		kind.Complete(obj, registry.Caller{Name: r.user.Name, UID: r.user.UID, Groups: r.user.Groups, Extra: r.user.Extra})
 	}
 
-	p := &plan{obj: obj, created: true, applied: c.merged}
+	p := &plan{obj: obj, created: true, applied: c.merged && kind.Custom == nil || kind.Custom != nil && !kind.Custom.Sound(obj)}
 	if r.subresource == "" {
 		if err := c.s.allocate(ctx, r, p, obj, nil, c.opts.dryRun); err != nil {
 			return nil, err

@@ -53,6 +53,7 @@ func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.Del
 	if err != nil {
 		return nil, false, err
 	}
+	s.Metrics.received(r, len(req.GetOptions()))
 	receivedOptions(ctx, req.GetOptions(), o)
 	r.warnOfOrphans(o)
 	return &deletion{s: s, r: r, form: form, options: o, dryRun: len(o.DryRun) > 0}, len(o.DryRun) > 0, nil
@@ -117,22 +118,14 @@ type deletion struct {
 	collective bool
 	// unchecked spares it admission.
 	unchecked bool
-	// eviction is what was posted to make the deletion; nil: a DELETE.
+	// eviction is what was posted to make the deletion, with posting's options; nil: a DELETE.
 	eviction *policyv1.Eviction
-	// begun is the object as its watchers were told that it goes, once they were; again, that somebody has changed it since.
-	begun *codec.Item
-	again bool
+	posting  options
 }
-
-// told implements teller.
-func (d *deletion) told(item *codec.Item) { d.begun = item }
 
 func (d *deletion) about() *request { return d.r }
 
 func (d *deletion) plan(ctx context.Context) (*plan, error) {
-	if d.begun != nil {
-		return d.finish(ctx)
-	}
 	r, kind := d.r, d.r.res.Kind
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
 	if apierrors.IsNotFound(err) && d.eviction != nil {
@@ -160,6 +153,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	}
 	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
 		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
+		attributes.FieldManager, attributes.FieldValidation = d.posting.manager, d.posting.level
 	}
 	if err := d.admit(ctx, attributes); err != nil {
 		return nil, err
@@ -186,11 +180,15 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	if !waits {
-		if kind.GracePeriod != nil && !item.Holds(p.value) {
-			p.telling = append(p.telling, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
-			p.telling = append(p.telling, budget...)
+		remove := store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision}
+		if p.told = kind.GracePeriod != nil && !item.Holds(p.value); p.told {
+			remove.Value = p.value
 		}
-		d.remove(p, item)
+		p.deleted = true
+		p.writes = append(p.writes, remove)
+		if kind.Release != nil && d.s.Allocator != nil {
+			p.writes = append(p.writes, d.s.Allocator.Release(kind.Release(p.obj))...)
+		}
 		p.writes = append(p.writes, budget...)
 		return p, nil
 	}
@@ -200,46 +198,6 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	}
 	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
 	p.writes = append(p.writes, budget...)
-	return p, nil
-}
-
-// remove adds the writes that remove the object of a plan.
-func (d *deletion) remove(p *plan, item *codec.Item) {
-	kind := d.r.res.Kind
-	p.deleted = true
-	p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
-	if kind.Release != nil && d.s.Allocator != nil {
-		p.writes = append(p.writes, d.s.Allocator.Release(kind.Release(p.obj))...)
-	}
-}
-
-// finish plans what is left of a deletion that has been told of. Where another has removed the object meanwhile, that is nothing.
-func (d *deletion) finish(ctx context.Context) (*plan, error) {
-	r, kind := d.r, d.r.res.Kind
-	item := d.begun
-	old, err := item.Object()
-	if err != nil {
-		return nil, err
-	}
-	if d.again {
-		newest, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
-		if apierrors.IsNotFound(err) || err == nil && newest.CreateRevision != item.CreateRevision {
-			return &plan{obj: old, current: item, deleted: true}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if old, err = newest.Object(); err != nil {
-			return nil, err
-		}
-		item = newest
-	}
-	d.again = true
-	if len(old.GetFinalizers()) > 0 || kind.Holds != nil && kind.Holds(old) {
-		return &plan{current: item}, nil // who put them there ends the deletion
-	}
-	p := &plan{obj: old.DeepCopyObject().(registry.Object), value: item.Value(), createRevision: item.CreateRevision}
-	d.remove(p, item)
 	return p, nil
 }
 

@@ -2,13 +2,16 @@ package objects
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // Get implements apiv1.ObjectServiceServer.
@@ -44,7 +47,7 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 // item returns the object of a get: the newest one, or, with a resourceVersion, one that is not older than it.
 func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (*codec.Item, error) {
 	kind := r.res.Kind
-	if err := s.reach(ctx, resourceVersion); err != nil {
+	if err := s.reachToRead(ctx, kind, resourceVersion); err != nil {
 		return nil, storeError(err, r.res.GroupResource(), r.name, "get")
 	}
 	item := codec.LoadOne(ctx, kind, s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)))
@@ -55,11 +58,16 @@ func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (
 }
 
 // reach waits until the cache may answer a read of "not older than" a resourceVersion; unset is the newest, "0" any.
-func (s *Server) reach(ctx context.Context, resourceVersion string) error {
+func (s *Server) reach(ctx context.Context, kind *registry.Kind, resourceVersion string) (err error) {
+	start := time.Now()
+	defer func() { s.Cache.For(kind).Waited(time.Since(start), resourceVersion == "", err) }()
 	switch resourceVersion {
 	case "":
 		return s.Cache.Fresh(ctx)
 	case "0":
+		if kind.Newest {
+			return s.Cache.Fresh(ctx)
+		}
 		return s.Cache.Loaded(ctx)
 	}
 	revision, err := parseRevision(resourceVersion)
@@ -67,6 +75,32 @@ func (s *Server) reach(ctx context.Context, resourceVersion string) error {
 		return err
 	}
 	return s.Cache.WaitFor(ctx, revision)
+}
+
+// reachToRead is reach for gets and lists: of kinds that are always read as they are now, those do not answer from an older state.
+func (s *Server) reachToRead(ctx context.Context, kind *registry.Kind, resourceVersion string) error {
+	if kind.Newest {
+		return s.newest(ctx, resourceVersion)
+	}
+	return s.reach(ctx, kind, resourceVersion)
+}
+
+// newest waits for the newest state, and fails at once if that is older than a resourceVersion.
+func (s *Server) newest(ctx context.Context, resourceVersion string) error {
+	revision, err := parseRevision(resourceVersion)
+	if err != nil {
+		return apierrors.NewBadRequest("invalid resource version: " + err.Error())
+	}
+	if err := s.Cache.Fresh(ctx); err != nil {
+		return err
+	}
+	current := s.Cache.Applied()
+	if revision <= current {
+		return nil
+	}
+	tooLate := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", revision, current), 0)
+	tooLate.ErrStatus.Details = tooLarge(0)
+	return tooLate
 }
 
 // answer is an encoded response.

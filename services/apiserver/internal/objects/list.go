@@ -75,14 +75,31 @@ type listPage struct {
 	meta  metav1.ListMeta
 }
 
-// list answers a list in all the forms that Kubernetes documents for resourceVersion, resourceVersionMatch, limit and continue.
-func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions) (listPage, error) {
-	var page listPage
+// valid refuses options that do not go together.
+func (o *listOptions) valid() error {
 	errs := listvalidation.ValidateListOptions(&internalversion.ListOptions{
 		ResourceVersion: o.resourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatch(o.match), Continue: o.token,
 	}, true)
 	if len(errs) > 0 {
-		return page, invalidOptions(o.label, o.field, errs)
+		return invalidOptions(o.label, o.field, errs)
+	}
+	return nil
+}
+
+// check refuses options that do not go together, and selectors that cannot be read.
+func (o *listOptions) check(res *registry.Resource) error {
+	if err := o.valid(); err != nil {
+		return err
+	}
+	_, _, _, err := selectors(res, o.namespace, o.label, o.field)
+	return err
+}
+
+// list answers a list in all the forms that Kubernetes documents for resourceVersion, resourceVersionMatch, limit and continue.
+func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions) (listPage, error) {
+	var page listPage
+	if err := o.valid(); err != nil {
+		return page, err
 	}
 	if o.limit < 0 {
 		o.limit = 0
@@ -117,17 +134,23 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 		if revision, err = parseRevision(o.resourceVersion); err != nil {
 			return page, err
 		}
-		if err = s.Cache.WaitFor(ctx, revision); err == nil {
+		if res.Kind.Newest {
+			err = s.newest(ctx, o.resourceVersion)
+		} else {
+			err = s.Cache.WaitFor(ctx, revision)
+		}
+		if err == nil {
 			result, err = resource.At(ctx, query, revision)
 		}
 	default:
-		if err = s.reach(ctx, o.resourceVersion); err == nil {
+		if err = s.reachToRead(ctx, res.Kind, o.resourceVersion); err == nil {
 			result = resource.List(query)
 		}
 	}
 	if err != nil {
 		return page, storeError(err, res.GroupResource(), "", "list")
 	}
+	resource.Listed(result)
 	if some {
 		page.items = selects(codec.Load(ctx, res.Kind, result.Items))
 	}

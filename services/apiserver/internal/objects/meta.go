@@ -149,7 +149,7 @@ func generateName(prefix string) string {
 
 // validate returns every problem of a new object.
 func validate(r *request, obj registry.Object) field.ErrorList {
-	kind, errs := r.res.Kind, wholeMeta(r, obj)
+	kind, errs := r.res.Kind, wholeMeta(r, accessor(obj))
 	if v := r.res.Version; v != nil && v.Validate != nil {
 		return v.Validate(obj, nil, errs)
 	}

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,12 +16,17 @@ type Metrics struct {
 	durations *prometheus.HistogramVec
 	sli       *prometheus.HistogramVec
 	sizes     *prometheus.HistogramVec
+	bodies    *prometheus.HistogramVec
+	// terminations are requests that were given up: refused because there are too many, out of time, or panicked.
+	terminations *prometheus.CounterVec
 	// deprecated says which versions that will go are asked for.
 	deprecated *prometheus.GaugeVec
 	current    *prometheus.GaugeVec
 	long       *prometheus.GaugeVec
 	// watchEvents counts what watches were told.
 	watchEvents *prometheus.CounterVec
+	watchSizes  *prometheus.HistogramVec
+	watchLists  *prometheus.HistogramVec
 	watchers    *prometheus.GaugeVec
 	retries     prometheus.Counter
 	// Panics counts handlers that panicked.
@@ -43,6 +49,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_response_sizes", Help: "Bytes of the answers to gets and lists.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7),
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		bodies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_request_body_size_bytes", Help: "Bytes of the bodies of writes.", Buckets: prometheus.LinearBuckets(50000, 100000, 31),
+		}, []string{"resource", "verb", "group"}),
+		terminations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_terminations_total", Help: "Requests that were given up in self-defense: there were too many, they took too long, or their handler panicked.",
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component", "code"}),
 		deprecated: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_requested_deprecated_apis", Help: "Versions that are deprecated and were asked for, with the release that removes them.",
 		}, []string{"group", "version", "resource", "subresource", "removed_release"}),
@@ -55,6 +67,13 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		watchEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_watch_events_total", Help: "Events that were sent to watches.",
 		}, []string{"group", "version", "resource"}),
+		watchSizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_watch_events_sizes", Help: "Bytes of the objects of events that were sent to watches.", Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
+		}, []string{"group", "version", "resource"}),
+		watchLists: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_watch_list_duration_seconds", Help: "Time until watches that begin with the state had it.",
+			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60},
+		}, []string{"group", "version", "resource", "scope"}),
 		watchers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_registered_watchers", Help: "Watches that stand.",
 		}, []string{"group", "version", "kind"}),
@@ -66,7 +85,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.durations, m.sli, m.sizes, m.deprecated, m.current, m.long, m.watchEvents, m.watchers, m.retries, m.Panics)
+		registerer.MustRegister(m.requests, m.durations, m.sli, m.sizes, m.bodies, m.terminations, m.deprecated, m.current, m.long, m.watchEvents,
+			m.watchSizes, m.watchLists, m.watchers, m.retries, m.Panics)
 	}
 	return m
 }
@@ -86,10 +106,7 @@ func (m *Metrics) inflight(r *request, by float64) {
 func (m *Metrics) observe(r *request, code int32) {
 	var group, version, resource, subresource string
 	if r.res != nil {
-		group, version, resource, subresource = r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, r.subresource
-		if _, known := knownSubresources[subresource]; !known {
-			subresource = ""
-		}
+		group, version, resource, subresource = r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, known(r.subresource)
 	}
 	dryRun := ""
 	if r.dryRun {
@@ -107,6 +124,32 @@ func (m *Metrics) observe(r *request, code int32) {
 	}
 }
 
+// received notes the size of a write's body.
+func (m *Metrics) received(r *request, size int) {
+	verb := r.verb
+	if verb == "deletecollection" {
+		verb = "delete_collection"
+	}
+	m.bodies.WithLabelValues(r.res.GVR.Resource, verb, r.res.GVR.Group).Observe(float64(size))
+}
+
+// terminated counts a request that was given up.
+func (m *Metrics) terminated(r *request, code int32) {
+	var group, version, resource, subresource string
+	if r.res != nil {
+		group, version, resource, subresource = r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, known(r.subresource)
+	}
+	m.terminations.WithLabelValues(metricVerb(r), group, version, resource, subresource, scopeOf(r), component, strconv.Itoa(int(code))).Inc()
+}
+
+// known is a subresource that there is, or nothing: callers must not make labels.
+func known(subresource string) string {
+	if _, there := knownSubresources[subresource]; !there {
+		return ""
+	}
+	return subresource
+}
+
 // removedIn finds the release in the text of a warning.
 var removedIn = regexp.MustCompile(`unavailable in v(\d+\.\d+)\+`)
 
@@ -116,11 +159,7 @@ func (m *Metrics) outdated(r *request, warning string) {
 	if found := removedIn.FindStringSubmatch(warning); found != nil {
 		release = found[1]
 	}
-	subresource := r.subresource
-	if _, known := knownSubresources[subresource]; !known {
-		subresource = ""
-	}
-	m.deprecated.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, subresource, release).Set(1)
+	m.deprecated.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, known(r.subresource), release).Set(1)
 }
 
 // sliBuckets are those whose bounds rules for Kubernetes name, in seconds.
@@ -169,21 +208,19 @@ func (m *Metrics) streaming(r *request) (end func()) {
 	if r.res == nil {
 		return func() {}
 	}
-	subresource := r.subresource
-	if _, known := knownSubresources[subresource]; !known {
-		subresource = ""
-	}
-	g := m.long.WithLabelValues(strings.ToUpper(r.verb), r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, subresource, scopeOf(r), component)
+	g := m.long.WithLabelValues(strings.ToUpper(r.verb), r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, known(r.subresource), scopeOf(r), component)
 	g.Inc()
 	return g.Dec
 }
 
 // Other counts a request that is for no resource, as a document, or was refused before it came to one.
 func (m *Metrics) Other(verb, group, version, resource, subresource string, code int32) {
-	if _, known := knownSubresources[subresource]; !known {
-		subresource = ""
+	subresource = known(subresource)
+	text := strconv.Itoa(int(code))
+	m.requests.WithLabelValues(verb, "", group, version, resource, subresource, "", component, text).Inc()
+	if code == http.StatusTooManyRequests { // there is nothing else before resources that would say so
+		m.terminations.WithLabelValues(verb, group, version, resource, subresource, "", component, text).Inc()
 	}
-	m.requests.WithLabelValues(verb, "", group, version, resource, subresource, "", component, strconv.Itoa(int(code))).Inc()
 }
 
 // Document counts a request for a document, as Kubernetes does: by where it lies, and a probe under no component.

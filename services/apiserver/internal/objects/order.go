@@ -3,6 +3,7 @@ package objects
 import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -110,8 +111,9 @@ var statusOrders = map[written][]part{
 // validateUpdate returns every problem of a changed object; status is nil for a change of the object itself.
 func validateUpdate(r *request, obj, old registry.Object, status *registry.Status) field.ErrorList {
 	kind, at := r.res.Kind, field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, func(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }, at)
-	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, at)...)
+	meta, oldMeta := accessor(obj), accessor(old)
+	errs := validation.ValidateObjectMetaAccessor(meta, kind.Namespaced, func(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }, at)
+	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(meta, oldMeta, at)...)
 	if v := r.res.Version; status == nil && v != nil && v.Validate != nil {
 		meta := validation.ValidateObjectMetaAccessorUpdate(obj, old, at)
 		return append(errs, v.Validate(obj, old, append(meta, validateFinalizers(obj.GetFinalizers(), at.Child("finalizers"))...))...)
@@ -129,11 +131,14 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 	for _, p := range order {
 		switch {
 		case p == whole:
-			errs = append(errs, wholeMeta(r, obj)...)
+			errs = append(errs, wholeMeta(r, meta)...)
 		case p == changed:
-			errs = append(errs, changedMeta(kind, obj, old)...)
+			errs = append(errs, changedMeta(kind, meta, oldMeta)...)
 		case p == kinds && kind.Validate != nil:
 			errs = append(errs, kind.Validate(obj)...)
+		case p == rules && status == nil && kind.Tolerates != nil:
+			more, tolerated := kind.Tolerates(obj, old)
+			errs, r.tolerated = append(errs, more...), tolerated
 		case p == rules && change != nil:
 			errs = append(errs, change(obj, old)...)
 		}
@@ -142,7 +147,7 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 }
 
 // wholeMeta checks metadata as those of a new object.
-func wholeMeta(r *request, obj registry.Object) field.ErrorList {
+func wholeMeta(r *request, obj metav1.Object) field.ErrorList {
 	kind, at := r.res.Kind, field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessor(obj, kind.Namespaced, nameIsValid(r), at)
 	if qualifiesFinalizers(kind) {
@@ -151,7 +156,7 @@ func wholeMeta(r *request, obj registry.Object) field.ErrorList {
 	return errs
 }
 
-func changedMeta(kind *registry.Kind, obj, old registry.Object) field.ErrorList {
+func changedMeta(kind *registry.Kind, obj, old metav1.Object) field.ErrorList {
 	at := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessorUpdate(obj, old, at)
 	if qualifiesFinalizers(kind) {

@@ -79,6 +79,7 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 	if err != nil {
 		return nil, false, err
 	}
+	s.Metrics.received(r, len(req.GetObject()))
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, false, err
 	}
@@ -186,6 +187,9 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 
 // patched applies the patch to the object in the version of the request.
 func (p *patch) patched(served registry.Object) (registry.Object, error) {
+	if u, ok := served.(*unstructured.Unstructured); ok && !p.touchesEntries() {
+		return p.patchedTree(u)
+	}
 	obj, tracked := p.r.res.New(), p.tracked(served)
 	if tracked == nil {
 		return obj, p.apply(served, obj, p.r.res.GVK, p.r.res.Kind)
@@ -201,10 +205,34 @@ func (p *patch) patched(served registry.Object) (registry.Object, error) {
 	return obj, nil
 }
 
+// patchedTree is patched for a custom object, whose managed fields stay the trees that they are.
+func (p *patch) patchedTree(served *unstructured.Unstructured) (registry.Object, error) {
+	metadata, _ := served.Object["metadata"].(map[string]any)
+	obj, tracked := p.r.res.New(), metadata["managedFields"]
+	err := p.apply(fieldmanager.Untracked(served), obj, p.r.res.GVK, p.r.res.Kind)
+	if refused := (*codec.RefusedError)(nil); errors.As(err, &refused) {
+		return nil, p.apply(served, p.r.res.New(), p.r.res.GVK, p.r.res.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok && tracked != nil {
+		if metadata, ok = u.Object["metadata"].(map[string]any); ok {
+			metadata["managedFields"] = tracked
+		}
+	}
+	return obj, nil
+}
+
+// touchesEntries reports whether the patch might change managed fields.
+func (p *patch) touchesEntries() bool {
+	return p.kind == types.JSONPatchType || bytes.Contains(p.body, []byte("managedFields")) || bytes.Contains(p.body, []byte("$patch")) || bytes.Contains(p.body, []byte(`\u`))
+}
+
 // tracked returns the managed fields of the object where the patch cannot touch them, so that they need not pass through it: they
 // are about as large as all the rest.
 func (p *patch) tracked(obj registry.Object) []metav1.ManagedFieldsEntry {
-	if p.kind == types.JSONPatchType || bytes.Contains(p.body, []byte("managedFields")) || bytes.Contains(p.body, []byte("$patch")) || bytes.Contains(p.body, []byte(`\u`)) {
+	if p.touchesEntries() {
 		return nil
 	}
 	return slices.Clone(obj.GetManagedFields())
@@ -287,9 +315,10 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 		return err
 	}
 	out.GetObjectKind().SetGroupVersionKind(gvk)
+	unshare(kind, out)
 	unknown, err := codec.Fit(kind, out, strict)
 	if err != nil {
-		return err
+		return p.misfit(in, gvk, err)
 	}
 	problems := append(patched.Problems, unknown...)
 	switch {
@@ -303,6 +332,22 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	return nil
 }
 
+// misfit is the error of a patch that makes a custom object out of in whose metadata, or those of an object in it, are none.
+func (p *patch) misfit(in runtime.Object, gvk schema.GroupVersionKind, err error) error {
+	patched, problem := codec.Patch(p.kind, p.body, in, p.r.res.New(), gvk, false)
+	if problem != nil {
+		return problem
+	}
+	return patched.Refuse(err)
+}
+
+// unshare copies a patched custom object whose maps may be changed when it is fitted to its schema: they may be those of the object before.
+func unshare(kind *registry.Kind, out runtime.Object) {
+	if u, ok := out.(*unstructured.Unstructured); ok && kind != nil && kind.Custom != nil && !kind.Custom.Sound(u) {
+		u.Object = runtime.DeepCopyJSON(u.Object)
+	}
+}
+
 // applyOperation is server-side apply, which creates the object where there is none.
 func (p *patch) applyOperation() (operation, bool, error) {
 	applied, err := p.read(p.r.res.GVK)
@@ -314,7 +359,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 		return nil, false, apierrors.NewInternalError(err)
 	}
 	merge := func(live registry.Object) (registry.Object, error) {
-		merged, err := manager.Apply(live, applied.DeepCopy(), p.opts.manager, p.force)
+		merged, err := manager.Apply(live, applied, p.opts.manager, p.force)
 		if err != nil {
 			return nil, plain(err)
 		}
@@ -330,7 +375,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	}
 	p.u.managed = true
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
-		return merge(old.DeepCopyObject().(registry.Object))
+		return merge(old)
 	}
 	if p.r.creates() {
 		p.u.createBy = merge

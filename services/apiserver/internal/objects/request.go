@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -60,6 +59,7 @@ type request struct {
 	code        int32 // of the answer, where it is not what the verb has by itself
 	size        int   // of the answer to a get or list, in bytes
 	warnings    []string
+	tolerated   []string // what validation has found that was so before
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
 	offer       codec.Offer
@@ -327,79 +327,14 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 		code = r.code
 	}
 	if *err != nil {
-		code = apistatus.Of(*err).Code
+		status := apistatus.Of(*err)
+		code = status.Code
+		if panicked != nil || code == http.StatusTooManyRequests && status.Message == apistatus.TooManyRequests ||
+			code == http.StatusGatewayTimeout && ctx.Err() != nil {
+			s.Metrics.terminated(r, code)
+		}
 	}
 	s.Metrics.observe(r, code)
-}
-
-// header sends the warnings of a request, once.
-func (r *request) header(ctx context.Context) {
-	if len(r.warnings) == 0 {
-		return
-	}
-	md := metadata.MD{}
-	texts, key := fitting(r.warnings), "warning"
-	if slices.ContainsFunc(texts, beyondASCII) {
-		key = "warning-bin" // other metadata may hold ASCII alone
-	}
-	md.Append(key, texts...)
-	r.warnings = nil
-	// It fails only where headers have gone out, or where there is no call, as in bootstrap.
-	_ = grpc.SetHeader(ctx, md)
-}
-
-// As Kubernetes: all warnings whole where they are no more than maxWarnings runes together, else cut to maxWarning each.
-const (
-	maxWarnings = 4096
-	maxWarning  = 256
-)
-
-// fitting makes texts fit for headers. Those with control characters, and empty ones, are left out.
-func fitting(texts []string) []string {
-	kept := make([]string, 0, len(texts))
-	total := 0
-	for _, text := range texts {
-		if text == "" || strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
-			continue
-		}
-		kept = append(kept, strings.ToValidUTF8(text, "?"))
-		total += utf8.RuneCountInString(text)
-	}
-	if total <= maxWarnings {
-		return kept
-	}
-	total = 0
-	for i, text := range kept {
-		runes := []rune(text)
-		runes = runes[:min(len(runes), maxWarning)]
-		if total += len(runes); total > maxWarnings {
-			return kept[:i]
-		}
-		kept[i] = string(runes)
-	}
-	return kept
-}
-
-func beyondASCII(text string) bool {
-	return strings.IndexFunc(text, func(c rune) bool { return c > '~' }) >= 0
-}
-
-// Warn implements admission.Notes.
-func (r *request) Warn(text string) { r.warn(text) }
-
-// Annotate implements admission.Notes.
-func (r *request) Annotate(key, value string) {
-	if r.annotations == nil {
-		r.annotations = map[string]string{}
-	}
-	r.annotations[key] = value
-}
-
-// warn adds a warning, once.
-func (r *request) warn(text string) {
-	if len(r.warnings) < 64 && !slices.Contains(r.warnings, text) {
-		r.warnings = append(r.warnings, text)
-	}
 }
 
 func (s *Server) authenticate(ctx context.Context) (*authn.User, error) {

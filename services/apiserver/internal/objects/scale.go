@@ -5,6 +5,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,10 +47,10 @@ func (s *Server) scaleUpdate(ctx context.Context, r *request, req *apiv1.UpdateR
 		r.warn(w)
 	}
 	receivedAs(ctx, scale, scaleGVK)
-	if err := checkName(r, scale); err != nil {
+	if err := checkNamespace(r, scale); err != nil {
 		return nil, err
 	}
-	if err := checkNamespace(r, scale); err != nil {
+	if err := checkName(r, scale); err != nil {
 		return nil, err
 	}
 	return func(_ context.Context, old registry.Object) (registry.Object, error) {
@@ -71,10 +72,14 @@ func (s *Server) scaleUpdate(ctx context.Context, r *request, req *apiv1.UpdateR
 // applyScale returns the object with the replicas that the Scale wants, and the managed fields that come of it.
 func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, entries []metav1.ManagedFieldsEntry) (registry.Object, error) {
 	// What a custom kind may have its own validation says, of its own fields.
-	if scale.Spec.Replicas < 0 && r.res.Kind.Custom == nil {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, field.ErrorList{
-			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"),
-		})
+	if r.res.Kind.Custom == nil {
+		errs := validation.ValidateObjectMeta(&scale.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		if scale.Spec.Replicas < 0 {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"))
+		}
+		if len(errs) > 0 {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, errs)
+		}
 	}
 	obj := old.DeepCopyObject().(registry.Object)
 	if scale.ResourceVersion != "" || !r.res.Kind.NeedsRevision { // a Scale need not name a revision, whatever its object must

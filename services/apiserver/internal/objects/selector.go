@@ -41,7 +41,7 @@ func selectors(res *registry.Resource, namespace, labelText, fieldText string) (
 	var rest []fields.Selector
 	for _, r := range field.Requirements() {
 		if !known[r.Field] {
-			return q, scope, false, apierrors.NewBadRequest(unknownField(res.Kind, r.Field))
+			return q, scope, false, apierrors.NewBadRequest(unknownField(res, r.Field))
 		}
 		// No object has an empty name or namespace, which in a query mean any.
 		equal := r.Operator == selection.Equals || r.Operator == selection.DoubleEquals
@@ -108,7 +108,7 @@ func selectable(res *registry.Resource) map[string]bool {
 		names = res.Version.Selectable
 	}
 	known := map[string]bool{"metadata.name": true}
-	if kind.Namespaced {
+	if kind.Namespaced || kind.SelectableFields == nil { // what has no fields of its own has this one, even if it is in no namespace
 		known["metadata.namespace"] = true
 	}
 	for _, name := range names {
@@ -122,12 +122,16 @@ func selectable(res *registry.Resource) map[string]bool {
 	return known
 }
 
-func unknownField(kind *registry.Kind, field string) string {
+func unknownField(res *registry.Resource, field string) string {
+	kind := res.Kind
 	if kind.SelectableFields == nil {
 		return fmt.Sprintf("%q is not a known field selector: only %q, %q", field, "metadata.name", "metadata.namespace")
 	}
 	if kind.GVK.Kind == "Job" {
 		return fmt.Sprintf("field label %q not supported for Job", field)
+	}
+	if kind.GVK.Kind == "ResourceSlice" {
+		return fmt.Sprintf("field label not supported for %s: %s", res.GVK, field)
 	}
 	return "field label not supported: " + field
 }

@@ -40,6 +40,8 @@ type Authenticator interface {
 
 // TokenIssuer answers serviceaccounts/token.
 type TokenIssuer interface {
+	// Complete fills in what the request leaves to the server.
+	Complete(request *TokenRequest)
 	Issue(ctx context.Context, account registry.Object, request *TokenRequest) error
 }
 

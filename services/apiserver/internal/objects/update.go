@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
@@ -45,18 +41,22 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	if err != nil {
 		return nil, false, err
 	}
+	scales := r.subresource == "scale" && r.res.Kind.Scale != nil
+	if !scales {
+		if _, err := r.strategy(); err != nil {
+			return nil, false, err
+		}
+	}
 	opts, err := writeOptions("UpdateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
 	if err != nil {
 		return nil, false, err
 	}
+	s.Metrics.received(r, len(req.GetObject()))
 	u := &update{s: s, r: r, form: form, opts: opts}
-	if r.subresource == "scale" && r.res.Kind.Scale != nil {
+	if scales {
 		change, err := s.scaleUpdate(ctx, r, req, opts)
 		u.change, u.scale, u.managed = change, true, true
 		return u, opts.dryRun, err
-	}
-	if _, err := r.strategy(); err != nil {
-		return nil, false, err
 	}
 	var obj registry.Object
 	err = span(ctx, "decode", func() error {
@@ -67,10 +67,10 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 		return nil, false, err
 	}
 	r.received(ctx, obj)
-	if err := checkName(r, obj); err != nil {
+	if err := checkNamespace(r, obj); err != nil {
 		return nil, false, err
 	}
-	if err := checkNamespace(r, obj); err != nil {
+	if err := checkName(r, obj); err != nil {
 		return nil, false, err
 	}
 	dedupeOwners(r, obj)
@@ -138,7 +138,7 @@ type update struct {
 	createBy func(empty registry.Object) (registry.Object, error)
 	// scale answers with a Scale rather than the object.
 	scale bool
-	// action is set for a POST to a subresource, which the kind itself applies and checks.
+	// action is set for a POST to a subresource, which admission has seen, and the kind itself applies and checks.
 	action bool
 	// patches says that the uid of the new state is no precondition, but a field that a patch tried to change.
 	patches bool
@@ -146,8 +146,6 @@ type update struct {
 	managed bool
 	// respond answers with something else than the object.
 	respond func(item *codec.Item) (answer, error)
-	// body is what an action was posted.
-	body registry.Object
 	// creating is the create that the update turned into.
 	creating *create
 	tries    int
@@ -168,9 +166,6 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 	if apierrors.IsNotFound(err) && (u.create != nil || u.createBy != nil) {
 		return u.planCreate(ctx)
 	}
-	if apierrors.IsNotFound(err) && u.action {
-		return nil, u.s.refused(ctx, r, u.body, u.opts, err)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +175,6 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	obj, err := u.change(ctx, old)
-	if err != nil && u.action {
-		return nil, u.s.refused(ctx, r, u.body, u.opts, err)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -243,104 +235,13 @@ func (u *update) created(ctx context.Context, version string) (*plan, error) {
 	return p, err
 }
 
-// precondition compares what the new state says of its identity with the present one's.
-func (u *update) precondition(ctx context.Context, item *codec.Item, old, obj registry.Object) error {
-	r := u.r
-	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() && !u.patches {
-		if err := u.latest(ctx, item); err != nil {
-			return err
-		}
-		return otherUID(r, uid, old.GetUID(), u.opts.dryRun)
-	}
-	revision, err := revisionOf(obj)
-	if err != nil {
-		return err
-	}
-	if revision == 0 {
-		if r.res.Kind.NeedsRevision {
-			problem := field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")
-			return apierrors.NewInvalid(schema.GroupKind{Group: r.res.GVR.Group, Kind: r.res.GVR.Resource}, r.name, field.ErrorList{problem})
-		}
-		return nil
-	}
-	if revision != uint64(item.Revision) {
-		if err := u.latest(ctx, item); err != nil {
-			return err
-		}
-		return modified(r.res.GroupResource(), r.name)
-	}
-	return nil
-}
-
-// revisionOf reads the resourceVersion that a write says it is based on; 0: none.
-func revisionOf(obj registry.Object) (uint64, error) {
-	text := obj.GetResourceVersion()
-	if text == "" {
-		return 0, nil
-	}
-	revision, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, plain(err)
-	}
-	return revision, nil
-}
-
-// otherUID is the 409 of an update that is meant for another object of the name than the one that is there.
-func otherUID(r *request, want, is types.UID, dryRun bool) error {
-	key := registryKey(r.res.Kind, r.namespace, r.name)
-	if !dryRun {
-		key = "/registry" + key
-	}
-	return apierrors.NewConflict(r.res.GroupResource(), r.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, "+
-		"AdditionalErrorMsg: Precondition failed: UID in precondition: %v, UID in object meta: %v", key, want, is))
-}
-
-// registryKey is where Kubernetes would keep an object.
-func registryKey(kind *registry.Kind, namespace, name string) string {
-	key := "/" + kind.Resource
-	switch kind.GVK.GroupKind() {
-	case schema.GroupKind{Kind: "Node"}:
-		key = "/minions"
-	case schema.GroupKind{Kind: "Service"}:
-		key = "/services/specs"
-	case schema.GroupKind{Kind: "Endpoints"}:
-		key = "/services/endpoints"
-	case schema.GroupKind{Kind: "ReplicationController"}:
-		key = "/controllers"
-	case schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}:
-		key = "/ingress"
-	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
-		key = "/" + kind.GVK.Group + key
-	default:
-		if kind.Custom != nil {
-			key = "/" + kind.GVK.Group + key
-		}
-	}
-	if kind.Namespaced {
-		key += "/" + namespace
-	}
-	return key + "/" + name
-}
-
-// latest returns an error that makes the plan be made again where the item is not the newest one any more: what
-// it contradicts may agree with the newest.
-func (u *update) latest(ctx context.Context, item *codec.Item) error {
-	if err := u.s.Cache.Fresh(ctx); err != nil {
-		return storeError(err, u.r.res.GroupResource(), u.r.name, u.r.verb)
-	}
-	if now := u.s.Cache.For(u.r.res.Kind).Get(item.Key); now == nil || now.Revision != item.Revision {
-		return errStale
-	}
-	return nil
-}
-
 func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj registry.Object) (*plan, error) {
 	r, kind := u.r, u.r.res.Kind
 	strategy, err := u.prepare(ctx, item, old, obj)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{obj: obj, createRevision: item.CreateRevision, applied: u.managed}
+	p := &plan{obj: obj, createRevision: item.CreateRevision, applied: u.managed && kind.Custom == nil || kind.Custom != nil && !kind.Custom.Sound(obj)}
 	if r.subresource == "" {
 		if err := u.s.allocate(ctx, r, p, obj, old, u.opts.dryRun); err != nil {
 			return nil, err
@@ -394,9 +295,12 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 // its identity, and carries over what a client may not change.
 func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registry.Object) (*registry.Status, error) {
 	r, kind := u.r, u.r.res.Kind
-	strategy, err := r.strategy()
-	if err != nil && !u.action && !u.scale {
-		return nil, err
+	var strategy *registry.Status
+	if !u.action && !u.scale {
+		var err error
+		if strategy, err = r.strategy(); err != nil {
+			return nil, err
+		}
 	}
 	if !u.managed && !u.action {
 		manager, err := u.s.Fields.For(r.res, r.subresource)
@@ -405,8 +309,10 @@ func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registr
 		}
 		manager.Update(old, obj, r.manager(u.opts.manager))
 	}
-	if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
-		return nil, err
+	if !u.action {
+		if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
+			return nil, err
+		}
 	}
 	if err := u.precondition(ctx, item, old, obj); err != nil {
 		return nil, err
@@ -429,12 +335,12 @@ func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registr
 // check validates the new state and returns what it consumes of quotas.
 func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj registry.Object) (*admission.Usage, error) {
 	r := u.r
-	var errs field.ErrorList
-	if !u.action {
-		errs = append(u.s.validateIn(r, obj, old), validateUpdate(r, obj, old, strategy)...)
+	if u.action {
+		return nil, nil
 	}
-	if strategy == nil && !u.action && r.res.Kind.Warnings != nil && len(errs) == 0 {
-		for _, w := range r.res.Kind.Warnings(obj, old) {
+	errs := append(u.s.validateIn(r, obj, old), validateUpdate(r, obj, old, strategy)...)
+	if strategy == nil && r.res.Kind.Warnings != nil && len(errs) == 0 {
+		for _, w := range append(r.res.Kind.Warnings(obj, old), r.tolerated...) {
 			r.warn(w)
 		}
 	}
@@ -447,14 +353,10 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 }
 
 func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
-	a := &admission.Attributes{
+	return &admission.Attributes{
 		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
 		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r, FieldManager: u.opts.manager, FieldValidation: u.opts.level,
 	}
-	if u.action {
-		a.Operation, a.Body = admission.Create, u.body
-	}
-	return a
 }
 
 // keepMeta fills in or restores what belongs to the server.

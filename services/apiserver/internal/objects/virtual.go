@@ -8,10 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
+
+// posting reads how a create of what is not stored wants to be answered, and its options.
+func (r *request) posting(req *apiv1.CreateRequest) (codec.Form, options, error) {
+	form, err := r.offer.NegotiateWhole(req.GetAccept(), req.GetPretty())
+	if err != nil {
+		return form, options{}, err
+	}
+	opts, err := writeOptions("CreateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
+	return form, opts, err
+}
 
 // Answer serves a create of a resource that is not stored: it is bounded, authenticated, authorized, decoded and counted as any
 // other create, and fill makes obj, which comes in as it was posted, the answer.
@@ -21,11 +32,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err != nil {
 		return nil, err
 	}
-	form, err := r.offer.NegotiateWhole(req.GetAccept(), req.GetPretty())
-	if err != nil {
-		return nil, err
-	}
-	opts, err := writeOptions("CreateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
+	form, opts, err := r.posting(req)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +52,16 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	}
 	if err := s.Fields.Posted(res.GVK, "", res.Kind.New(), obj, r.manager(opts.manager)); err != nil {
 		return nil, apierrors.NewInternalError(err)
+	}
+	attributes := &admission.Attributes{
+		Operation: admission.Create, Resource: res, Namespace: r.namespace, Name: obj.GetName(), Object: obj, User: r.user, DryRun: opts.dryRun, Notes: r,
+		FieldManager: opts.manager, FieldValidation: opts.level,
+	}
+	if err := s.Admission.Admit(ctx, attributes); err != nil {
+		return nil, err
+	}
+	if err := s.Admission.Validate(ctx, attributes); err != nil {
+		return nil, err
 	}
 	if err := fill(ctx, r.user); err != nil {
 		return nil, err

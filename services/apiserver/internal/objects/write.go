@@ -48,21 +48,23 @@ type plan struct {
 	current        *codec.Item
 	deleted        bool
 	created        bool
-	// applied says that obj is what server-side apply made: a custom one may have fields that the schema does not know.
+	// applied says that obj is what server-side apply made, or that it is a custom one that may be read otherwise than it is: with fields
+	// that the schema does not know, or without one that has a default, as the status that a creation leaves out.
 	applied bool
 	// let says that an update lets the object go, which is answered at the revision that it had before.
 	let bool
 	// accepted asks for 202: the deletion has only begun.
 	accepted bool
-	// telling are writes that are to be committed before, apart: whoever watches hears of a deletion that has begun before it is over.
-	// Their object is obj. A transaction, in which an object is written once, leaves them out.
-	telling []store.Write
+	// told says that a deletion tells of obj as the last state, at the revision before its own: whoever watches hears that it has begun.
+	told bool
 }
 
-// teller is an operation whose plans may have something to tell first; told is what became of the object then.
-type teller interface {
-	operation
-	told(item *codec.Item)
+// first returns the revision of the plan's first event, where its last is at the given one.
+func (p *plan) first(last int64) int64 {
+	if p.told {
+		return last - 1
+	}
+	return last
 }
 
 func (p *plan) end(committed bool) {
@@ -111,6 +113,9 @@ func (s *Server) outcome(p *plan, handed *cache.Handed, kind *registry.Kind, key
 	if createRevision == 0 {
 		createRevision = revision
 	}
+	if p.told {
+		return handed.Done(s.Cache, revision-1, createRevision).At(revision)
+	}
 	return handed.Done(s.Cache, revision, createRevision)
 }
 
@@ -132,12 +137,8 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			p.end(false)
 			return op.answer(p.item(kind, key, 0), p)
 		}
-		tells, telling := op.(teller)
-		if telling = telling && p.telling != nil; telling {
-			p.writes, p.deleted = p.telling, false
-		}
 		var handed *cache.Handed
-		if !p.deleted && p.asStored(kind) {
+		if (!p.deleted || p.told) && p.asStored(kind) {
 			handed = s.Cache.Hand(kind, key, p.value, p.obj)
 		}
 		revision, again, err := s.commit(ctx, r, p)
@@ -147,12 +148,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
-			item := s.outcome(p, handed, kind, key, revision)
-			if telling {
-				tells.told(item)
-				continue
-			}
-			return op.answer(item, p)
+			return op.answer(s.outcome(p, handed, kind, key, revision), p)
 		}
 		if handed != nil {
 			handed.Drop()

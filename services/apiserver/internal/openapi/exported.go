@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -12,11 +13,12 @@ func (d *Documents) Meta() map[string]*spec.Schema {
 	return pointers(d.models().reachable(map[string]bool{metaModel: true}, 3))
 }
 
-// Others returns the OpenAPI 3 models of the kinds that client-go has no types of, and of Scales, which it cannot merge, with all that they refer to, by name.
+// Others returns the OpenAPI 3 models of the kinds that client-go has no types of, and of Scales and Bindings, whose fields it does not
+// describe, with all that they refer to, by name.
 func (d *Documents) Others() map[string]*spec.Schema {
 	m, roots := d.models(), map[string]bool{}
 	for gvk, name := range m.kinds {
-		if !scheme.Scheme.Recognizes(gvk) || gvk == scaleGVK {
+		if !scheme.Scheme.Recognizes(gvk) || gvk == scaleGVK || gvk == corev1.SchemeGroupVersion.WithKind("Binding") {
 			roots[name] = true
 		}
 	}

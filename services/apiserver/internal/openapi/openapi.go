@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -48,7 +49,7 @@ func New(table *registry.Table, created []*registry.Resource, version string) *D
 func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 	switch {
 	case path == "/openapi/v2":
-		binary, err := form(accept)
+		binary, err := form(accept, protobufV2)
 		if err != nil {
 			return nil, "", err
 		}
@@ -61,7 +62,7 @@ func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 		if !ok {
 			return nil, "", nil
 		}
-		binary, err := form(accept)
+		binary, err := form(accept, protobufV3)
 		if err != nil {
 			return nil, "", err
 		}
@@ -71,17 +72,17 @@ func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 	return nil, "", nil
 }
 
-// form is what an Accept header asks for: JSON or protobuf. A document that can be neither is refused with 406.
-func form(accept string) (binary bool, err error) {
+// form is what an Accept header asks for: JSON or the protobuf, whose older name, which is no media type, has a @ in it. A document that can be neither is refused
+// with 406.
+func form(accept, protobuf string) (binary bool, err error) {
 	if accept == "" {
 		return false, nil
 	}
-	for _, part := range strings.Split(accept, ",") {
-		media, _, _ := strings.Cut(strings.TrimSpace(part), ";")
-		switch {
-		case strings.HasPrefix(media, "application/com.github.proto-openapi.spec."):
+	for _, wish := range codec.Wishes(strings.ReplaceAll(accept, "@v1.0+", ".v1.0+")) {
+		switch wish.Media {
+		case protobuf:
 			return true, nil
-		case media == "application/json", media == "application/*", media == "*/*":
+		case "application/json", "application/*", "*/*":
 			return false, nil
 		}
 	}

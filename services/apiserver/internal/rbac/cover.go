@@ -104,7 +104,7 @@ type Escalation struct {
 	Groups  []string
 	Missing []rbacv1.PolicyRule
 	// Unknown are roles that the user is bound to and that do not exist.
-	Unknown []error
+	Unknown error
 }
 
 // Error has Kubernetes' text.
@@ -116,8 +116,8 @@ func (e *Escalation) Error() string {
 	sort.Strings(lines)
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
 		e.User, e.Groups, strings.Join(lines, "\n"))
-	if len(e.Unknown) > 0 {
-		text += fmt.Sprintf("; resolution errors: %v", e.Unknown)
+	if e.Unknown != nil {
+		text += fmt.Sprintf("; resolution errors: [%v]", e.Unknown)
 	}
 	return text
 }

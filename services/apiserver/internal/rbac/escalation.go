@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/authn"
@@ -68,10 +69,10 @@ func (g *Guard) role(ctx context.Context, a *admission.Attributes, rules []rbacv
 	if g.may(ctx, a, "escalate", a.Resource.Kind.Resource, a.Object.GetName(), a.Object.GetNamespace()) {
 		return nil
 	}
-	if err := g.confirm(a.User, rules, a.Object.GetNamespace()); err != nil {
+	if err := g.confirm(a, rules, a.Object.GetNamespace()); err != nil {
 		return a.Forbidden(err)
 	}
-	if aggregation != nil && g.confirm(a.User, everything, "") != nil {
+	if aggregation != nil && g.confirm(a, everything, "") != nil {
 		return a.Forbidden(errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
 	return nil
@@ -89,7 +90,7 @@ func (g *Guard) binding(ctx context.Context, a *admission.Attributes, ref rbacv1
 	if err != nil { // Kubernetes tells of the binding's kind, and of the role's name
 		return apierrors.NewNotFound(a.Resource.GroupResource(), ref.Name)
 	}
-	if err := g.confirm(a.User, rules, namespace); err != nil {
+	if err := g.confirm(a, rules, namespace); err != nil {
 		return a.Forbidden(err)
 	}
 	return nil
@@ -103,10 +104,17 @@ func (g *Guard) may(ctx context.Context, a *admission.Attributes, verb, resource
 }
 
 // confirm returns an *Escalation unless the user holds all the rules in the namespace.
-func (g *Guard) confirm(user *authn.User, rules []rbacv1.PolicyRule, namespace string) error {
-	held, unknown := g.Source.Index().RulesFor(user, namespace)
+func (g *Guard) confirm(a *admission.Attributes, rules []rbacv1.PolicyRule, namespace string) error {
+	var held []rbacv1.PolicyRule
+	var unknown []error
+	for _, one := range g.Source.Index().grants(a.User, namespace) {
+		held = append(held, one.rules...)
+		if one.missing != nil { // as above
+			unknown = append(unknown, apierrors.NewNotFound(a.Resource.GroupResource(), one.ref.Name))
+		}
+	}
 	if missing := Missing(held, rules); len(missing) > 0 {
-		return &Escalation{User: user.Name, Groups: user.Groups, Missing: missing, Unknown: unknown}
+		return &Escalation{User: a.User.Name, Groups: a.User.Groups, Missing: missing, Unknown: utilerrors.NewAggregate(unknown)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package rbac
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +39,8 @@ type grant struct {
 	// subjects and namespace are the binding's.
 	subjects  []rbacv1.Subject
 	namespace string
+	// place is the binding's among all, cluster-wide ones first, by namespace and name.
+	place int
 }
 
 // NewIndex indexes a state.
@@ -52,13 +55,13 @@ func NewIndex(s State) *Index {
 	for _, r := range s.ClusterRoles {
 		x.clusterRoles[r.Name] = r.Rules
 	}
-	for _, b := range s.ClusterRoleBindings {
-		g := &grant{binding: fmt.Sprintf("ClusterRoleBinding %q", b.Name), ref: b.RoleRef, subjects: b.Subjects}
+	for n, b := range s.ClusterRoleBindings {
+		g := &grant{binding: fmt.Sprintf("ClusterRoleBinding %q", b.Name), ref: b.RoleRef, subjects: b.Subjects, place: n}
 		g.rules, g.missing = x.Rules(b.RoleRef, "")
 		add(x.cluster, b.Subjects, "", g)
 	}
-	for _, b := range s.RoleBindings {
-		g := &grant{binding: fmt.Sprintf("RoleBinding %q", b.Name+"/"+b.Namespace), ref: b.RoleRef, subjects: b.Subjects, namespace: b.Namespace}
+	for n, b := range s.RoleBindings {
+		g := &grant{binding: fmt.Sprintf("RoleBinding %q", b.Name+"/"+b.Namespace), ref: b.RoleRef, subjects: b.Subjects, namespace: b.Namespace, place: len(s.ClusterRoleBindings) + n}
 		g.rules, g.missing = x.Rules(b.RoleRef, b.Namespace)
 		if x.namespaced[b.Namespace] == nil {
 			x.namespaced[b.Namespace] = map[string][]*grant{}
@@ -152,12 +155,22 @@ func (x *Index) visit(user *authn.User, namespace string, f func(g *grant) bool)
 
 // RulesFor returns all rules that hold for a user in a namespace, and the roles that could not be found.
 func (x *Index) RulesFor(user *authn.User, namespace string) (rules []rbacv1.PolicyRule, missing []error) {
-	x.visit(user, namespace, func(g *grant) bool {
+	for _, g := range x.grants(user, namespace) {
 		rules = append(rules, g.rules...)
 		if g.missing != nil {
 			missing = append(missing, g.missing)
 		}
+	}
+	return rules, missing
+}
+
+// grants returns what holds for a user in a namespace, each binding once, by how many of its subjects the user may be one.
+func (x *Index) grants(user *authn.User, namespace string) []*grant {
+	var all []*grant
+	x.visit(user, namespace, func(g *grant) bool {
+		all = append(all, g)
 		return true
 	})
-	return rules, missing
+	slices.SortStableFunc(all, func(a, b *grant) int { return cmp.Compare(a.place, b.place) })
+	return slices.Compact(all)
 }

@@ -126,3 +126,23 @@ func BenchmarkAuthorize(b *testing.B) {
 		}
 	}
 }
+
+// TestHeldOnce has what a binding gives told once, by how many of its subjects a user may be one, and in the order of the bindings.
+func TestHeldOnce(t *testing.T) {
+	t.Parallel()
+	role := func(name, resource string) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}}}}
+	}
+	binding := func(name, role string, subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role}, Subjects: subjects}
+	}
+	jane, devs, ops := rbacv1.Subject{Kind: "User", Name: "jane"}, rbacv1.Subject{Kind: "Group", Name: "devs"}, rbacv1.Subject{Kind: "Group", Name: "ops"}
+	x := NewIndex(State{
+		ClusterRoles:        []*rbacv1.ClusterRole{role("pods", "pods"), role("secrets", "secrets")},
+		ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{binding("a", "pods", ops, devs), binding("b", "gone", devs), binding("c", "secrets", jane, devs, ops)},
+	})
+	rules, missing := x.RulesFor(&authn.User{Name: "jane", Groups: []string{"devs", "ops"}}, "")
+	if len(rules) != 2 || rules[0].Resources[0] != "pods" || rules[1].Resources[0] != "secrets" || len(missing) != 1 {
+		t.Errorf("%v, %v", rules, missing)
+	}
+}

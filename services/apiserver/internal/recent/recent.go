@@ -7,12 +7,17 @@ import "sync"
 const defaultMax = 512
 
 // Map remembers values by key: at least the last Max of them that were put or asked for, and not more than twice as many. The zero
-// value is ready, for any number of goroutines; Max must not change once it is used.
+// value is ready, for any number of goroutines; Max and the like must not change once it is used.
 type Map[K comparable, V any] struct {
 	Max int // 0: 512
+	// Size, where it is set, is how many bytes a value takes; MaxSize then bounds their sum as Max does their number. What is larger than a
+	// tenth of it is not remembered.
+	Size    func(V) int
+	MaxSize int
 
 	mu           sync.Mutex
 	young, older map[K]V
+	size         int // of the young ones
 }
 
 // Get returns what is remembered under a key.
@@ -33,6 +38,9 @@ func (m *Map[K, V]) Get(key K) (V, bool) {
 func (m *Map[K, V]) Put(key K, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.Size != nil && m.Size(v) > m.MaxSize/10 {
+		return
+	}
 	m.keep(key, v)
 }
 
@@ -49,8 +57,16 @@ func (m *Map[K, V]) keep(key K, v V) {
 	if most == 0 {
 		most = defaultMax
 	}
-	if _, here := m.young[key]; m.young == nil || !here && len(m.young) >= most {
-		m.young, m.older = make(map[K]V), m.young
+	before, here := m.young[key]
+	size := 0
+	if m.Size != nil {
+		if size = m.Size(v); here {
+			m.size -= m.Size(before)
+		}
+	}
+	if m.young == nil || !here && len(m.young) >= most || m.Size != nil && m.size+size > m.MaxSize {
+		m.young, m.older, m.size = make(map[K]V), m.young, 0
 	}
 	m.young[key] = v
+	m.size += size
 }

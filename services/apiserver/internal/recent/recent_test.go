@@ -44,3 +44,25 @@ func TestMapOfNoMax(t *testing.T) {
 		t.Errorf("%d are held", n)
 	}
 }
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	m := Map[int, string]{Max: 100, Size: func(s string) int { return len(s) }, MaxSize: 100}
+	for n := range 50 {
+		m.Put(n, "0123456789")
+		m.Put(n, "012345678")
+		if m.Len() > 22 {
+			t.Fatalf("%d values of nine bytes are held", m.Len())
+		}
+		if _, ok := m.Get(n); !ok {
+			t.Errorf("%d is forgotten at once", n)
+		}
+	}
+	if _, ok := m.Get(45); !ok {
+		t.Error("45 is forgotten")
+	}
+	m.Put(99, "01234567890")
+	if _, ok := m.Get(99); ok {
+		t.Error("what is too large is remembered")
+	}
+}

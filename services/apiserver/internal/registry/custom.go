@@ -27,6 +27,9 @@ type Custom interface {
 	// Fit drops what the schema does not know and returns, where it is asked for, the paths of that. It fails on metadata of the
 	// wrong types.
 	Fit(obj Object, report bool) (unknown []string, err error)
+	// Sound reports that an object is read again just as it is: it has all defaults, the types of the schema and nothing unknown. It is sure only
+	// where it says so.
+	Sound(obj Object) bool
 	// Types tells the field managers what the fields are.
 	Types() (managedfields.TypeConverter, error)
 	// Schema is the version's for OpenAPI 2 or 3, without metadata and the like; nil where none is published.

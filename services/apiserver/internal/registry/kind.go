@@ -55,6 +55,9 @@ type Kind struct {
 	// Share makes parts of an object those of others that are equal, before it is kept in memory; encoded is its stored message. Nobody
 	// may change what it consists of afterwards. nil: there is nothing worth sharing.
 	Share func(obj Object, encoded []byte)
+	// Recall decodes a stored message with the parts of objects that were shared before, where it has such, instead of decoding those again;
+	// ok is false where it has none. Nobody may change what the object consists of. nil: there is nothing worth remembering.
+	Recall func(encoded []byte) (obj Object, ok bool)
 	// PrepareCreate resets what a client may not set on create (status, for
 	// most kinds) and sets generation 1 where the kind has generations.
 	PrepareCreate func(Object)
@@ -73,6 +76,8 @@ type Kind struct {
 	// ValidateUpdate returns the problems of a change, immutable fields first
 	// among them. The machinery calls Validate as well.
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Tolerates, where it is set, does what ValidateUpdate does, and tells warnings, too: what is wrong and was so before.
+	Tolerates func(obj, old Object) (errs field.ErrorList, warnings []string)
 	// ValidateIn returns the problems that depend on the labels of the namespace, before all others. old is nil for a new object.
 	ValidateIn func(obj, old Object, namespace map[string]string) field.ErrorList
 	// NameIsValid returns what is wrong with a name (prefix: it is a
@@ -103,6 +108,8 @@ type Kind struct {
 	CreateOnUpdate bool
 	// StatusCreates lets a server-side apply to the status of an absent name create it, and a PUT where CreateOnUpdate is set.
 	StatusCreates bool
+	// Newest says that gets and lists are answered from the newest state, whatever older one would do.
+	Newest bool
 	// NeedsRevision refuses an update that carries no resourceVersion, with
 	// "must be specified for an update".
 	NeedsRevision bool

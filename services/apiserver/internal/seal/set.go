@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
 // marker begins every sealed value. What the codec stores never begins so.
@@ -187,17 +188,28 @@ func (s *Set) Run(ctx context.Context) {
 
 // Healthy says what is wrong with the plugins, nil when nothing is.
 func (s *Set) Healthy(ctx context.Context) error {
-	if s == nil {
-		return nil
-	}
 	var problems []error
-	for n, k := range s.kms {
-		if err := k.healthy(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("kms-provider-%d: %w", n, err))
+	for n := range s.Plugins() {
+		if err := s.PluginHealthy(ctx, n); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", PluginName(n), err))
 		}
 	}
-	return errors.Join(problems...)
+	return utilerrors.NewAggregate(problems)
 }
+
+// Plugins is how many KMS plugins there are.
+func (s *Set) Plugins() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.kms)
+}
+
+// PluginName is what health checks call the n-th plugin of the file, from 0 on.
+func PluginName(n int) string { return fmt.Sprintf("kms-provider-%d", n) }
+
+// PluginHealthy says what is wrong with the n-th plugin; nil when nothing is.
+func (s *Set) PluginHealthy(ctx context.Context, n int) error { return s.kms[n].healthy(ctx) }
 
 // Close lets go of the plugins' connections.
 func (s *Set) Close() {

@@ -24,7 +24,8 @@ const (
 	Create Op = iota + 1
 	// Update replaces the value of an existing key, and compares revisions first unless Write.Revision is 0.
 	Update
-	// Delete removes an existing key, and compares revisions first unless Write.Revision is 0.
+	// Delete removes an existing key, and compares revisions first unless Write.Revision is 0. With a value it takes two revisions: the log
+	// tells of an update to that last state, and of the removal.
 	Delete
 )
 
@@ -52,7 +53,7 @@ type Write struct {
 	Op Op
 	// Key is opaque to the store, at most 1 KiB of UTF-8 without NUL, and sorts bytewise: /core/pods/default/web-1.
 	Key string
-	// Value is empty for Delete. It must not be changed after the call: events share it.
+	// Value of a Delete is empty, or the last state to tell of. It must not be changed after the call: events share it.
 	// The bytes cannot contain the revision (it is given at commit); readers put Entry.Revision in.
 	Value []byte
 	// Revision is the one the key must still have; 0 accepts any. Create ignores it.
@@ -67,9 +68,9 @@ type Write struct {
 
 // Result is the outcome of one write: either Revision or Err is set.
 type Result struct {
-	// Revision is the write's own: of a deletion too.
+	// Revision is the write's own: of a deletion too, the second where it takes two.
 	Revision int64
-	// Previous is the entry that was replaced or removed; nil after Create. Its Value is filled in only
+	// Previous is the entry that was replaced or removed (not the last state that a Delete tells of); nil after Create. Its Value is filled in only
 	// when Write.Revision was 0: otherwise the caller named, hence has, that very revision.
 	Previous *Entry
 	// Time is the commit's, on the database's clock.
@@ -144,7 +145,7 @@ type Writer interface {
 	// place in the queue and for a database that is restarting.
 	Write(ctx context.Context, w Write) Result
 	// WriteAtomic commits all the changes or none; their keys must be distinct. On success the revisions
-	// are consecutive in the order given. On failure the error is that of the first write that failed for its own sake,
+	// are consecutive in the order given (a Delete with a value has two). On failure the error is that of the first write that failed for its own sake,
 	// every Result has an Err, and the ones that would have succeeded have ErrAborted.
 	WriteAtomic(ctx context.Context, ws []Write) ([]Result, error)
 }

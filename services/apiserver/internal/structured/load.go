@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -51,6 +52,11 @@ func Authorization(path string, compiler authorizationcel.Compiler, known []stri
 	errs := validation.ValidateAuthorizationConfiguration(compiler, nil, cfg, sets.New(known...), sets.New(string(apiserver.TypeWebhook)))
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
+	}
+	for _, a := range cfg.Authorizers {
+		if want := strings.ToLower(string(a.Type)); a.Type != apiserver.TypeWebhook && a.Name != want {
+			return nil, fmt.Errorf("expected name %s for authorizer %s instead of %s", want, a.Type, a.Name)
+		}
 	}
 	return cfg, nil
 }

@@ -56,7 +56,8 @@ func TestAuthorization(t *testing.T) {
 		head + "authorizers: [{type: RBAC, name: rbac}]": "",
 		head + "authorizers: [{type: Webhook, name: h, webhook: {timeout: 1s, failurePolicy: Deny, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1," +
 			" authorizedTTL: 1m, unauthorizedTTL: 1m, connectionInfo: {type: InClusterConfig}, matchConditions: [{expression: 'request.'}]}}]": "matchConditions[0].expression",
-		head + "authorizers: []": "authorizers: Required value: at least one authorization mode must be defined",
+		head + "authorizers: [{type: RBAC, name: r}]":                        "expected name rbac for authorizer RBAC instead of r",
+		head + "authorizers: []":                                             "authorizers: Required value: at least one authorization mode must be defined",
 		head + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]": "authorizers[1].type: Duplicate value",
 		head + "authorizers: [{type: Magic, name: a}]":                       "authorizers[0].type: Unsupported value",
 	} {

@@ -1,7 +1,6 @@
 package token
 
 import (
-	"mime"
 	"net/http"
 	"strings"
 
@@ -9,18 +8,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keysType is the content type of the set of keys.
-const keysType = "application/jwk-set+json"
+const (
+	// issuerType is the content type of the document about the issuer.
+	issuerType = "application/json"
+	// keysType is the content type of the set of keys.
+	keysType = "application/jwk-set+json"
+)
 
-// takes reports whether a header Accept, which may be empty, covers the content type.
+// takes reports whether a header Accept, which may be empty, names the content type or all; parameters do not count.
 func takes(accept, contentType string) bool {
 	if strings.TrimSpace(accept) == "" {
 		return true
 	}
-	whole, _, _ := strings.Cut(contentType, "/")
 	for part := range strings.SplitSeq(accept, ",") {
-		media, _, err := mime.ParseMediaType(part)
-		if err == nil && (media == "*/*" || media == whole+"/*" || media == contentType) {
+		media, _, _ := strings.Cut(part, ";")
+		if media = strings.TrimSpace(media); media == "*/*" || media == contentType {
 			return true
 		}
 	}

@@ -3,11 +3,7 @@ package token
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/rsa"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,6 +64,8 @@ type Config struct {
 	// Used is told the days on which tokens in Secrets are used; it must not block. nil is nobody.
 	Used  func(Use)
 	Clock clock.PassiveClock
+	// Cache counts tokens whose signature was remembered; may be nil.
+	Cache *authn.TokenCache
 	// Registerer takes the metrics; may be nil.
 	Registerer prometheus.Registerer
 }
@@ -124,10 +122,8 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	if a.Key == nil {
 		return apierrors.NewServiceUnavailable("this cluster has no key to sign service-account tokens with")
 	}
+	a.Complete(request)
 	spec := &request.Spec
-	if len(spec.Audiences) == 0 {
-		spec.Audiences = a.Audiences
-	}
 	if spec.ExpirationSeconds == nil {
 		seconds := int64(defaultLifetime / time.Second)
 		spec.ExpirationSeconds = &seconds
@@ -161,6 +157,13 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	audit.From(ctx).Annotate("authentication.kubernetes.io/issued-credential-id", "JTI="+c.ID)
 	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
 	return nil
+}
+
+// Complete gives a request that names no audiences those of the API.
+func (a *Authority) Complete(request *authenticationv1.TokenRequest) {
+	if len(request.Spec.Audiences) == 0 {
+		request.Spec.Audiences = a.Audiences
+	}
 }
 
 // extensible reports whether a client may be old enough not to read its token anew: it is meant for the API, and lasts as long
@@ -257,6 +260,7 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 func (a *Authority) claims(token string) (*claims, error) {
 	sum := sha256.Sum256([]byte(token))
 	if c, ok := a.verified.Get(sum); ok {
+		a.Cache.Hit()
 		return c.(*claims), nil
 	}
 	var peek struct {
@@ -265,8 +269,9 @@ func (a *Authority) claims(token string) (*claims, error) {
 	if err := unverified(token, &peek); err != nil || !slices.Contains(a.Issuers, peek.Issuer) {
 		return nil, authn.ErrNotMine
 	}
-	c := &claims{}
-	if err := open(token, a.keys, c); err != nil {
+	c, done := &claims{}, a.Cache.Miss()
+	err := open(token, a.keys, c)
+	if done(err); err != nil {
 		return nil, err
 	}
 	a.verified.Add(sum, c)
@@ -346,20 +351,22 @@ func (a *Authority) gone(obj registry.Object) bool {
 func (a *Authority) Document(path, _, accept string) (body []byte, contentType string, err error) {
 	switch path {
 	case "/.well-known/openid-configuration":
-		body, err = json.Marshal(map[string]any{
-			"issuer": a.Issuers[0], "jwks_uri": a.jwksURI(), "response_types_supported": []string{"id_token"},
-			"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": a.algorithms(),
+		if !takes(accept, issuerType) {
+			return nil, "", notAcceptable(issuerType)
+		}
+		body, err = json.Marshal(issuerDocument{
+			Issuer: a.Issuers[0], Keys: a.jwksURI(), Responses: []string{"id_token"}, Subjects: []string{"public"}, Algorithms: a.algorithms(),
 		})
-		return body, "application/json", err
+		return body, issuerType, err
 	case "/openid/v1/jwks":
 		if !takes(accept, keysType) {
 			return nil, "", notAcceptable(keysType)
 		}
-		keys := []map[string]string{}
+		keys := []*webKey{}
 		for _, id := range a.order {
 			keys = append(keys, jwk(id, a.keys[id]))
 		}
-		body, err = json.Marshal(map[string]any{"keys": keys})
+		body, err = json.Marshal(map[string][]*webKey{"keys": keys})
 		return body, keysType, err
 	}
 	return nil, "", nil
@@ -381,22 +388,4 @@ func (a *Authority) algorithms() []string {
 		}
 	}
 	return all
-}
-
-func jwk(id string, key crypto.PublicKey) map[string]string {
-	b64 := base64.RawURLEncoding.EncodeToString
-	switch k := key.(type) {
-	case *rsa.PublicKey:
-		e := binary.BigEndian.AppendUint32(nil, uint32(k.E))
-		for len(e) > 1 && e[0] == 0 {
-			e = e[1:]
-		}
-		return map[string]string{"use": "sig", "kty": "RSA", "kid": id, "alg": "RS256", "n": b64(k.N.Bytes()), "e": b64(e)}
-	case *ecdsa.PublicKey:
-		x, y := make([]byte, 32), make([]byte, 32)
-		k.X.FillBytes(x)
-		k.Y.FillBytes(y)
-		return map[string]string{"use": "sig", "kty": "EC", "kid": id, "alg": "ES256", "crv": "P-256", "x": b64(x), "y": b64(y)}
-	}
-	return nil
 }

@@ -52,12 +52,10 @@ func newResult(writes []write, results []*apiv1.BatchResult, dryRun bool) (*Resu
 		}
 		item.Index = n
 		r.Items = append(r.Items, item)
-		if revision := one.GetRevision(); revision > 0 {
-			if first == 0 || revision < first {
-				first = revision
-			}
-			last = max(last, revision)
+		if begin := one.GetFirstRevision(); begin > 0 && (first == 0 || begin < first) {
+			first = begin
 		}
+		last = max(last, one.GetRevision())
 	}
 	if last > 0 {
 		r.FirstRevision, r.LastRevision = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)

@@ -2647,7 +2647,9 @@ type BatchResult struct {
 	// Whether the write of an atomic batch changes anything; told of a dry run too.
 	Changed bool `protobuf:"varint,5,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Warnings for the client.
-	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Revision of the first event of the write, where it has more than one: a deletion whose beginning is told of.
+	FirstRevision int64 `protobuf:"varint,7,opt,name=first_revision,json=firstRevision,proto3" json:"first_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2722,6 +2724,13 @@ func (x *BatchResult) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *BatchResult) GetFirstRevision() int64 {
+	if x != nil {
+		return x.FirstRevision
+	}
+	return 0
 }
 
 var File_howdah_api_v1_object_proto protoreflect.FileDescriptor
@@ -2940,14 +2949,15 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparentB\a\n" +
 	"\x05write\"E\n" +
 	"\rBatchResponse\x124\n" +
-	"\aresults\x18\x01 \x03(\v2\x1a.howdah.api.v1.BatchResultR\aresults\"\xae\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.howdah.api.v1.BatchResultR\aresults\"\xd5\x01\n" +
 	"\vBatchResult\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x18\n" +
 	"\achanged\x18\x05 \x01(\bR\achanged\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings2\xe6\x1e\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12%\n" +
+	"\x0efirst_revision\x18\a \x01(\x03R\rfirstRevision2\xe6\x1e\n" +
 	"\rObjectService\x12\x9c\x04\n" +
 	"\x03Get\x12\x19.howdah.api.v1.GetRequest\x1a\x1a.howdah.api.v1.GetResponse\"\xdd\x03\x82\xd3\xe4\x93\x02\xd6\x03Z0\x12./api/{version}/{resource}/{name}/{subresource}Z9\x127/api/{version}/namespaces/{namespace}/{resource}/{name}ZG\x12E/api/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}Z+\x12)/apis/{group}/{version}/{resource}/{name}Z9\x127/apis/{group}/{version}/{resource}/{name}/{subresource}ZB\x12@/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}ZP\x12N/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}\x12 /api/{version}/{resource}/{name}\x12\xfd\x01\n" +
 	"\x04List\x12\x1a.howdah.api.v1.ListRequest\x1a\x1b.howdah.api.v1.ListResponse\"\xb9\x01\x82\xd3\xe4\x93\x02\xb2\x01Z2\x120/api/{version}/namespaces/{namespace}/{resource}Z$\x12\"/apis/{group}/{version}/{resource}Z;\x129/apis/{group}/{version}/namespaces/{namespace}/{resource}\x12\x19/api/{version}/{resource}0\x01\x12\x80\x04\n" +

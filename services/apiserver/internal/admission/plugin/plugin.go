@@ -40,6 +40,8 @@ type Env struct {
 type Row struct {
 	// Name is Kubernetes' own.
 	Name string
+	// Gone says why there is no such plugin any more: it is as unknown as any other name.
+	Gone string
 	// On says that the plugin runs unless it is switched off.
 	On bool
 	// New makes the plugin. config is its part of the admission configuration, YAML or JSON, nil where it has none; a plugin
@@ -76,7 +78,7 @@ func build(table []Row, env *Env, s Settings) ([]admission.Plugin, error) {
 	}
 	var plugins []admission.Plugin
 	for _, row := range table {
-		if !slices.Contains(s.Enabled, row.Name) && (!row.On || slices.Contains(s.Disabled, row.Name)) {
+		if row.Gone != "" || !slices.Contains(s.Enabled, row.Name) && (!row.On || slices.Contains(s.Disabled, row.Name)) {
 			continue
 		}
 		p, err := row.New(env, s.Config[row.Name])
@@ -90,7 +92,12 @@ func build(table []Row, env *Env, s Settings) ([]admission.Plugin, error) {
 
 func (s Settings) validate(table []Row) error {
 	var names []string
+	gone := map[string]string{}
 	for _, row := range table {
+		if row.Gone != "" {
+			gone[row.Name] = " (" + row.Gone + ")"
+			continue
+		}
 		names = append(names, row.Name)
 	}
 	var problems []string
@@ -100,13 +107,13 @@ func (s Settings) validate(table []Row) error {
 	}{{"enable-admission-plugins", s.Enabled}, {"disable-admission-plugins", s.Disabled}} {
 		for _, name := range flag.given {
 			if !slices.Contains(names, name) {
-				problems = append(problems, fmt.Sprintf("%s plugin %q is unknown", flag.name, name))
+				problems = append(problems, fmt.Sprintf("%s plugin %q is unknown%s", flag.name, name, gone[name]))
 			}
 		}
 	}
 	for name := range s.Config {
 		if !slices.Contains(names, name) {
-			problems = append(problems, fmt.Sprintf("the admission configuration names the unknown plugin %q", name))
+			problems = append(problems, fmt.Sprintf("the admission configuration names the unknown plugin %q%s", name, gone[name]))
 		}
 	}
 	if len(problems) > 0 {

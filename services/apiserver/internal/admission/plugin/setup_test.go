@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -34,6 +35,7 @@ type sort struct {
 
 var sorts = []sort{
 	{"", "v1", "Pod", "pods", true, func() registry.Object { return &corev1.Pod{} }},
+	{"batch", "v1", "Job", "jobs", true, func() registry.Object { return &batchv1.Job{} }},
 	{"", "v1", "Namespace", "namespaces", false, func() registry.Object { return &corev1.Namespace{} }},
 	{"", "v1", "Node", "nodes", false, func() registry.Object { return &corev1.Node{} }},
 	{"", "v1", "Service", "services", true, func() registry.Object { return &corev1.Service{} }},

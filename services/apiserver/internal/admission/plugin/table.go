@@ -3,6 +3,8 @@ package plugin
 import (
 	"errors"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/imagepolicy"
 	"howdah.dev/services/apiserver/internal/admission/podsecuritypolicy"
@@ -47,7 +49,7 @@ func Table() []Row {
 		{Name: "DenyExecOnPrivileged", New: plain(func(*Env) admission.Plugin { return &DenyExec{Title: "DenyExecOnPrivileged"} })},
 		{Name: "EventRateLimit", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewEventRateLimit(config, e.Clock) }},
 		{Name: "ExtendedResourceToleration", New: plain(func(*Env) admission.Plugin { return ExtendedResourceToleration{} })},
-		{Name: "PersistentVolumeLabel", New: removed("it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers")},
+		{Name: "PersistentVolumeLabel", Gone: "it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers"},
 		{Name: "DefaultStorageClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultStorageClass{Objects: e.Objects} })},
 		{Name: "StorageObjectInUseProtection", On: true, New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
 		{Name: "PodGroupProtection", On: true, New: plain(func(*Env) admission.Plugin { return PodGroupProtection{} })},
@@ -68,10 +70,15 @@ func Table() []Row {
 		{Name: "DenyServiceExternalIPs", New: plain(func(*Env) admission.Plugin { return DenyServiceExternalIPs{} })},
 		{Name: "PodTopologyLabels", On: true, New: plain(func(e *Env) admission.Plugin { return &PodTopologyLabels{Objects: e.Objects} })},
 		{Name: "PodGroupWorkloadExists", On: true, New: plain(func(e *Env) admission.Plugin { return &PodGroupWorkloadExists{Objects: e.Objects} })},
+		{Name: "NodeDeclaredFeatureValidator", On: true, New: plain(func(e *Env) admission.Plugin {
+			return &NodeDeclaredFeatureValidator{Objects: e.Objects, Version: version.MajorMinor(1, 36)}
+		})},
+		{Name: "JobValidation", On: true, New: plain(func(e *Env) admission.Plugin { return &JobValidation{Objects: e.Objects} })},
+		{Name: "PodResizeValidator", On: true, New: plain(func(e *Env) admission.Plugin { return &PodResizeValidator{Objects: e.Objects} })},
 		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
 		{Name: "MutatingAdmissionPolicy", On: true, New: configured("MutatingAdmissionPolicy")},
 		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},
-		{Name: "Initializers", New: removed("initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did")},
+		{Name: "Initializers", Gone: "initializers (metadata.initializers) are gone from the API since Kubernetes 1.16; MutatingAdmissionWebhook does what they did"},
 		{Name: "ValidatingAdmissionPolicy", On: true, New: configured("ValidatingAdmissionPolicy")},
 		{Name: "ValidatingAdmissionWebhook", On: true, New: configured("ValidatingAdmissionWebhook")},
 		{Name: "ResourceQuota", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
@@ -92,9 +99,4 @@ func configured(name string) func(*Env, []byte) (admission.Plugin, error) {
 		}
 		return e.Configured[name], nil
 	}
-}
-
-// removed is a plugin that exists by name only: it cannot be switched on.
-func removed(why string) func(*Env, []byte) (admission.Plugin, error) {
-	return func(*Env, []byte) (admission.Plugin, error) { return nil, errors.New("it cannot be enabled: " + why) }
 }

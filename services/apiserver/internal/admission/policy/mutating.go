@@ -177,7 +177,7 @@ func (m *mutation) invoke(ctx context.Context, policy *mutations, b *binding, re
 	if err != nil {
 		return internal(err)
 	}
-	if !version.Mutable() {
+	if !version.Mutable() || m.request.Body != nil {
 		return nil
 	}
 	types, err := m.plugin.types(res)

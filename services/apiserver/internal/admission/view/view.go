@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -109,6 +110,12 @@ func (v *Version) fill(ctx context.Context) (err error) {
 		v.Object, v.Kind, err = connectOptions(a)
 		return err
 	case a.Body != nil:
+		if a.Complete != nil {
+			if err := a.Complete(); err != nil {
+				return err
+			}
+			a.Complete = nil
+		}
 		if v.Kind, err = kindOf(a.Body); err != nil {
 			return err
 		}
@@ -220,12 +227,21 @@ func (v *Version) JSON(old bool) ([]byte, error) {
 
 // Mutable reports whether Replace can change the write.
 func (v *Version) Mutable() bool {
-	return v.Object != nil && (v.whole || v.Kind == scaleGVK)
+	return v.Object != nil && (v.whole || v.Kind == scaleGVK || v.posted())
+}
+
+// posted reports whether the object is a body whose changes count: what is evicted, and how, is not for others to say.
+func (v *Version) posted() bool {
+	_, eviction := v.request.Body.(*policyv1.Eviction)
+	return v.request.Body != nil && !eviction
 }
 
 // Replace makes the write one of another object, given as JSON of the version. It reports whether that changes anything.
 func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	a := v.request.Attributes
+	if v.posted() {
+		return v.replaceBody(data)
+	}
 	if !v.whole {
 		scale := &autoscalingv1.Scale{}
 		if err := json.Unmarshal(data, scale); err != nil {
@@ -260,6 +276,21 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 		return false, nil
 	}
 	reflect.ValueOf(a.Object).Elem().Set(reflect.ValueOf(stored).Elem())
+	v.request.Changed()
+	return true, nil
+}
+
+// replaceBody makes the body another one of the same kind.
+func (v *Version) replaceBody(data []byte) (bool, error) {
+	body := reflect.ValueOf(v.request.Body).Elem()
+	made := reflect.New(body.Type())
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, made.Interface()); err != nil {
+		return false, err
+	}
+	if reflect.DeepEqual(made.Elem().Interface(), body.Interface()) {
+		return false, nil
+	}
+	body.Set(made.Elem())
 	v.request.Changed()
 	return true, nil
 }

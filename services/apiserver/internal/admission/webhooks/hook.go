@@ -156,5 +156,8 @@ func conditions(list []admissionv1.MatchCondition, policy *admissionv1.FailurePo
 		compiled[i] = expression.Plain().CompileCELExpression((*matchconditions.MatchCondition)(&list[i]),
 			plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
 	}
+	if phase == "validate" {
+		phase = "validating" // as Kubernetes' metrics of conditions have it, and of nothing else
+	}
 	return matchconditions.NewMatcher(plugincel.NewCondition(compiled), policy, "webhook", phase, name)
 }

@@ -33,8 +33,10 @@ type Config struct {
 	// TTL is how long an answer holds; 0 asks every time.
 	TTL time.Duration
 	// Audiences are the API's own: those of a webhook that names none.
-	Audiences  []string
-	Clock      clock.Clock
+	Audiences []string
+	Clock     clock.Clock
+	// Cache counts tokens whose answer was remembered; may be nil.
+	Cache      *authn.TokenCache
 	Registerer prometheus.Registerer
 }
 
@@ -83,8 +85,10 @@ type answer struct {
 func (v *Verifier) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(audiences, "\x00") + "\x01" + token))
 	if known, ok := v.answers.Get(sum); ok {
+		v.Cache.Hit()
 		return known.(answer).copy()
 	}
+	done := v.Cache.Miss()
 	// The question is everybody's who asks it now: it must not end with the first of them.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
@@ -95,7 +99,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences []string)
 		}
 		return got, err
 	})
-	if err != nil {
+	if done(err); err != nil {
 		return nil, nil, err
 	}
 	return got.(answer).copy()

@@ -65,7 +65,8 @@ func New(cfg Config) (*Provider, error) {
 		return nil, errs.ToAggregate()
 	}
 	if cfg.Issuer.EgressSelectorType != "" {
-		return nil, fmt.Errorf("issuer.egressSelectorType: %q is not supported: issuers are connected to directly", cfg.Issuer.EgressSelectorType)
+		// Kubernetes' words where no file of egress selectors says how to connect.
+		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", cfg.Issuer.EgressSelectorType)
 	}
 	if len(cfg.SigningAlgs) == 0 {
 		cfg.SigningAlgs = algorithms

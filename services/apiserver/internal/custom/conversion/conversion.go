@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,17 +41,30 @@ type Poster interface {
 // Webhooks makes the converters of definitions.
 type Webhooks struct {
 	poster    Poster
+	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
+	// kinds is the same by definition and versions.
+	kinds *prometheus.HistogramVec
 }
 
 // New returns the maker of converters that call by the poster. A nil registerer registers no metrics.
 func New(poster Poster, registerer prometheus.Registerer) *Webhooks {
-	w := &Webhooks{poster: poster, durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "apiserver_crd_conversion_webhook_duration_seconds", Help: "Time of calls to conversion webhooks, by result and by what failed.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
-	}, []string{"result", "failure_type"})}
+	w := &Webhooks{
+		poster: poster,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_conversion_webhook_request_total", Help: "Calls to conversion webhooks, by result and by what failed.",
+		}, []string{"result", "failure_type"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_conversion_webhook_duration_seconds", Help: "Time of calls to conversion webhooks, by result and by what failed.",
+			Buckets: []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
+		}, []string{"result", "failure_type"}),
+		kinds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_crd_conversion_webhook_duration_seconds", Help: "Time of calls to conversion webhooks, by definition and versions.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}, []string{"crd_name", "from_version", "to_version", "succeeded"}),
+	}
 	if registerer != nil {
-		registerer.MustRegister(w.durations)
+		registerer.MustRegister(w.requests, w.durations, w.kinds)
 	}
 	return w
 }
@@ -144,7 +158,10 @@ func (c *converter) piece(ctx context.Context, in []*unstructured.Unstructured, 
 		if err != nil {
 			result = "failure"
 		}
-		c.durations.WithLabelValues(result, failure).Observe(time.Since(start).Seconds())
+		took := time.Since(start).Seconds()
+		c.requests.WithLabelValues(result, failure).Inc()
+		c.durations.WithLabelValues(result, failure).Observe(took)
+		c.kinds.WithLabelValues(c.name, in[0].GroupVersionKind().Version, to.Version, strconv.FormatBool(err == nil)).Observe(took)
 		obs.End(span, err)
 	}()
 	kind := in[0].GroupVersionKind()

@@ -46,6 +46,7 @@ type shared struct {
 	match      *admissionv1.MatchResources
 	conditions []admissionv1.MatchCondition
 	variables  []admissionv1.Variable
+	mutates    bool
 }
 
 // validate returns the problems of what policies share, and a compiler that knows the policy's variables.
@@ -63,7 +64,7 @@ func (s *shared) validate(path *field.Path) (plugincel.Compiler, field.ErrorList
 		}
 	}
 	errs = append(errs, validateConditions(s.conditions, s.params != nil, path.Child("matchConditions"))...)
-	if len(s.variables) == 0 {
+	if len(s.variables) == 0 && !s.mutates { // where nothing can name one, there is no such name
 		return expression.Plain(), errs
 	}
 	composed, err := expression.Composed()
@@ -139,7 +140,7 @@ func validateParamVersion(text string, path *field.Path) field.ErrorList {
 
 func validateValidatingPolicy(p *validatingPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
-	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables}
+	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, false}
 	compiler, errs := s.validate(path)
 	if len(spec.Validations) == 0 && len(spec.AuditAnnotations) == 0 {
 		const text = "validations or auditAnnotations must contain at least one item"
@@ -212,7 +213,7 @@ func validateAnnotation(c plugincel.Compiler, policy string, a *admissionv1.Audi
 
 func validateMutatingPolicy(p *mutatingPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
-	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables}
+	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, true}
 	compiler, errs := s.validate(path)
 	errs = append(errs, noDeletion(spec.MatchConstraints, path.Child("matchConstraints", "resourceRules", "operations"))...)
 	if len(spec.Mutations) == 0 {

@@ -34,7 +34,10 @@ func Kind(now func() time.Time) *registry.Kind {
 	c := checker{runtime.NewScheme()}
 	install.Install(c.scheme)
 
-	k.Default = typed.Do(apiextensionsv1.SetObjectDefaults_CustomResourceDefinition)
+	k.Default = typed.Do(func(d *crd) {
+		apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(d)
+		rewriteValues(d)
+	})
 	k.PrepareCreate = typed.Do(func(d *crd) {
 		d.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 		d.Generation = 1

@@ -154,16 +154,24 @@ func TestGeneration(t *testing.T) {
 
 func TestRollbackIsKept(t *testing.T) {
 	t.Parallel()
+	v := extensionsVersion()
 	in := &extensionsv1beta1.Deployment{Spec: extensionsv1beta1.DeploymentSpec{RollbackTo: &extensionsv1beta1.RollbackConfig{Revision: 3}}}
-	d := fromExtensions(in)
-	if got := d.Annotations["deprecated.deployment.rollback.to"]; got != "3" {
+	out, err := v.ToStored(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.GetAnnotations()["deprecated.deployment.rollback.to"]; got != "3" {
 		t.Errorf("annotation %q", got)
 	}
 	if in.Annotations != nil {
 		t.Error("the input got the annotation too")
 	}
-	if back := toExtensions(d); back.Spec.RollbackTo.Revision != 3 || len(back.Annotations) != 0 || len(d.Annotations) != 1 {
-		t.Errorf("%+v", back)
+	back, err := v.FromStored(out)
+	if d := back.(*extensionsv1beta1.Deployment); err != nil || d.Spec.RollbackTo.Revision != 3 || len(d.Annotations) != 0 || len(out.GetAnnotations()) != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if v.Default(in); in.Spec.RollbackTo.Revision != 3 || in.Spec.Replicas == nil || in.Annotations != nil {
+		t.Errorf("with defaults %+v", in)
 	}
 }
 

@@ -29,6 +29,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		Served:  []registry.Version{eventsVersion()},
 
 		CreateOnUpdate: true,
+		Newest:         true, // Kubernetes keeps no cache of them
 		Ownerless:      true,
 		NameIsValid:    path.ValidatePathSegmentName, // as the older API has it
 		Validate:       typed.Check(validate),

@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -196,10 +195,6 @@ func ipAddress(now func() time.Time) *registry.Kind {
 	})
 	k.ValidateUpdate = typed.CheckChange(func(a, old *address) field.ErrorList {
 		return check.Same(a.Spec.ParentRef, old.Spec.ParentRef, field.NewPath("spec", "parentRef"))
-	})
-	k.SelectableFields = typed.Get(func(a *address) fields.Set {
-		p := row.Deref(a.Spec.ParentRef)
-		return fields.Set{"spec.parentRef.group": p.Group, "spec.parentRef.resource": p.Resource, "spec.parentRef.namespace": p.Namespace, "spec.parentRef.name": p.Name}
 	})
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),

@@ -20,6 +20,7 @@ import (
 
 // Kind returns the kind; now is the clock for ages.
 func Kind(now func() time.Time) *registry.Kind {
+	made := newSharer()
 	return &registry.Kind{
 		GVK:      corev1.SchemeGroupVersion.WithKind("Pod"),
 		Resource: "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -28,7 +29,8 @@ func Kind(now func() time.Time) *registry.Kind {
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
 		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); agree(&p.Status) }),
-		Share:         typed.Share(newSharer().share),
+		Share:         typed.Share(made.share),
+		Recall:        typed.Recall(made.recall),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
 		Validate:      typed.Check(newProven().validate),
@@ -166,6 +168,7 @@ func selectable(p *corev1.Pod) fields.Set {
 		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
 		"status.phase":             string(p.Status.Phase),
 		"status.podIP":             ip,
+		"status.podIPs":            "", // it may be asked for, as in Kubernetes, and is nobody's
 		"status.nominatedNodeName": p.Status.NominatedNodeName,
 	}
 }

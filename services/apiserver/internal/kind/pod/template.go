@@ -20,33 +20,43 @@ const largestTemplate = 16 << 10
 // template is an encoded spec without its node, which is what the pods of one template differ in, and a pod that has it.
 type template struct {
 	before, after []byte
+	node          []byte
 	pod           *corev1.Pod
 }
 
 // templateOf finds the spec in the encoded pod. ok is false where it has none, or one too large to be held on to.
 func templateOf(pod []byte) (t template, ok bool) {
-	for len(pod) > 0 {
-		number, value, rest := nextField(pod)
-		if rest < 0 {
-			return template{}, false
+	start, end, spec := specOf(pod)
+	if start == end {
+		return template{}, false
+	}
+	return cut(spec), len(spec) <= largestTemplate
+}
+
+// specOf finds the encoded spec, and from where to where its field goes in the pod: nowhere where it has none, or more than one.
+func specOf(pod []byte) (start, end int, spec []byte) {
+	for at := 0; at < len(pod); {
+		number, value, size := nextField(pod[at:])
+		if size < 0 || number == fieldSpec && end > 0 {
+			return 0, 0, nil
 		}
 		if number == fieldSpec {
-			return cut(value), len(value) <= largestTemplate
+			start, end, spec = at, at+size, value
 		}
-		pod = pod[rest:]
+		at += size
 	}
-	return template{}, false
+	return start, end, spec
 }
 
 // cut leaves the name of the node out of an encoded spec.
 func cut(spec []byte) template {
 	for at := 0; at < len(spec); {
-		number, _, size := nextField(spec[at:])
+		number, node, size := nextField(spec[at:])
 		if size < 0 {
 			break
 		}
 		if number == fieldNodeName {
-			return template{before: spec[:at], after: spec[at+size:]}
+			return template{before: spec[:at], after: spec[at+size:], node: node}
 		}
 		at += size
 	}
@@ -55,7 +65,7 @@ func cut(spec []byte) template {
 
 // alone returns the template with bytes of its own: it is kept longer than the pod, which may be much larger.
 func (t template) alone() template {
-	t.before, t.after = bytes.Clone(t.before), bytes.Clone(t.after)
+	t.before, t.after, t.node = bytes.Clone(t.before), bytes.Clone(t.after), nil
 	return t
 }
 

@@ -47,6 +47,50 @@ func TestSharingOfTheWholeSpec(t *testing.T) {
 	}
 }
 
+// What is decoded with a spec that is known is what was encoded, to the last field; what is known of nobody, is decoded by others.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+	for _, c := range []struct {
+		name          string
+		first, second func(*corev1.Pod)
+		known         bool
+	}{
+		{"the same", nil, nil, true},
+		{"gets a node", nil, on("b"), true},
+		{"another node", on("a"), on("another"), true},
+		{"has none any more", on("a"), nil, true},
+		{"its status", nil, func(p *corev1.Pod) { p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.0.0.1" }, true},
+		{"no status, no labels", nil, func(p *corev1.Pod) { p.Status, p.Labels = corev1.PodStatus{}, nil }, true},
+		{"another image", nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSharer()
+			first, second := copyOf(0, c.first), copyOf(0, c.second)
+			second.Name, second.UID = "another", "2"
+			if _, ok := s.recall(encoded(first)); ok {
+				t.Fatal("a pod is recalled that was never seen")
+			}
+			s.share(first, encoded(first))
+			got, ok := s.recall(encoded(second))
+			if ok != c.known {
+				t.Fatalf("recalled: %t, want %t", ok, c.known)
+			}
+			want := &corev1.Pod{}
+			if err := want.Unmarshal(encoded(second)); err != nil {
+				t.Fatal(err)
+			}
+			if ok && !reflect.DeepEqual(got, want) {
+				t.Errorf("recalled %v, want %v", got, want)
+			}
+			if ok && first.Spec.NodeName != copyOf(0, c.first).Spec.NodeName {
+				t.Error("what was known has changed")
+			}
+		})
+	}
+}
+
 func TestTemplatesAreHeldOnToWhileSmall(t *testing.T) {
 	t.Parallel()
 	large := copyOf(0, func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{string(make([]byte, largestTemplate))} })
@@ -72,6 +116,14 @@ func FuzzTemplate(f *testing.F) {
 		again, _ := templateOf(text)
 		if !found.same(&again) || found.key(seed) != again.key(seed) {
 			t.Error("a template is not the same as itself")
+		}
+		s := newSharer()
+		whole := &corev1.Pod{}
+		if err := whole.Unmarshal(text); err == nil {
+			s.share(whole.DeepCopy(), text)
+			if got, ok := s.recall(text); ok && !reflect.DeepEqual(got, whole) {
+				t.Errorf("recalled %v, want %v", got, whole)
+			}
 		}
 		if size := len(found.before) + len(found.after); size > len(text) || size > largestTemplate {
 			t.Errorf("a template of %d bytes in a pod of %d", size, len(text))

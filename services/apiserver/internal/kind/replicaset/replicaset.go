@@ -4,13 +4,11 @@ package replicaset
 
 import (
 	"maps"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"howdah.dev/services/apiserver/internal/kind/column"
@@ -67,9 +65,6 @@ func Kind(now func() time.Time) *registry.Kind {
 			Set: func(obj registry.Object, replicas int32) { obj.(*appsv1.ReplicaSet).Spec.Replicas = &replicas },
 		},
 
-		SelectableFields: typed.Get(func(rs *appsv1.ReplicaSet) fields.Set {
-			return fields.Set{"status.replicas": strconv.Itoa(int(rs.Status.Replicas))}
-		}),
 		Columns: columns,
 		Cells:   typed.Get(func(rs *appsv1.ReplicaSet) []any { return cells(rs, now()) }),
 	}

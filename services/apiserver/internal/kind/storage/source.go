@@ -94,6 +94,8 @@ func oneSource(s *corev1.PersistentVolumeSource, path *field.Path) field.ErrorLi
 		}
 	case s.AzureFile != nil && s.AzureFile.SecretNamespace != nil && *s.AzureFile.SecretNamespace == "":
 		errs = append(errs, field.Required(path.Child("azureFile", "secretNamespace"), ""))
+	case s.ISCSI != nil && s.ISCSI.SecretRef != nil && s.ISCSI.SecretRef.Name == "":
+		errs = append(errs, field.Required(path.Child("iscsi", "secretRef", "name"), ""))
 	case s.StorageOS != nil && s.StorageOS.SecretRef != nil && s.StorageOS.SecretRef.Namespace == "":
 		errs = append(errs, field.Required(path.Child("storageos", "secretRef", "namespace"), ""))
 	}

@@ -19,6 +19,14 @@ func Share[T registry.Object](f func(obj T, encoded []byte)) func(registry.Objec
 	return func(obj registry.Object, encoded []byte) { f(obj.(T), encoded) }
 }
 
+// Recall adapts a function that decodes with what it remembers.
+func Recall[T registry.Object](f func(encoded []byte) (T, bool)) func([]byte) (registry.Object, bool) {
+	return func(encoded []byte) (registry.Object, bool) {
+		obj, ok := f(encoded)
+		return obj, ok
+	}
+}
+
 // Change adapts a function that changes obj, given the stored old.
 func Change[T registry.Object](f func(obj, old T)) func(obj, old registry.Object) {
 	return func(obj, old registry.Object) { f(obj.(T), old.(T)) }

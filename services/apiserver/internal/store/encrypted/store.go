@@ -82,6 +82,15 @@ func (s *Store) Run(ctx context.Context) error {
 // Healthy says what is wrong with the plugins, nil when nothing is.
 func (s *Store) Healthy(ctx context.Context) error { return s.set.Load().Healthy(ctx) }
 
+// Plugins are the checks of single plugins, by name. They are of the configuration as it is now.
+func (s *Store) Plugins() map[string]func(context.Context) error {
+	set, checks := s.set.Load(), map[string]func(context.Context) error{}
+	for n := range set.Plugins() {
+		checks[seal.PluginName(n)] = func(ctx context.Context) error { return set.PluginHealthy(ctx, n) }
+	}
+	return checks
+}
+
 // Stale reports whether the value that is stored under a key would be stored otherwise now.
 func (s *Store) Stale(ctx context.Context, key string) (bool, error) {
 	set := s.set.Load()
@@ -159,7 +168,7 @@ func (s *Store) WriteAtomic(ctx context.Context, ws []store.Write) ([]store.Resu
 
 // seal replaces the value of a write. A plugin that is away makes the write one to try again.
 func (s *Store) seal(ctx context.Context, w *store.Write) error {
-	if w.Op == store.Delete {
+	if w.Op == store.Delete && len(w.Value) == 0 {
 		return nil
 	}
 	value, err := s.set.Load().Seal(ctx, w.Key, w.Value)

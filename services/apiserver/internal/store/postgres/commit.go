@@ -155,7 +155,7 @@ func (s *Store) remedy(ctx context.Context, conn *pgx.Conn, batch []*request, re
 	case "23514": // no partition for the next revision: maintenance is late
 		size := s.cfg.PartitionSize
 		orDefault(&size, minPartition)
-		_, err := conn.Exec(ctx, "SELECT howdah.extend_log($1, $2)", countWrites(batch), size)
+		_, err := conn.Exec(ctx, "SELECT howdah.extend_log($1, $2)", 2*countWrites(batch), size) // a deletion may take two
 		return err == nil
 	case "40001", "40P01", "57014":
 		return true
@@ -231,6 +231,12 @@ func apply(batch []*request, out outcome) (events []store.Event, writes int) {
 			}
 			switch {
 			case w.Op == store.Delete:
+				if len(w.Value) > 0 {
+					told := event
+					told.Revision, told.Last = event.Revision-1, false
+					events = append(events, told)
+					event.PreviousRevision = told.Revision
+				}
 				event.Type, event.Value = store.Removed, nil
 			case w.Value == nil:
 				event.Value = []byte{} // as the log has it

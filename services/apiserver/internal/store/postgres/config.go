@@ -72,7 +72,11 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStore(cfg, pool, metrics), nil
+	s := newStore(cfg, pool, metrics)
+	if cfg.Metrics != nil {
+		err = cfg.Metrics.Register(size{s})
+	}
+	return s, err
 }
 
 func setDefaults(cfg *Config) {

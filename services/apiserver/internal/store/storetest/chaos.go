@@ -136,6 +136,9 @@ func (c *chaos) write(ctx context.Context, t *testing.T, s store.Store, id int, 
 		in.kind, w = opSwap, update(key, value, entry.Revision)
 		if random.IntN(4) == 0 {
 			in.kind, w = opRemove, remove(key, entry.Revision)
+			if random.IntN(2) == 0 {
+				w.Value = []byte(value)
+			}
 		}
 	}
 	called := c.history.now()
@@ -152,6 +155,11 @@ func (c *chaos) write(ctx context.Context, t *testing.T, s store.Store, id int, 
 
 // note remembers a write's outcome for the comparison with the log.
 func (c *chaos) note(t *testing.T, w store.Write, r store.Result) {
+	if w.Op == store.Delete && len(w.Value) > 0 {
+		told := r
+		told.Revision--
+		c.note(t, store.Write{Op: store.Update, Key: w.Key, Value: w.Value}, told)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch kindOf(r.Err) {

@@ -30,6 +30,8 @@ func Run(t *testing.T, fresh func(t testing.TB) State) {
 		{"Create", testCreate},
 		{"CompareAndSwap", testCompareAndSwap},
 		{"Delete", testDelete},
+		{"ToldDelete", testToldDelete},
+		{"ToldDeletesAtOnce", testToldDeletesAtOnce},
 		{"InvalidWrites", testInvalidWrites},
 		{"AtomicGroup", testAtomicGroup},
 		{"AtomicGroupFails", testAtomicGroupFails},

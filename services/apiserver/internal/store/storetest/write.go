@@ -72,6 +72,99 @@ func testDelete(t *testing.T, state State) {
 	must(t, s.Write(t.Context(), remove("/a", again)))
 }
 
+// A Delete with a value tells of that state and removes it, in lone writes, in batches and in groups.
+func testToldDelete(t *testing.T, state State) {
+	s := state.Open(t)
+	told := func(key, value string, revision int64) store.Write {
+		return store.Write{Op: store.Delete, Key: key, Value: []byte(value), Revision: revision, Actor: "who"}
+	}
+	wantErr(t, s.Write(t.Context(), told("/a", "last", 0)).Err, store.ErrNotFound)
+	first := must(t, s.Write(t.Context(), create("/a", "one")))
+	wantConflict(t, s.Write(t.Context(), told("/a", "last", first+1)).Err, first)
+	r := s.Write(t.Context(), told("/a", "last", 0))
+	if must(t, r) != first+2 || r.Previous == nil || string(r.Previous.Value) != "one" || r.Previous.Revision != first {
+		t.Errorf("revision %d, previous %+v; want %d and what stood before", r.Revision, r.Previous, first+2)
+	}
+	_, err := s.Get(t.Context(), "/a")
+	wantErr(t, err, store.ErrNotFound)
+	wantTold(t, tailTo(t, s, first, first+2), "/a", first, "last")
+	v, err := historian(t, s).History(t.Context(), store.HistoryQuery{Key: "/a"})
+	if err != nil || len(v.Changes) != 3 || string(v.Changes[0].Previous.Value) != "last" || string(v.Changes[1].Previous.Value) != "one" {
+		t.Errorf("its history is %+v, %v", v, err)
+	}
+
+	for _, n := range []int{2, 8, 9, 300} {
+		base := must(t, s.Write(t.Context(), create(fmt.Sprint("/gone/", n), "x")))
+		group := []store.Write{told(fmt.Sprint("/gone/", n), "last", base)}
+		for i := 1; i < n; i++ {
+			group = append(group, create(fmt.Sprintf("/group/%d/%d", n, i), "x"))
+		}
+		results, err := s.WriteAtomic(t.Context(), group)
+		if err != nil {
+			t.Fatalf("group of %d: %v", n, err)
+		}
+		for i, r := range results {
+			if r.Revision != base+int64(i)+2 {
+				t.Fatalf("group of %d: write %d has revision %d, want %d", n, i, r.Revision, base+int64(i)+2)
+			}
+		}
+		events := tailTo(t, s, base, base+int64(n)+1)
+		wantTold(t, events[:2], group[0].Key, base, "last")
+		for i, e := range events {
+			if e.Last != (i == n) {
+				t.Fatalf("group of %d: event %d says that it is the last: %t", n, i, e.Last)
+			}
+		}
+	}
+}
+
+func testToldDeletesAtOnce(t *testing.T, state State) {
+	s := state.Open(t)
+	const n = 60
+	base := int64(0)
+	for i := range n {
+		base = must(t, s.Write(t.Context(), create(fmt.Sprintf("/%d", i), "x")))
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			w := remove(fmt.Sprintf("/%d", i), 0)
+			if i%2 == 0 {
+				w.Value = []byte("last")
+			}
+			if r := s.Write(t.Context(), w); r.Err != nil {
+				t.Error(r.Err)
+			}
+		})
+	}
+	wg.Wait()
+	last := map[string]store.Event{}
+	for _, e := range tailTo(t, s, base, base+n+n/2) {
+		if before := last[e.Key]; e.Type == store.Removed && before.Revision != 0 {
+			wantTold(t, []store.Event{before, e}, e.Key, before.PreviousRevision, "last")
+		}
+		last[e.Key] = e
+	}
+	if page, err := s.List(t.Context(), store.Query{}); err != nil || len(page.Entries) != 0 || len(last) != n {
+		t.Errorf("%d are left, %v; %d were told of", len(page.Entries), err, len(last))
+	}
+}
+
+func wantTold(t *testing.T, events []store.Event, key string, from int64, value string) {
+	t.Helper()
+	if len(events) != 2 {
+		t.Fatalf("%d events, want 2", len(events))
+	}
+	put, gone := events[0], events[1]
+	if put.Type != store.Put || put.Key != key || string(put.Value) != value || put.PreviousRevision != from || put.Last {
+		t.Errorf("the last state is told as %+v", put)
+	}
+	if gone.Type != store.Removed || gone.Key != key || gone.Value != nil || gone.PreviousRevision != put.Revision ||
+		gone.Revision != put.Revision+1 || gone.CreateRevision != put.CreateRevision {
+		t.Errorf("the removal is told as %+v", gone)
+	}
+}
+
 func testInvalidWrites(t *testing.T, state State) {
 	s := state.Open(t)
 	for name, w := range map[string]store.Write{

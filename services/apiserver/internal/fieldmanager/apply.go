@@ -1,0 +1,172 @@
+package fieldmanager
+
+import (
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"howdah.dev/services/apiserver/internal/plain"
+)
+
+// lastApplied is the annotation of client-side apply, which server-side apply keeps up.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Apply merges a configuration into a live object and returns the result, or nil where it changes nothing. It leaves both as they are; what
+// it returns may share with them what is below the metadata and the other fields of the object.
+//
+// Who applies a configuration mostly has applied one with the same fields before, and nobody else owns what has changed in it. Then the
+// fields are set, and nothing else has to be worked out.
+func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool) (runtime.Object, error) {
+	u, ok1 := live.(*unstructured.Unstructured)
+	configuration, ok2 := applied.(*unstructured.Unstructured)
+	if !ok1 || !ok2 || m.treeTypes == nil {
+		return m.FieldManager.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	}
+	d, ok := m.outline(configuration)
+	if ok {
+		if known, ok := m.trees.Get(d); ok {
+			if out, ok := m.again(u, configuration, manager, known.entries[0]); ok {
+				if out == nil {
+					return nil, nil
+				}
+				return out, nil
+			}
+		}
+	}
+	out, err := m.FieldManager.Apply(u.DeepCopyObject(), configuration.DeepCopyObject(), manager, force)
+	if err == nil && ok {
+		from := out
+		if out == nil {
+			from = live
+		}
+		m.learn(d, from, manager)
+	}
+	return out, err
+}
+
+// outline is a digest of which fields a configuration has.
+func (m *Manager) outline(configuration *unstructured.Unstructured) (d digest, ok bool) {
+	b, ok := appendOutline(appendText(append(make([]byte, 0, 4096), 'a'), m.identity), configuration.Object)
+	return sha256.Sum256(b), ok
+}
+
+// learn remembers which fields an applier owns who has applied a configuration.
+func (m *Manager) learn(d digest, of runtime.Object, manager string) {
+	u, ok := of.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	entries, _ := treesOf(u)
+	if i := m.applier(entries, manager); i >= 0 {
+		if fields, ok := entries[i].(map[string]any)["fieldsV1"].(map[string]any); ok {
+			entry := map[string]any{"fieldsV1": fields}
+			m.trees.Put(d, treeOutcome{entries: []map[string]any{entry}, size: sizeOf(entry)})
+		}
+	}
+}
+
+// applier returns the index of the only entry of an applier, or -1.
+func (m *Manager) applier(entries []any, manager string) int {
+	like := map[string]any{"manager": manager, "operation": "Apply", "apiVersion": m.gvk.GroupVersion().String()}
+	if m.subresource != "" {
+		like["subresource"] = m.subresource
+	}
+	if _, n := sameTree(entries, like); n != 1 {
+		return -1
+	}
+	return slices.IndexFunc(entries, func(e any) bool { return ownsTree(e, like) })
+}
+
+// again applies a configuration whose applier owns the very same fields already; nil: it changes nothing. ok is false where more has to be
+// worked out.
+func (m *Manager) again(live, configuration *unstructured.Unstructured, manager string, owns map[string]any) (out *unstructured.Unstructured, ok bool) {
+	entries, ok := treesOf(live)
+	if !ok || len(entries) == 0 || len(entries) > maxEntries {
+		return nil, false
+	}
+	if _, _, ok := appendTrees(nil, entries, m.gvk.GroupVersion().String()); !ok {
+		return nil, false
+	}
+	if !slices.IsSortedFunc(entries, compareTrees) {
+		return nil, false // they are to be put in order
+	}
+	own := m.applier(entries, manager)
+	if own < 0 || !plain.Equal(entries[own].(map[string]any)["fieldsV1"], owns["fieldsV1"]) || !appliesTo(live, configuration) {
+		return nil, false
+	}
+	o, ok := m.overlay(entries, own)
+	if !ok {
+		return nil, false
+	}
+	merged, ok := o.object(live.Object, configuration.Object)
+	if !ok {
+		return nil, false
+	}
+	out = &unstructured.Unstructured{Object: merged}
+	if !m.sound(out) {
+		return nil, false
+	}
+	if !o.changed {
+		return nil, true
+	}
+	out.Object["metadata"] = maps.Clone(metadataOf(out))
+	if entries, ok = renewed(entries, own); ok {
+		metadataOf(out)["managedFields"] = entries
+	}
+	return out, ok
+}
+
+// appliesTo reports whether a configuration names the object, and nothing of its metadata that is out of the ordinary.
+func appliesTo(live, configuration *unstructured.Unstructured) bool {
+	is, wants := metadataOf(live), metadataOf(configuration)
+	for name, value := range wants {
+		switch name {
+		case "name", "namespace":
+			if value != is[name] {
+				return false
+			}
+		case "creationTimestamp":
+			if value != nil {
+				return false
+			}
+		case "annotations":
+			if annotations, ok := value.(map[string]any); !ok || annotations[lastApplied] != nil {
+				return false
+			}
+		case "labels", "finalizers", "ownerReferences":
+		default:
+			return false
+		}
+	}
+	annotations, _ := is["annotations"].(map[string]any)
+	return wants["name"] != nil && annotations[lastApplied] == nil && live.Object["kind"] == configuration.Object["kind"] &&
+		live.Object["apiVersion"] == configuration.Object["apiVersion"]
+}
+
+// renewed returns the entries, in their order, after the applier of one has written now.
+func renewed(entries []any, own int) ([]any, bool) {
+	entry := maps.Clone(entries[own].(map[string]any))
+	now := present().UTC().Format(time.RFC3339)
+	entry["time"] = now
+	rest := slices.Delete(slices.Clone(entries), own, own+1)
+	at, tied := slices.BinarySearchFunc(rest, any(entry), compareTrees)
+	return slices.Insert(rest, at, any(entry)), !tied
+}
+
+// compareTrees is the order that entries are kept in: what was applied first, then by time and manager.
+func compareTrees(a, b any) int {
+	x, y := a.(map[string]any), b.(map[string]any)
+	for _, name := range []string{"operation", "time", "manager", "subresource"} {
+		p, _ := x[name].(string)
+		q, _ := y[name].(string)
+		if c := strings.Compare(p, q); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
