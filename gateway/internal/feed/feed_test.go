@@ -113,7 +113,6 @@ func set(t *testing.T, change func(*Config)) (*Set, *server) {
 	ran := make(chan struct{})
 	go func() { defer close(ran); s.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ran })
-	await(t, "the set runs", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.life != nil })
 	return s, api
 }
 
@@ -422,6 +421,25 @@ func TestAFeedThatIsFollowedAgainStays(t *testing.T) {
 	(<-came)()
 	if w := enter(t, s, pods())(); w == nil || feed.ctx.Err() != nil || len(api.calls) != 0 {
 		t.Error("the feed was not found again")
+	}
+}
+
+// The gateway serves as soon as it runs, whichever of its goroutines comes first.
+func TestWhoComesBeforeRunShares(t *testing.T) {
+	t.Parallel()
+	api := &server{t: t, calls: make(chan *call, 100)}
+	s := New(Config{Client: api, Most: 10, Framer: func(string) Frame { return nil }})
+	_ = enter(t, s, pods())()
+	second := enter(t, s, pods())
+	api.next().begin(t, 7)
+	if second() == nil {
+		t.Error("the second watches alone")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ctx) // ends the feed, or does not return
+	if enter(t, s, pods())() != nil || len(api.calls) != 0 {
+		t.Error("a feed begins after the end")
 	}
 }
 

@@ -64,21 +64,23 @@ type Set struct {
 	linger, patience    time.Duration
 	maxEvents, maxBytes int
 	metrics             *metrics
+	life                context.Context // of feeds; a request may come before Run has begun, so it begins with the set
+	end                 context.CancelFunc
 
 	mu       sync.Mutex
-	life     context.Context // of feeds; nil while Run does not run
 	watching map[key]int     // who watches, alone or not
 	feeds    map[key]*feed
 	refused  map[key]time.Time
 	running  sync.WaitGroup
 }
 
-// New returns a set that shares nothing before Run.
+// New returns a set without feeds. Whoever lets watches enter it must Run it.
 func New(c Config) *Set {
 	s := &Set{
 		client: c.Client, framer: c.Framer, most: c.Most, linger: c.Linger, patience: c.Patience, maxEvents: c.MaxEvents, maxBytes: c.MaxBytes,
 		watching: map[key]int{}, feeds: map[key]*feed{}, refused: map[key]time.Time{},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.linger == 0 {
 		s.linger = 30 * time.Second
 	}
@@ -95,17 +97,12 @@ func New(c Config) *Set {
 	return s
 }
 
-// Run lets feeds stand until ctx ends.
+// Run lets feeds stand until ctx ends: then all end, and none begins any more.
 func (s *Set) Run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	s.mu.Lock()
-	s.life = ctx
-	s.mu.Unlock()
 	<-ctx.Done()
-	s.mu.Lock()
-	s.life = nil
+	s.mu.Lock() // who begins a feed holds it: all that have begun are waited for
+	s.end()
 	s.mu.Unlock()
-	cancel()
 	s.running.Wait()
 }
 
@@ -146,7 +143,7 @@ func (s *Set) enter(k key) *feed {
 	s.watching[k]++
 	f := s.feeds[k]
 	switch {
-	case s.life == nil:
+	case s.life.Err() != nil:
 		return nil
 	case f != nil:
 	case s.watching[k] == 1 || len(s.feeds) >= s.most:
