@@ -1,4 +1,4 @@
-package replicaset
+package podcontrol
 
 import (
 	"sync"
@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience bounds the wait for an event that may never come, as when a
+// Patience bounds the wait for an event that may never come, as when a
 // relist jumped over a pod's whole life.
-const patience = 5 * time.Minute
+const Patience = 5 * time.Minute
 
-// expectations remember, a set, the writes that the pod cache has yet to
+// expectations remember, an owner, the writes that the pod cache has yet to
 // show. Pods are named before they are created, so each is awaited by name,
 // and a create of unknown outcome is repeated under the same name.
 type expectations struct {
-	mu   sync.Mutex
-	sets map[types.UID]*expected
+	mu     sync.Mutex
+	owners map[types.UID]*expected
 }
 
-// expected is what one set waits for.
+// expected is what one owner waits for.
 type expected struct {
 	created map[string]struct{}    // names of pods that should appear
 	deleted map[types.UID]struct{} // pods that should go, or be marked as going
@@ -29,14 +29,14 @@ type expected struct {
 }
 
 func newExpectations() *expectations {
-	return &expectations{sets: map[types.UID]*expected{}}
+	return &expectations{owners: map[types.UID]*expected{}}
 }
 
 // creating awaits pods of the names. It must be called before the write.
-func (e *expectations) creating(set types.UID, names []string, now time.Time) {
+func (e *expectations) creating(owner types.UID, names []string, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.of(set)
+	x := e.of(owner)
 	x.since = now
 	for _, n := range names {
 		x.created[n] = struct{}{}
@@ -44,10 +44,10 @@ func (e *expectations) creating(set types.UID, names []string, now time.Time) {
 }
 
 // deleting awaits the end of the pods. It must be called before the write.
-func (e *expectations) deleting(set types.UID, pods []*corev1.Pod, now time.Time) {
+func (e *expectations) deleting(owner types.UID, pods []*corev1.Pod, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.of(set)
+	x := e.of(owner)
 	x.since = now
 	for _, p := range pods {
 		x.deleted[p.UID] = struct{}{}
@@ -55,10 +55,10 @@ func (e *expectations) deleting(set types.UID, pods []*corev1.Pod, now time.Time
 }
 
 // notCreated gives up on names; where unsure, they are kept to be tried again.
-func (e *expectations) notCreated(set types.UID, names []string, unsure bool) {
+func (e *expectations) notCreated(owner types.UID, names []string, unsure bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.of(set)
+	x := e.of(owner)
 	for _, n := range names {
 		delete(x.created, n)
 	}
@@ -68,10 +68,10 @@ func (e *expectations) notCreated(set types.UID, names []string, unsure bool) {
 }
 
 // takeUnsure returns, and forgets, at most n names whose create may have landed.
-func (e *expectations) takeUnsure(set types.UID, n int) []string {
+func (e *expectations) takeUnsure(owner types.UID, n int) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.sets[set]
+	x := e.owners[owner]
 	if x == nil {
 		return nil
 	}
@@ -81,18 +81,18 @@ func (e *expectations) takeUnsure(set types.UID, n int) []string {
 }
 
 // notDeleted gives up on a pod's deletion.
-func (e *expectations) notDeleted(set, pod types.UID) {
+func (e *expectations) notDeleted(owner, pod types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.of(set).deleted, pod)
+	delete(e.of(owner).deleted, pod)
 }
 
 // observed takes note of a pod as the cache now shows it; gone says that it
 // is there no more.
-func (e *expectations) observed(set types.UID, p *corev1.Pod, gone bool) {
+func (e *expectations) observed(owner types.UID, p *corev1.Pod, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.sets[set]
+	x := e.owners[owner]
 	if x == nil {
 		return
 	}
@@ -104,14 +104,14 @@ func (e *expectations) observed(set types.UID, p *corev1.Pod, gone bool) {
 
 // settled says whether the cache shows all that was written, or the wait has
 // lasted too long.
-func (e *expectations) settled(set types.UID, now time.Time) bool {
+func (e *expectations) settled(owner types.UID, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.sets[set]
+	x := e.owners[owner]
 	if x == nil || len(x.created)+len(x.deleted) == 0 {
 		return true
 	}
-	if now.Sub(x.since) < patience {
+	if now.Sub(x.since) < Patience {
 		return false
 	}
 	clear(x.created)
@@ -119,18 +119,18 @@ func (e *expectations) settled(set types.UID, now time.Time) bool {
 	return true
 }
 
-// forget drops what is known of a set that is gone.
-func (e *expectations) forget(set types.UID) {
+// forget drops what is known of an owner that is gone.
+func (e *expectations) forget(owner types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.sets, set)
+	delete(e.owners, owner)
 }
 
-func (e *expectations) of(set types.UID) *expected {
-	x := e.sets[set]
+func (e *expectations) of(owner types.UID) *expected {
+	x := e.owners[owner]
 	if x == nil {
 		x = &expected{created: map[string]struct{}{}, deleted: map[types.UID]struct{}{}}
-		e.sets[set] = x
+		e.owners[owner] = x
 	}
 	return x
 }

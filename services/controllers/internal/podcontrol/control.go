@@ -1,0 +1,229 @@
+// Package podcontrol writes the pods of controllers: it makes, deletes, adopts and releases them, many a call, tells of it in Events, and
+// remembers what the pod cache has yet to show, so that nothing is made or deleted twice.
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/owner"
+)
+
+const (
+	// firstBatch is how many pods are tried before the template is known to work.
+	firstBatch = 16
+	// fullBatch is how many writes go into one call from then on.
+	fullBatch = 500
+)
+
+// Owner is an object that controls pods.
+type Owner interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Control writes the pods of owners of one kind.
+type Control struct {
+	client *object.Client
+	kind   schema.GroupVersionKind
+	pods   *object.Informer[*corev1.Pod]
+	events record.EventRecorder
+	clock  clock.PassiveClock
+	expect *expectations
+}
+
+// New returns the control of the owners of a kind.
+func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder) *Control {
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, clock: env.Clock, expect: newExpectations()}
+}
+
+// Settled says whether the pod cache shows all that was written for the owner, or Patience has passed. Until then what is missing or too
+// many cannot be told from what is under way.
+func (c *Control) Settled(owner types.UID) bool { return c.expect.settled(owner, c.clock.Now()) }
+
+// Forget drops what is known of an owner that is gone.
+func (c *Control) Forget(owner types.UID) { c.expect.forget(owner) }
+
+// Create makes the named pods, a batch a call. The first batch is small, and a batch with a failure is the last: a template that
+// admission refuses must not flood the API. Where the owner's creations failed before, it starts with one pod and doubles. Names come
+// from Names, or are those that the owner gives its pods. It returns the first failure, and nil where the namespace is about to go.
+func (c *Control) Create(ctx context.Context, owner Owner, names []string, podOf func(name string) *corev1.Pod, failedBefore bool) error {
+	c.expect.creating(owner.GetUID(), names, c.clock.Now())
+	size, proven := firstBatch, false
+	if failedBefore {
+		size = 1
+	}
+	for len(names) > 0 {
+		part := names[:min(size, len(names))]
+		names = names[len(part):]
+		if err := c.createBatch(ctx, owner, part, podOf); err != nil {
+			c.expect.notCreated(owner.GetUID(), names, false)
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				return nil // everything here is about to go
+			}
+			return err
+		}
+		switch {
+		case size >= firstBatch && !proven:
+			size, proven = fullBatch, true
+		default:
+			size = min(2*size, fullBatch)
+		}
+	}
+	return nil
+}
+
+// createBatch makes the named pods and returns the first failure.
+func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, podOf func(name string) *corev1.Pod) error {
+	pods := object.For(c.client, object.Pod)
+	items := make([]object.Item, 0, len(names))
+	for _, n := range names {
+		items = append(items, pods.CreateItem(podOf(n)))
+	}
+	results, err := c.client.Batch(ctx, items, false)
+	if err != nil {
+		// The call failed whole: some of it may have landed all the same.
+		c.expect.notCreated(owner.GetUID(), names, !certain(err))
+		c.events.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+		return err
+	}
+	var first error
+	for i, r := range results {
+		name := names[i]
+		switch {
+		case r.Err == nil:
+			c.events.Eventf(owner, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", name)
+		case apierrors.IsAlreadyExists(r.Err):
+			// Ours from a try of unknown outcome: the cache shows it now or soon.
+			// Someone else's: give the name up and try another one.
+			if p, ok := c.pods.Get(owner.GetNamespace(), name); ok {
+				c.expect.notCreated(owner.GetUID(), []string{name}, false)
+				if !metav1.IsControlledBy(p, owner) {
+					first = errors.Join(first, r.Err)
+				}
+			}
+		default:
+			c.expect.notCreated(owner.GetUID(), []string{name}, !certain(r.Err))
+			if !apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause) {
+				c.events.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", r.Err)
+			}
+			if first == nil {
+				first = r.Err
+			}
+		}
+	}
+	return first
+}
+
+// certain says that a failed write has left nothing behind.
+func certain(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < 500
+}
+
+// Delete removes the pods, a batch a call. One that has gone already, or whose name another has taken, is no failure.
+func (c *Control) Delete(ctx context.Context, owner Owner, pods []*corev1.Pod) error {
+	c.expect.deleting(owner.GetUID(), pods, c.clock.Now())
+	for len(pods) > 0 {
+		part := pods[:min(fullBatch, len(pods))]
+		pods = pods[len(part):]
+		if err := c.deleteBatch(ctx, owner, part); err != nil {
+			for _, p := range pods {
+				c.expect.notDeleted(owner.GetUID(), p.UID)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Control) deleteBatch(ctx context.Context, owner Owner, pods []*corev1.Pod) error {
+	items := make([]object.Item, 0, len(pods))
+	for _, p := range pods {
+		items = append(items, object.For(c.client, object.Pod).DeleteItem(p.Namespace, p.Name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}))
+	}
+	results, err := c.client.Batch(ctx, items, false)
+	if err != nil {
+		for _, p := range pods {
+			c.expect.notDeleted(owner.GetUID(), p.UID)
+		}
+		return fmt.Errorf("delete pods: %w", err)
+	}
+	var first error
+	for i, r := range results {
+		p := pods[i]
+		if r.Err == nil {
+			c.events.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", p.Name)
+			continue
+		}
+		c.expect.notDeleted(owner.GetUID(), p.UID)
+		if apierrors.IsNotFound(r.Err) || apierrors.IsConflict(r.Err) {
+			continue // gone already, or a namesake took its place
+		}
+		c.events.Eventf(owner, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", r.Err)
+		if first == nil {
+			first = r.Err
+		}
+	}
+	return first
+}
+
+// Claim adopts and releases pods. live reads the owner past the cache, which may not know yet that the owner is being deleted or was
+// replaced: such a one adopts nothing.
+func (c *Control) Claim(ctx context.Context, o Owner, adopt, release []*corev1.Pod, live func(ctx context.Context) (metav1.Object, error)) error {
+	if len(adopt) > 0 {
+		now, err := live(ctx)
+		if err != nil {
+			return fmt.Errorf("check before adoption: %w", err)
+		}
+		if now.GetUID() != o.GetUID() || now.GetDeletionTimestamp() != nil {
+			return fmt.Errorf("%s %s is being deleted: it adopts no pods", c.kind.Kind, o.GetName())
+		}
+	}
+	var items []object.Item
+	for _, p := range adopt {
+		patch, err := owner.AdoptPatch(o, c.kind, p)
+		if err != nil {
+			return err
+		}
+		items = append(items, c.patch(p, patch))
+	}
+	for _, p := range release {
+		patch, err := owner.ReleasePatch(o.GetUID(), p)
+		if err != nil {
+			return err
+		}
+		items = append(items, c.patch(p, patch))
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	results, err := c.client.Batch(ctx, items, false)
+	if err != nil {
+		return fmt.Errorf("claim pods: %w", err)
+	}
+	var problems []error
+	for _, r := range results {
+		if r.Err != nil && !apierrors.IsNotFound(r.Err) {
+			problems = append(problems, r.Err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Control) patch(p *corev1.Pod, patch []byte) object.Item {
+	return object.For(c.client, object.Pod).PatchItem(p.Namespace, p.Name, types.MergePatchType, patch, "")
+}
