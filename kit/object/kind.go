@@ -56,6 +56,9 @@ var (
 	Deployment            = kindOf("apps", "v1", "Deployment", "deployments", true, func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	ReplicationController = kindOf("", "v1", "ReplicationController", "replicationcontrollers", true, func() *corev1.ReplicationController { return &corev1.ReplicationController{} })
 	ReplicaSet            = kindOf("apps", "v1", "ReplicaSet", "replicasets", true, func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} })
+	StatefulSet           = kindOf("apps", "v1", "StatefulSet", "statefulsets", true, func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
+	ControllerRevision    = kindOf("apps", "v1", "ControllerRevision", "controllerrevisions", true, func() *appsv1.ControllerRevision { return &appsv1.ControllerRevision{} })
+	PersistentVolumeClaim = kindOf("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} })
 )
 
 // Metadata returns the kind of any resource read as metadata only; a garbage

@@ -11,18 +11,13 @@ import (
 	"howdah.dev/kit/object"
 )
 
-var claimKind = object.Kind[*corev1.PersistentVolumeClaim]{
-	GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Namespaced: true,
-	New: func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-}
-
 // TestClaimInUseStays deletes a claim that a pod uses: it goes with the pod, and one that nobody uses goes at once.
 func TestClaimInUseStays(t *testing.T) {
 	t.Parallel()
 	client := setupReal(t, "volumeprotection,serviceaccount,rootca")
 	await(t, client, object.ServiceAccount, "the namespace's account", func(s []*corev1.ServiceAccount) bool { return in(s, "default", "default") })
 	for _, name := range []string{"used", "unused"} {
-		c := create(t, client, claimKind, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		c := create(t, client, object.PersistentVolumeClaim, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		}})
@@ -35,18 +30,18 @@ func TestClaimInUseStays(t *testing.T) {
 		Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "used"}}}},
 	}})
 	for _, name := range []string{"used", "unused"} {
-		if err := object.For(client, claimKind).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+		if err := object.For(client, object.PersistentVolumeClaim).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	await(t, client, claimKind, "only the used claim", func(list []*corev1.PersistentVolumeClaim) bool {
+	await(t, client, object.PersistentVolumeClaim, "only the used claim", func(list []*corev1.PersistentVolumeClaim) bool {
 		return len(list) == 1 && list[0].Name == "used" && list[0].DeletionTimestamp != nil
 	})
 	now := int64(0)
 	if err := object.For(client, object.Pod).Delete(t.Context(), "default", "p", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, client, claimKind, "no claim", func(list []*corev1.PersistentVolumeClaim) bool { return len(list) == 0 })
+	await(t, client, object.PersistentVolumeClaim, "no claim", func(list []*corev1.PersistentVolumeClaim) bool { return len(list) == 0 })
 }
 
 var classKind = object.Kind[*storagev1.VolumeAttributesClass]{
@@ -62,7 +57,7 @@ func TestClassInUseStays(t *testing.T) {
 	if len(c.Finalizers) != 1 || c.Finalizers[0] != "kubernetes.io/vac-protection" {
 		t.Fatalf("finalizers %v", c.Finalizers)
 	}
-	create(t, client, claimKind, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
+	create(t, client, object.PersistentVolumeClaim, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeAttributesClassName: &c.Name,
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}})
@@ -72,7 +67,7 @@ func TestClassInUseStays(t *testing.T) {
 	await(t, client, classKind, "the class held", func(list []*storagev1.VolumeAttributesClass) bool {
 		return len(list) == 1 && list[0].DeletionTimestamp != nil && len(list[0].Finalizers) == 1
 	})
-	if err := object.For(client, claimKind).Delete(t.Context(), "default", "c", metav1.DeleteOptions{}); err != nil {
+	if err := object.For(client, object.PersistentVolumeClaim).Delete(t.Context(), "default", "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, client, classKind, "no class", func(list []*storagev1.VolumeAttributesClass) bool { return len(list) == 0 })

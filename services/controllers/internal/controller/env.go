@@ -39,9 +39,10 @@ type Env struct {
 	// Recorder returns the recorder of events whose source is the component.
 	Recorder func(component string) record.EventRecorder
 
-	handlers []func()
-	pods     *object.Informer[*corev1.Pod]
-	sets     *object.Informer[*appsv1.ReplicaSet]
+	handlers  []func()
+	pods      *object.Informer[*corev1.Pod]
+	sets      *object.Informer[*appsv1.ReplicaSet]
+	revisions *object.Informer[*appsv1.ControllerRevision]
 }
 
 // Handle calls change for every object that the informer has when the process
@@ -95,6 +96,16 @@ func (e *Env) Sets() *object.Informer[*appsv1.ReplicaSet] {
 		})
 	}
 	return e.sets
+}
+
+// Revisions returns the informer of all ControllerRevisions, by namespace and controller.
+func (e *Env) Revisions() *object.Informer[*appsv1.ControllerRevision] {
+	if e.revisions == nil {
+		e.revisions = object.InformerFor(e.Informers, object.ControllerRevision, object.Option{
+			Indexers: cache.Indexers{ByController: byController},
+		})
+	}
+	return e.revisions
 }
 
 func byController(o any) ([]string, error) {

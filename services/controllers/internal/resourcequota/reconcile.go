@@ -34,10 +34,6 @@ var (
 		GVK: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Resource: "resourcequotas", Namespaced: true,
 		New: func() *corev1.ResourceQuota { return &corev1.ResourceQuota{} },
 	}
-	claimKind = object.Kind[*corev1.PersistentVolumeClaim]{
-		GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Namespaced: true,
-		New: func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-	}
 	deviceKind = object.Kind[*resourcev1.ResourceClaim]{
 		GVK: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), Resource: "resourceclaims", Namespaced: true,
 		New: func() *resourcev1.ResourceClaim { return &resourcev1.ResourceClaim{} },
@@ -173,7 +169,7 @@ func (c *quotas) read(ctx context.Context, gr schema.GroupResource, namespace st
 	case services:
 		return listOf(ctx, c.client, object.Service, namespace)
 	case claims:
-		return listOf(ctx, c.client, claimKind, namespace)
+		return listOf(ctx, c.client, object.PersistentVolumeClaim, namespace)
 	case devices:
 		return listOf(ctx, c.client, deviceKind, namespace)
 	}

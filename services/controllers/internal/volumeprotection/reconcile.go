@@ -16,10 +16,6 @@ import (
 )
 
 var (
-	claimKind = object.Kind[*corev1.PersistentVolumeClaim]{
-		GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Namespaced: true,
-		New: func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-	}
 	volumeKind = object.Kind[*corev1.PersistentVolume]{
 		GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), Resource: "persistentvolumes",
 		New: func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} },
@@ -44,7 +40,7 @@ type protection struct {
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &protection{
-		client: env.Client, claims: object.InformerFor(env.Informers, claimKind), volumes: object.InformerFor(env.Informers, volumeKind),
+		client: env.Client, claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), volumes: object.InformerFor(env.Informers, volumeKind),
 		classes: object.InformerFor(env.Informers, classKind),
 	}
 	c.ofClaim = reconcile.New(reconcile.Config{Name: "pvcprotection", Kind: "PersistentVolumeClaim", Reconcile: c.claim, Metrics: env.Metrics})
@@ -97,7 +93,7 @@ func (c *protection) claim(ctx context.Context, key string) (time.Duration, erro
 	}
 	claim = claim.DeepCopy()
 	claim.Finalizers = without(claim.Finalizers, ClaimFinalizer)
-	_, err = object.For(c.client, claimKind).Update(ctx, claim)
+	_, err = object.For(c.client, object.PersistentVolumeClaim).Update(ctx, claim)
 	return 0, settled(err)
 }
 
@@ -127,7 +123,7 @@ func (c *protection) class(ctx context.Context, key string) (time.Duration, erro
 	if !ok || !ClassFree(class, nil, nil) {
 		return 0, nil
 	}
-	claims, _, err := object.For(c.client, claimKind).List(ctx, "", metav1.ListOptions{})
+	claims, _, err := object.For(c.client, object.PersistentVolumeClaim).List(ctx, "", metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
