@@ -1,14 +1,10 @@
 package job
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
-	// Time zones must be known in images that have no such files.
-	_ "time/tzdata"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +16,7 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/internal/schedule"
 )
 
 // Cron returns the kind CronJob; now is the clock for ages.
@@ -99,23 +96,12 @@ func validateCron(c *batchv1.CronJob) field.ErrorList {
 	return errs
 }
 
-// parse reads a schedule. The library panics at a time zone with nothing behind it.
-func parse(schedule string) (err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("invalid schedule format: %v", problem)
-		}
-	}()
-	_, err = cron.ParseStandard(schedule)
-	return err
-}
-
 func validateSchedule(spec *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("schedule")
 	if spec.Schedule == "" {
 		errs = append(errs, field.Required(at, ""))
-	} else if err := parse(spec.Schedule); err != nil {
+	} else if _, err := schedule.Parse(spec.Schedule); err != nil {
 		errs = append(errs, field.Invalid(at, spec.Schedule, err.Error()))
 	}
 	if strings.Contains(spec.Schedule, "TZ") {
