@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/obs"
 )
@@ -36,6 +37,8 @@ type Config struct {
 	// Timeout bounds one reconcile; 1 minute where 0.
 	Timeout time.Duration
 	Metrics *Metrics // nil measures nothing
+	// Clock is what delays are measured with; the real one where nil.
+	Clock clock.WithTicker
 }
 
 // Controller is a queue and its workers.
@@ -66,7 +69,7 @@ func New(cfg Config) *Controller {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
-	var queue workqueue.TypedRateLimitingQueueConfig[string]
+	queue := workqueue.TypedRateLimitingQueueConfig[string]{Clock: cfg.Clock}
 	if cfg.Metrics != nil {
 		queue.Name, queue.MetricsProvider = cfg.Name, cfg.Metrics.queues
 	}
