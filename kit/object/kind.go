@@ -4,6 +4,7 @@ package object
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,6 +56,8 @@ var (
 	Lease                 = kindOf("coordination.k8s.io", "v1", "Lease", "leases", true, func() *coordinationv1.Lease { return &coordinationv1.Lease{} })
 	Deployment            = kindOf("apps", "v1", "Deployment", "deployments", true, func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	ReplicationController = kindOf("", "v1", "ReplicationController", "replicationcontrollers", true, func() *corev1.ReplicationController { return &corev1.ReplicationController{} })
+	Job                   = kindOf("batch", "v1", "Job", "jobs", true, func() *batchv1.Job { return &batchv1.Job{} })
+	CronJob               = kindOf("batch", "v1", "CronJob", "cronjobs", true, func() *batchv1.CronJob { return &batchv1.CronJob{} })
 	ReplicaSet            = kindOf("apps", "v1", "ReplicaSet", "replicasets", true, func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} })
 	StatefulSet           = kindOf("apps", "v1", "StatefulSet", "statefulsets", true, func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
 	ControllerRevision    = kindOf("apps", "v1", "ControllerRevision", "controllerrevisions", true, func() *appsv1.ControllerRevision { return &appsv1.ControllerRevision{} })

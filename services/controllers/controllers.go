@@ -18,6 +18,7 @@ import (
 	"howdah.dev/kit/reconcile"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
+	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 )
 
@@ -90,6 +91,7 @@ type Server struct {
 	cidrs     []netip.Prefix
 	masks     []int
 	metrics   *reconcile.Metrics
+	skew      prometheus.Histogram // how late CronJobs' jobs are
 	life      atomic.Pointer[life]
 }
 
@@ -97,7 +99,7 @@ type Server struct {
 // Nothing runs until Run.
 func New(cfg Config) (*Server, error) {
 	cfg.applyDefaults()
-	s := &Server{cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer)}
+	s := &Server{cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer)}
 	var err error
 	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {
 		return nil, fmt.Errorf("controllers: %w", err)

@@ -9,6 +9,7 @@ import (
 	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/clusterroleaggregation"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/deployment"
 	"howdah.dev/services/controllers/internal/disruption"
 	"howdah.dev/services/controllers/internal/endpoints"
@@ -48,6 +49,9 @@ func table() []row {
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
 		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
 		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
+		{"workloads", "cronjob", "cronjob-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return cronjob.New(env, s.skew), nil
+		}},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
 		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},

@@ -5,13 +5,13 @@ package controller
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-
-	appsv1 "k8s.io/api/apps/v1"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -43,6 +43,7 @@ type Env struct {
 	pods      *object.Informer[*corev1.Pod]
 	sets      *object.Informer[*appsv1.ReplicaSet]
 	revisions *object.Informer[*appsv1.ControllerRevision]
+	jobs      *object.Informer[*batchv1.Job]
 }
 
 // Handle calls change for every object that the informer has when the process
@@ -106,6 +107,16 @@ func (e *Env) Revisions() *object.Informer[*appsv1.ControllerRevision] {
 		})
 	}
 	return e.revisions
+}
+
+// Jobs returns the informer of all Jobs, by namespace and controller.
+func (e *Env) Jobs() *object.Informer[*batchv1.Job] {
+	if e.jobs == nil {
+		e.jobs = object.InformerFor(e.Informers, object.Job, object.Option{
+			Indexers: cache.Indexers{ByController: byController},
+		})
+	}
+	return e.jobs
 }
 
 func byController(o any) ([]string, error) {
