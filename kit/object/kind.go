@@ -60,6 +60,7 @@ var (
 	CronJob               = kindOf("batch", "v1", "CronJob", "cronjobs", true, func() *batchv1.CronJob { return &batchv1.CronJob{} })
 	ReplicaSet            = kindOf("apps", "v1", "ReplicaSet", "replicasets", true, func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} })
 	StatefulSet           = kindOf("apps", "v1", "StatefulSet", "statefulsets", true, func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
+	DaemonSet             = kindOf("apps", "v1", "DaemonSet", "daemonsets", true, func() *appsv1.DaemonSet { return &appsv1.DaemonSet{} })
 	ControllerRevision    = kindOf("apps", "v1", "ControllerRevision", "controllerrevisions", true, func() *appsv1.ControllerRevision { return &appsv1.ControllerRevision{} })
 	PersistentVolumeClaim = kindOf("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} })
 )

@@ -10,6 +10,7 @@ import (
 	"howdah.dev/services/controllers/internal/clusterroleaggregation"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/cronjob"
+	"howdah.dev/services/controllers/internal/daemonset"
 	"howdah.dev/services/controllers/internal/deployment"
 	"howdah.dev/services/controllers/internal/disruption"
 	"howdah.dev/services/controllers/internal/endpoints"
@@ -52,6 +53,7 @@ func table() []row {
 		{"workloads", "cronjob", "cronjob-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return cronjob.New(env, s.skew), nil
 		}},
+		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
 		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},
