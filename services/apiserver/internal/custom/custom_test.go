@@ -44,7 +44,7 @@ func definition(change func(*apiextensionsv1.CustomResourceDefinition)) *apiexte
 	return d
 }
 
-func kinds(t *testing.T, cfg Config, d *apiextensionsv1.CustomResourceDefinition) (registry.CustomKind, map[string]*registry.Kind) {
+func kinds(t testing.TB, cfg Config, d *apiextensionsv1.CustomResourceDefinition) (registry.CustomKind, map[string]*registry.Kind) {
 	t.Helper()
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return now }

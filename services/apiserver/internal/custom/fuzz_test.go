@@ -2,7 +2,10 @@ package custom
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Whatever is in the store or comes from a client is read or refused, and what was read reads the same again.
@@ -35,6 +38,33 @@ func FuzzDecode(f *testing.F) {
 			if _, errs := k.Custom.Decode(context.Background(), [][]byte{stored}); errs[0] != nil {
 				t.Errorf("%s was stored and is not read: %v", stored, errs[0])
 			}
+		}
+	})
+}
+
+// What is answered without decoding is what decoding would have led to.
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","uid":"u"},"spec":{"both":{"a":"b"},"one":1}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"managedFields":[{"k:{\"a\"}":{}}]},"spec":{"one":"\\"},"status":{}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	_, versions := kinds(f, Config{}, definition(nil))
+	v := versions["v1"].Custom
+	f.Fuzz(func(t *testing.T, value []byte) {
+		got, ok := v.Answer(nil, value, "7")
+		if !ok {
+			return
+		}
+		objects, errs := v.Decode(t.Context(), [][]byte{value})
+		if errs[0] != nil {
+			t.Fatalf("%s cannot be decoded: %v", value, errs[0])
+		}
+		objects[0].SetResourceVersion("7")
+		want, err := json.Marshal(objects[0].(*unstructured.Unstructured).Object)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s\nis answered as\n%s, not\n%s (%v)", value, got, want, err)
 		}
 	})
 }

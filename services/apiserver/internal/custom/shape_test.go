@@ -245,6 +245,7 @@ func sure(t *testing.T, seed int64) bool {
 			t.Fatalf("%s\nlacks defaults: %v", about(), filled)
 		}
 	}
+	answered(t, v, obj, about)
 	if doubted != 0 {
 		return false
 	}
@@ -253,6 +254,76 @@ func sure(t *testing.T, seed int64) bool {
 		t.Fatalf("%s\nis invalid: %v", about(), errs)
 	}
 	return true
+}
+
+// answered holds what a version answers of a stored object against decoding and encoding it, and reports whether it did.
+func answered(t *testing.T, v *version, obj *unstructured.Unstructured, about func() string) bool {
+	stored, err := v.Encode(t.Context(), obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ok := v.Answer([]byte("before "), stored, "42")
+	if !ok {
+		return false
+	}
+	objects, errs := v.Decode(t.Context(), [][]byte{stored})
+	if errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	objects[0].SetResourceVersion("42")
+	want, err := json.Marshal(objects[0].(*unstructured.Unstructured).Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != "before "+string(want) {
+		t.Fatalf("%s\nis answered as\n%s, not\n%s", about(), got, want)
+	}
+	return true
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	_, versions := kinds(t, Config{}, definition(nil))
+	v := versions["v1"].Custom.(*version)
+	for stored, want := range map[string]string{
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"x"}}`:                                                                   `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7"},"spec":{"one":"x"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","uid":"u"}}`:                                                                            `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7","uid":"u"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{"zz":"[\"\\]"},"labels":{"resourceVersion":"x","z":"y"},"selfLink":"s","uid":"u"}}`: `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{"zz":"[\"\\]"},"labels":{"resourceVersion":"x","z":"y"},"resourceVersion":"7","selfLink":"s","uid":"u"}}`,
+		// What a library has to look at.
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{}}`:                                               "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"1"}}`:               "",
+		`{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a"}}`:                                     "",
+		`{"apiVersion":"example.com/v1","metadata":{"name":"a"}}`:                                                    "",
+		`{"apiVersion":"example.com/v1","kind":"Thing"}`:                                                             "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"unknown":1}}`:                "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":null}`:                         "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"<"}}`:                  "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"ä"}}`:                  "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":1.5}}`:                  "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"uid":"u","name":"a"}}`:                           "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","name":"b"}}`:                          "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"generation":01,"name":"a"}}`:                     "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"generation":9223372036854775808,"name":"a"}}`:    "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}} `:                                    "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}`:                                      "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"managedFields":[{"a\"z":1,"a#":1}],"name":"a"}}`: `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"managedFields":[{"a\"z":1,"a#":1}],"name":"a","resourceVersion":"7"}}`,
+	} {
+		got, ok := v.Answer(nil, []byte(stored), "7")
+		if ok != (want != "") || ok && string(got) != want {
+			t.Errorf("%s is answered as %s (%v)", stored, got, ok)
+		}
+	}
+}
+
+func TestMostIsAnsweredAsItIsStored(t *testing.T) {
+	t.Parallel()
+	_, versions := kinds(t, Config{}, definition(nil))
+	v := versions["v1"].Custom.(*version)
+	obj := object(t, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"uid":"u","managedFields":[
+		{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{".":{},"k:{\"name\":\"x\"}":{},"k:{\"name\":\"x-1\"}":{}}}}]},"spec":{"one":"x"}}`)
+	if !answered(t, v, obj, func() string { return "a usual object" }) {
+		t.Error("a usual object has to be decoded")
+	}
 }
 
 func TestShapesAreSure(t *testing.T) {

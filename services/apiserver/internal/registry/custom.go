@@ -14,6 +14,9 @@ type Custom interface {
 	// Decode returns the objects of stored values in this version, pruned and defaulted, without resourceVersions. Those that are
 	// stored in another version are converted, all in one call where that takes a webhook. An error is that of its value.
 	Decode(ctx context.Context, values [][]byte) ([]Object, []error)
+	// Answer appends the JSON of a stored value as this version shows it, with a resourceVersion, which is what decoding and encoding it gives.
+	// ok is false where it takes that to know.
+	Answer(to, value []byte, revision string) (out []byte, ok bool)
 	// Encode returns the stored form of an object of this version, without its resourceVersion.
 	Encode(ctx context.Context, obj Object) ([]byte, error)
 	// Convert returns an object of any version of the kind in this one; it may be the same object.
