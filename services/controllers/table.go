@@ -31,6 +31,7 @@ import (
 	"howdah.dev/services/controllers/internal/serviceaccount"
 	"howdah.dev/services/controllers/internal/serviceaddress"
 	"howdah.dev/services/controllers/internal/servicecidr"
+	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/storagemigration"
 	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/volumeprotection"
@@ -50,6 +51,7 @@ func table() []row {
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
 		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
 		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
+		{"workloads", "statefulset", "statefulset-controller", simple(statefulset.New)},
 		{"workloads", "cronjob", "cronjob-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return cronjob.New(env, s.skew), nil
 		}},

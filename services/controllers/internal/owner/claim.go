@@ -47,7 +47,7 @@ func Claim[T metav1.Object](owner metav1.Object, selector labels.Selector, objec
 func AdoptPatch(owner metav1.Object, kind schema.GroupVersionKind, o metav1.Object) ([]byte, error) {
 	refs := append([]metav1.OwnerReference(nil), o.GetOwnerReferences()...)
 	refs = append(refs, *metav1.NewControllerRef(owner, kind))
-	return refsPatch(o, refs)
+	return RefsPatch(o, refs)
 }
 
 // ReleasePatch returns the merge patch that removes the owner's reference.
@@ -59,12 +59,13 @@ func ReleasePatch(owner types.UID, o metav1.Object) ([]byte, error) {
 			refs = append(refs, ref)
 		}
 	}
-	return refsPatch(o, refs)
+	return RefsPatch(o, refs)
 }
 
-// refsPatch pins uid and resourceVersion, so that a patch computed from a
-// stale copy fails instead of undoing someone else's change.
-func refsPatch(o metav1.Object, refs []metav1.OwnerReference) ([]byte, error) {
+// RefsPatch returns the merge patch that gives the object these owner references.
+// It pins uid and resourceVersion, so that a patch computed from a stale copy
+// fails instead of undoing someone else's change.
+func RefsPatch(o metav1.Object, refs []metav1.OwnerReference) ([]byte, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             o.GetUID(),
 		"resourceVersion": o.GetResourceVersion(),

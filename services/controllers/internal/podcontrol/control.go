@@ -40,13 +40,19 @@ type Control struct {
 	kind   schema.GroupVersionKind
 	pods   *object.Informer[*corev1.Pod]
 	events record.EventRecorder
+	word   Wording
 	clock  clock.PassiveClock
 	expect *expectations
 }
 
 // New returns the control of the owners of a kind.
 func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder) *Control {
-	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, clock: env.Clock, expect: newExpectations()}
+	return NewWorded(env, kind, events, usual)
+}
+
+// NewWorded is New for a kind whose Events have a wording of their own.
+func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, clock: env.Clock, expect: newExpectations()}
 }
 
 // Settled says whether the pod cache shows all that was written for the owner, or Patience has passed. Until then what is missing or too
@@ -96,7 +102,7 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 	if err != nil {
 		// The call failed whole: some of it may have landed all the same.
 		c.expect.notCreated(owner.GetUID(), names, !certain(err))
-		c.events.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+		c.tell(owner, Create, names[0], err)
 		return err
 	}
 	var first error
@@ -104,20 +110,15 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 		name := names[i]
 		switch {
 		case r.Err == nil:
-			c.events.Eventf(owner, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", name)
+			c.tell(owner, Create, name, nil)
 		case apierrors.IsAlreadyExists(r.Err):
-			// Ours from a try of unknown outcome: the cache shows it now or soon.
-			// Someone else's: give the name up and try another one.
-			if p, ok := c.pods.Get(owner.GetNamespace(), name); ok {
-				c.expect.notCreated(owner.GetUID(), []string{name}, false)
-				if !metav1.IsControlledBy(p, owner) {
-					first = errors.Join(first, r.Err)
-				}
+			if !c.awaitsExisting(ctx, owner, name) {
+				first = errors.Join(first, r.Err)
 			}
 		default:
 			c.expect.notCreated(owner.GetUID(), []string{name}, !certain(r.Err))
 			if !apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause) {
-				c.events.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", r.Err)
+				c.tell(owner, Create, name, r.Err)
 			}
 			if first == nil {
 				first = r.Err
@@ -125,6 +126,21 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 		}
 	}
 	return first
+}
+
+// awaitsExisting says whether the pod whose name was taken is the owner's, from a try of unknown outcome: the cache shows it now
+// or soon. Someone else's name is given up, for another one or another time.
+func (c *Control) awaitsExisting(ctx context.Context, owner Owner, name string) bool {
+	p, shown := c.pods.Get(owner.GetNamespace(), name)
+	if !shown {
+		live, err := object.For(c.client, object.Pod).Get(ctx, owner.GetNamespace(), name)
+		if err == nil && metav1.IsControlledBy(live, owner) {
+			return true
+		}
+		p = live
+	}
+	c.expect.notCreated(owner.GetUID(), []string{name}, false)
+	return p != nil && metav1.IsControlledBy(p, owner)
 }
 
 // certain says that a failed write has left nothing behind.
@@ -166,19 +182,31 @@ func (c *Control) deleteBatch(ctx context.Context, owner Owner, pods []*corev1.P
 	for i, r := range results {
 		p := pods[i]
 		if r.Err == nil {
-			c.events.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", p.Name)
+			c.tell(owner, Delete, p.Name, nil)
 			continue
 		}
 		c.expect.notDeleted(owner.GetUID(), p.UID)
 		if apierrors.IsNotFound(r.Err) || apierrors.IsConflict(r.Err) {
 			continue // gone already, or a namesake took its place
 		}
-		c.events.Eventf(owner, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", r.Err)
+		c.tell(owner, Delete, p.Name, r.Err)
 		if first == nil {
 			first = r.Err
 		}
 	}
 	return first
+}
+
+// Repair patches a pod, a merge patch, and tells of it. A pod that is not what it was seen as is left for the next time.
+func (c *Control) Repair(ctx context.Context, owner Owner, p *corev1.Pod, patch []byte) error {
+	_, err := object.For(c.client, object.Pod).Patch(ctx, p.Namespace, p.Name, types.MergePatchType, patch, "")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if !apierrors.IsConflict(err) {
+		c.tell(owner, Update, p.Name, err)
+	}
+	return err
 }
 
 // Claim adopts and releases pods. live reads the owner past the cache, which may not know yet that the owner is being deleted or was
