@@ -40,37 +40,52 @@ func burst(groups int) []*corev1.Pod {
 // 5,000 assumed placements on 1,000 nodes.
 func BenchmarkDecide(b *testing.B) {
 	for _, groups := range []int{1, 100, burstPods} {
-		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			pods := burst(groups)
-			for b.Loop() {
-				s := &Server{cfg: Config{Clock: clock.RealClock{}, Name: "default-scheduler"}, profile: cycle.Default(), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}), seed: seed}
-				for i := range burstNodes {
-					s.nodeChanged(nil, node(numbered("node", i), "16"))
-				}
-				for _, p := range pods {
-					s.podChanged(nil, p)
-				}
-				for placed := 0; placed < burstPods; {
-					items := s.queue.Pop(context.Background(), groupLimit)
-					group := make([]*corev1.Pod, len(items))
-					for i, item := range items {
-						group[i] = item.Pod
-					}
-					placements, _ := s.profile.Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
-					demand := cluster.DemandOf(group[0])
-					for i, p := range placements {
-						bound := *p.Pod
-						bound.Spec.NodeName = p.Node
-						s.cache.Assume(&bound, demand)
-						s.podChanged(p.Pod, &bound)
-						s.queue.Delete(items[i].Pod.UID)
-					}
-					placed += len(items)
-				}
-			}
-			b.ReportMetric(float64(burstPods*b.N)/b.Elapsed().Seconds(), "pods/s")
-		})
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) { decide(b, burst(groups)) })
 	}
+	b.Run("daemons", func(b *testing.B) { decide(b, daemons()) })
+}
+
+// daemons returns the pods of five DaemonSets, each of which names its node.
+func daemons() []*corev1.Pod {
+	pods := burst(5)
+	for i, p := range pods {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{numbered("node", i%burstNodes)}}},
+			}}},
+		}}
+	}
+	return pods
+}
+
+func decide(b *testing.B, pods []*corev1.Pod) {
+	for b.Loop() {
+		s := &Server{cfg: Config{Clock: clock.RealClock{}, Name: "default-scheduler"}, profile: cycle.Default(), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}), seed: seed}
+		for i := range burstNodes {
+			s.nodeChanged(nil, node(numbered("node", i), "16"))
+		}
+		for _, p := range pods {
+			s.podChanged(nil, p)
+		}
+		for placed := 0; placed < burstPods; {
+			items := s.queue.Pop(context.Background(), groupLimit)
+			group := make([]*corev1.Pod, len(items))
+			for i, item := range items {
+				group[i] = item.Pod
+			}
+			placements, _ := s.profile.Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
+			demand := cluster.DemandOf(group[0])
+			for i, p := range placements {
+				bound := *p.Pod
+				bound.Spec.NodeName = p.Node
+				s.cache.Assume(&bound, demand)
+				s.podChanged(p.Pod, &bound)
+				s.queue.Delete(items[i].Pod.UID)
+			}
+			placed += len(items)
+		}
+	}
+	b.ReportMetric(float64(burstPods*b.N)/b.Elapsed().Seconds(), "pods/s")
 }
 
 // BenchmarkGroup is what each event of a waiting pod costs.

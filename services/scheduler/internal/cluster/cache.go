@@ -16,11 +16,16 @@ type Snapshot struct {
 
 // Node returns a node by name, nil where there is none.
 func (s Snapshot) Node(name string) *Node {
-	i, ok := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
+	i, ok := s.Index(name)
 	if !ok {
 		return nil
 	}
 	return s.Nodes[i]
+}
+
+// Index returns where among Nodes the named one is; false where there is none.
+func (s Snapshot) Index(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
 }
 
 // Cache follows nodes and bound pods. Pods that the scheduler has placed but

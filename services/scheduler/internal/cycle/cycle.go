@@ -4,6 +4,7 @@ package cycle
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,9 @@ type round struct {
 	pod        *corev1.Pod
 	snapshot   cluster.Snapshot
 	checks     []filter.Check
-	across     bool // a filter looks across nodes: one placement a round
+	named      []int  // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
+	namedBy    string // the filter that knows them
+	across     bool   // a filter looks across nodes: one placement a round
 	raters     []rater
 	candidates []candidate
 }
@@ -90,7 +93,6 @@ type candidate struct {
 func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 	r := &round{
 		profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes)},
-		candidates: make([]candidate, 0, len(snapshot.Nodes)),
 	}
 	for _, f := range p.Filters {
 		if c := f.Prepare(pod, snapshot); c != nil {
@@ -98,12 +100,56 @@ func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 			r.across = r.across || f.AcrossNodes
 		}
 	}
-	for i, n := range snapshot.Nodes {
-		if r.feasible(n) {
+	r.named, r.namedBy = p.named(pod, snapshot)
+	r.candidates = make([]candidate, 0, r.askedCount())
+	for i := range r.asked() {
+		if r.feasible(snapshot.Nodes[i]) {
 			r.candidates = append(r.candidates, candidate{index: i})
 		}
 	}
 	return r
+}
+
+// named returns the indexes of the nodes that the pod leaves, and the name of the filter by which it rules out the others; "" where
+// it leaves all.
+func (p Profile) named(pod *corev1.Pod, snapshot cluster.Snapshot) (indexes []int, by string) {
+	for _, f := range p.Filters {
+		if f.Only == nil {
+			continue
+		}
+		names, ok := f.Only(pod)
+		if !ok {
+			continue
+		}
+		for _, name := range names {
+			if i, ok := snapshot.Index(name); ok {
+				indexes = append(indexes, i)
+			}
+		}
+		return indexes, f.Name
+	}
+	return nil, ""
+}
+
+// asked are the indexes of the nodes that may be feasible.
+func (r *round) asked() iter.Seq[int] {
+	if r.namedBy != "" {
+		return slices.Values(r.named)
+	}
+	return func(yield func(int) bool) {
+		for i := range r.snapshot.Nodes {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (r *round) askedCount() int {
+	if r.namedBy != "" {
+		return len(r.named)
+	}
+	return len(r.snapshot.Nodes)
 }
 
 func (r *round) feasible(n *cluster.Node) bool {
@@ -115,8 +161,9 @@ func (r *round) feasible(n *cluster.Node) bool {
 	return true
 }
 
+// rate rates the candidates, where there is a choice.
 func (r *round) rate() {
-	if len(r.candidates) == 0 {
+	if len(r.candidates) < 2 {
 		return
 	}
 	ratings := make([]int64, len(r.candidates))
@@ -200,7 +247,11 @@ func (r *round) message() string {
 		return "no nodes available to schedule pods"
 	}
 	counts := map[string]int{}
-	for _, n := range r.snapshot.Nodes {
+	if others := len(r.snapshot.Nodes) - r.askedCount(); others > 0 {
+		counts[fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s]", r.namedBy)] = others
+	}
+	for i := range r.asked() {
+		n := r.snapshot.Nodes[i]
 		for _, c := range r.checks {
 			if !c.Check(n) {
 				for _, reason := range c.Explain(n) {

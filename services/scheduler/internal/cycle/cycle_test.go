@@ -80,6 +80,17 @@ func selecting(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{key: value} }
 }
 
+// named has a required affinity of nodes by their names, as pods of DaemonSets have.
+func named(nodes ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}},
+			}}},
+		}}
+	}
+}
+
 func snapshot(nodes []*corev1.Node, pods ...*corev1.Pod) cluster.Snapshot {
 	cache := cluster.NewCache()
 	for _, n := range nodes {
@@ -121,6 +132,10 @@ func TestPlaceSaysWhyNot(t *testing.T) {
 			"0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."},
 		{"selector", pod("a", "", selecting("disk", "ssd")), []*corev1.Node{node("n1", "1", "4Gi")}, nil,
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
+		{"one node by name, which is full", pod("a", "2", named("n2")), []*corev1.Node{node("n1", "4", "4Gi"), node("n2", "1", "4Gi"), node("n3", "4", "4Gi")}, nil,
+			"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."},
+		{"a node that is gone", pod("a", "", named("n2")), []*corev1.Node{node("n1", "4", "4Gi")}, nil,
+			"0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."},
 		{"host port", pod("a", "", hostPort(80)), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"), hostPort(80))},
 			"0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."},
 		{"anti-affinity", pod("a", "", apart), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"))},
@@ -306,5 +321,30 @@ func BenchmarkPlace(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "pods/s")
 		})
+	}
+}
+
+// TestDaemonPods: a pod that names its node goes there, though it is cordoned, and no other node is asked.
+func TestDaemonPods(t *testing.T) {
+	t.Parallel()
+	cordoned := node("n2", "4", "4Gi", func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	})
+	daemon := pod("a", "", named("n2"), func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	})
+	nodes := snapshot([]*corev1.Node{node("n1", "4", "4Gi"), cordoned, node("n3", "4", "4Gi")})
+	if got := place([]*corev1.Pod{daemon}, nodes)[0]; got.Node != "n2" {
+		t.Errorf("placed %+v", got)
+	}
+	if r := newRound(Default(), daemon, nodes); r.askedCount() != 1 {
+		t.Errorf("%d nodes were asked, want 1", r.askedCount())
+	}
+	anywhere := pod("b", "", named("n1"))
+	terms := &anywhere.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	*terms = append(*terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}})
+	if r := newRound(Default(), anywhere, nodes); r.askedCount() != 3 {
+		t.Errorf("%d nodes were asked for a pod with an alternative, want 3", r.askedCount())
 	}
 }

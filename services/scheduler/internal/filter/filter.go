@@ -15,6 +15,9 @@ type Filter struct {
 	// Prepare returns the pod's check against the nodes of a snapshot, or nil
 	// where every node passes.
 	Prepare func(pod *corev1.Pod, snapshot cluster.Snapshot) Check
+	// Only, where not nil, returns the names of the only nodes that can pass, where the pod itself says so: no other is then asked.
+	// ok is false where it does not say.
+	Only func(pod *corev1.Pod) (nodes []string, ok bool)
 	// AcrossNodes says that a node's verdict depends on pods of other nodes,
 	// so that it must be prepared anew after each placement.
 	AcrossNodes bool

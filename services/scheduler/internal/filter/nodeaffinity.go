@@ -1,7 +1,10 @@
 package filter
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"howdah.dev/services/scheduler/internal/cluster"
@@ -11,6 +14,7 @@ import (
 // affinity does not select.
 var NodeAffinity = Filter{
 	Name: "NodeAffinity",
+	Only: namedNodes,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		affinity := pod.Spec.Affinity
 		required := affinity != nil && affinity.NodeAffinity != nil &&
@@ -27,4 +31,26 @@ var NodeAffinity = Filter{
 			reason: "node(s) didn't match Pod's node affinity/selector",
 		}
 	},
+}
+
+// namedNodes returns the nodes that a required affinity of metadata.name leaves, as the pods of DaemonSets have it. Its terms are
+// alternatives: one that names no node leaves all.
+func namedNodes(pod *corev1.Pod) ([]string, bool) {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil, false
+	}
+	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	var nodes []string
+	for _, term := range terms {
+		i := slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn
+		})
+		if i < 0 {
+			return nil, false
+		}
+		nodes = append(nodes, term.MatchFields[i].Values...)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), len(terms) > 0
 }
