@@ -19,6 +19,7 @@ import (
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/cronjob"
+	"howdah.dev/services/controllers/internal/job"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 )
 
@@ -92,6 +93,7 @@ type Server struct {
 	masks     []int
 	metrics   *reconcile.Metrics
 	skew      prometheus.Histogram // how late CronJobs' jobs are
+	jobs      *job.Metrics
 	life      atomic.Pointer[life]
 }
 
@@ -99,7 +101,9 @@ type Server struct {
 // Nothing runs until Run.
 func New(cfg Config) (*Server, error) {
 	cfg.applyDefaults()
-	s := &Server{cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer)}
+	s := &Server{
+		cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer), jobs: job.NewMetrics(cfg.Registerer),
+	}
 	var err error
 	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {
 		return nil, fmt.Errorf("controllers: %w", err)

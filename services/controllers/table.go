@@ -17,6 +17,7 @@ import (
 	"howdah.dev/services/controllers/internal/endpointslice"
 	"howdah.dev/services/controllers/internal/endpointslicemirroring"
 	"howdah.dev/services/controllers/internal/garbage"
+	"howdah.dev/services/controllers/internal/job"
 	"howdah.dev/services/controllers/internal/legacytoken"
 	"howdah.dev/services/controllers/internal/namespace"
 	"howdah.dev/services/controllers/internal/nodeipam"
@@ -56,6 +57,9 @@ func table() []row {
 			return cronjob.New(env, s.skew), nil
 		}},
 		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
+		{"workloads", "job", "job-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return job.New(env, s.jobs), nil
+		}},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
 		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},

@@ -5,6 +5,7 @@ package owner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,34 +44,46 @@ func Claim[T metav1.Object](owner metav1.Object, selector labels.Selector, objec
 }
 
 // AdoptPatch returns the merge patch that makes owner the object's
-// controller. It holds only for the object as it was seen.
-func AdoptPatch(owner metav1.Object, kind schema.GroupVersionKind, o metav1.Object) ([]byte, error) {
+// controller, and gives it the finalizers. It holds only for the object as it was seen.
+func AdoptPatch(owner metav1.Object, kind schema.GroupVersionKind, o metav1.Object, finalizers ...string) ([]byte, error) {
 	refs := append([]metav1.OwnerReference(nil), o.GetOwnerReferences()...)
 	refs = append(refs, *metav1.NewControllerRef(owner, kind))
-	return RefsPatch(o, refs)
+	had := o.GetFinalizers()
+	missing := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return slices.Contains(had, f) })
+	return refsPatch(o, refs, slices.Concat(had, missing))
 }
 
-// ReleasePatch returns the merge patch that removes the owner's reference.
-// It holds only for the object as it was seen.
-func ReleasePatch(owner types.UID, o metav1.Object) ([]byte, error) {
+// ReleasePatch returns the merge patch that removes the owner's reference,
+// and the finalizers. It holds only for the object as it was seen.
+func ReleasePatch(owner types.UID, o metav1.Object, finalizers ...string) ([]byte, error) {
 	refs := []metav1.OwnerReference{}
 	for _, ref := range o.GetOwnerReferences() {
 		if ref.UID != owner {
 			refs = append(refs, ref)
 		}
 	}
-	return RefsPatch(o, refs)
+	left := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(finalizers, f) })
+	return refsPatch(o, refs, left)
 }
 
 // RefsPatch returns the merge patch that gives the object these owner references.
 // It pins uid and resourceVersion, so that a patch computed from a stale copy
 // fails instead of undoing someone else's change.
 func RefsPatch(o metav1.Object, refs []metav1.OwnerReference) ([]byte, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	return refsPatch(o, refs, o.GetFinalizers())
+}
+
+// refsPatch is RefsPatch that changes the finalizers, too, where these are others.
+func refsPatch(o metav1.Object, refs []metav1.OwnerReference, finalizers []string) ([]byte, error) {
+	metadata := map[string]any{
 		"uid":             o.GetUID(),
 		"resourceVersion": o.GetResourceVersion(),
 		"ownerReferences": refs,
-	}})
+	}
+	if len(finalizers) != len(o.GetFinalizers()) {
+		metadata["finalizers"] = finalizers
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, fmt.Errorf("encode owner references of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}

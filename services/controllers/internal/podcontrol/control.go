@@ -43,6 +43,8 @@ type Control struct {
 	word   Wording
 	clock  clock.PassiveClock
 	expect *expectations
+	// finalizer, where set, is on every pod of an owner.
+	finalizer string
 }
 
 // New returns the control of the owners of a kind.
@@ -53,6 +55,12 @@ func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventR
 // NewWorded is New for a kind whose Events have a wording of their own.
 func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
 	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, clock: env.Clock, expect: newExpectations()}
+}
+
+// WithFinalizer has pods get a finalizer when they are adopted, and lose it when they are released.
+func (c *Control) WithFinalizer(name string) *Control {
+	c.finalizer = name
+	return c
 }
 
 // Settled says whether the pod cache shows all that was written for the owner, or Patience has passed. Until then what is missing or too
@@ -221,16 +229,20 @@ func (c *Control) Claim(ctx context.Context, o Owner, adopt, release []*corev1.P
 			return fmt.Errorf("%s %s is being deleted: it adopts no pods", c.kind.Kind, o.GetName())
 		}
 	}
+	var finalizers []string
+	if c.finalizer != "" {
+		finalizers = []string{c.finalizer}
+	}
 	var items []object.Item
 	for _, p := range adopt {
-		patch, err := owner.AdoptPatch(o, c.kind, p)
+		patch, err := owner.AdoptPatch(o, c.kind, p, finalizers...)
 		if err != nil {
 			return err
 		}
 		items = append(items, c.patch(p, patch))
 	}
 	for _, p := range release {
-		patch, err := owner.ReleasePatch(o.GetUID(), p)
+		patch, err := owner.ReleasePatch(o.GetUID(), p, finalizers...)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package podcontrol
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -67,16 +68,23 @@ func (e *expectations) notCreated(owner types.UID, names []string, unsure bool) 
 	}
 }
 
-// takeUnsure returns, and forgets, at most n names whose create may have landed.
-func (e *expectations) takeUnsure(owner types.UID, n int) []string {
+// takeUnsure returns, and forgets, at most n names with the prefix whose create may have landed.
+func (e *expectations) takeUnsure(owner types.UID, prefix string, n int) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.owners[owner]
 	if x == nil {
 		return nil
 	}
-	taken := x.unsure[:min(n, len(x.unsure))]
-	x.unsure = x.unsure[len(taken):]
+	var taken, left []string
+	for _, name := range x.unsure {
+		if len(taken) < n && strings.HasPrefix(name, prefix) && len(name) == len(prefix)+suffix {
+			taken = append(taken, name)
+		} else {
+			left = append(left, name)
+		}
+	}
+	x.unsure = left
 	return taken
 }
 

@@ -2,6 +2,9 @@ package podcontrol
 
 import "k8s.io/apimachinery/pkg/util/rand"
 
+// suffix is how many letters follow the prefix of a generated name.
+const suffix = 5
+
 // Names returns n names for new pods of the owner, each a prefix and five letters: first those whose creation may have landed
 // already, so that trying again cannot make a second pod.
 func (c *Control) Names(owner Owner, generateName string, n int) []string {
@@ -13,11 +16,11 @@ func (c *Control) Names(owner Owner, generateName string, n int) []string {
 			names = append(names, name)
 		}
 	}
-	for _, name := range c.expect.takeUnsure(owner.GetUID(), n) {
+	for _, name := range c.expect.takeUnsure(owner.GetUID(), generateName, n) {
 		add(name)
 	}
 	for len(names) < n {
-		add(generateName + rand.String(5))
+		add(generateName + rand.String(suffix))
 	}
 	return names
 }

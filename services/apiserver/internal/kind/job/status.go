@@ -86,7 +86,8 @@ func validateFinish(j, old *batchv1.Job, path *field.Path) field.ErrorList {
 	if s.Active > 0 {
 		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
 	}
-	if s.StartTime == nil {
+	never := row.Deref(j.Spec.Suspend) && j.Spec.Completions != nil && *j.Spec.Completions == 0 // ended without having been resumed
+	if s.StartTime == nil && !never {
 		errs = append(errs, field.Required(path.Child("startTime"), "startTime is required for finished job"))
 	}
 	if u := s.UncountedTerminatedPods; u != nil && len(u.Succeeded)+len(u.Failed) > 0 {
@@ -156,19 +157,27 @@ func validateProgress(j, old *batchv1.Job, path *field.Path) field.ErrorList {
 	if s.Failed < was.Failed {
 		errs = append(errs, field.Invalid(path.Child("failed"), s.Failed, "cannot decrease the failed counter"))
 	}
-	if s.Succeeded < was.Succeeded {
+	if s.Succeeded < was.Succeeded && !elastic(j) {
 		errs = append(errs, field.Invalid(path.Child("succeeded"), s.Succeeded, "cannot decrease the succeeded counter"))
 	}
 	if was.CompletionTime != nil && s.CompletionTime != nil {
 		errs = append(errs, immutableTime(s.CompletionTime.Equal(was.CompletionTime), s.CompletionTime, path.Child("completionTime"), check.Immutable)...)
 	}
-	if was.StartTime != nil && !row.Deref(j.Spec.Suspend) {
+	resumed := has(old, batchv1.JobSuspended) && !has(j, batchv1.JobSuspended)
+	if was.StartTime != nil && !row.Deref(j.Spec.Suspend) && !resumed {
 		errs = append(errs, immutableTime(s.StartTime.Equal(was.StartTime), s.StartTime, path.Child("startTime"), "field is immutable for unsuspended job once set")...)
 	}
 	if has(old, batchv1.JobSuccessCriteriaMet) && !has(j, batchv1.JobSuccessCriteriaMet) {
 		errs = append(errs, problem(path, "cannot disable the SuccessCriteriaMet=True condition"))
 	}
 	return errs
+}
+
+// elastic says whether a job's completions can be changed: those of an indexed one that runs all of them at once, which loses the
+// indexes that it has no more.
+func elastic(j *batchv1.Job) bool {
+	completions, parallelism := j.Spec.Completions, j.Spec.Parallelism
+	return row.Deref(j.Spec.CompletionMode) == batchv1.IndexedCompletion && completions != nil && parallelism != nil && *completions == *parallelism
 }
 
 func immutableTime(same bool, value any, path *field.Path, text string) field.ErrorList {

@@ -1,0 +1,56 @@
+package job
+
+import (
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory is what is remembered of jobs while this process leads. Nothing of it is missed after a failover.
+type memory struct {
+	mu   sync.Mutex
+	jobs map[types.UID]*memo
+}
+
+// memo is of one job. Its fields belong to the one reconcile of the job that is under way.
+type memo struct {
+	failures Failures
+	// current says that the caches have shown what there was when this process first saw the job. Until then they may be behind what an
+	// earlier leader did.
+	current bool
+	// wrote is the resourceVersion of the last status that was written. An older job in the cache counts what that status has counted.
+	wrote uint64
+	// refused says that the last creation of pods failed.
+	refused bool
+}
+
+func (m *memory) of(job types.UID) *memo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobs == nil {
+		m.jobs = map[types.UID]*memo{}
+	}
+	known := m.jobs[job]
+	if known == nil {
+		known = &memo{}
+		m.jobs[job] = known
+	}
+	return known
+}
+
+func (m *memory) forget(job types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.jobs, job)
+}
+
+// version is the number that an object's resourceVersion is; 0 where it is none.
+func version(o metav1.Object) uint64 {
+	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

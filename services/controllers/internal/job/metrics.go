@@ -1,0 +1,105 @@
+package job
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// Metrics are Kubernetes' metrics of jobs. A nil one measures nothing.
+type Metrics struct {
+	seconds  *prometheus.HistogramVec
+	syncs    *prometheus.CounterVec
+	finished *prometheus.CounterVec
+	pods     *prometheus.CounterVec
+	creation *prometheus.CounterVec
+	external *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: "job_controller", Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Subsystem: "job_controller", Name: "job_sync_duration_seconds", Help: "Time of one reconcile of a job.",
+			Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
+		}, []string{"completion_mode", "result", "action"}),
+		syncs:    counter("job_syncs_total", "Reconciles of jobs.", "completion_mode", "result", "action"),
+		finished: counter("jobs_finished_total", "Jobs that have ended.", "completion_mode", "result", "reason"),
+		pods:     counter("job_pods_finished_total", "Pods whose end was counted.", "completion_mode", "result"),
+		creation: counter("job_pods_creation_total", "Pods that were created, by reason.", "reason", "status"),
+		external: counter("jobs_by_external_controller_total", "Jobs that are left to other controllers.", "controller_name"),
+	}
+	registerer.MustRegister(m.seconds, m.syncs, m.finished, m.pods, m.creation, m.external)
+	return m
+}
+
+func mode(job *batchv1.Job) string {
+	if indexed(job) {
+		return string(batchv1.IndexedCompletion)
+	}
+	return string(batchv1.NonIndexedCompletion)
+}
+
+// seen counts jobs of other controllers.
+func (m *Metrics) seen(job *batchv1.Job) {
+	if m != nil && !ours(job) {
+		m.external.WithLabelValues(*job.Spec.ManagedBy).Inc()
+	}
+}
+
+// synced measures one reconcile.
+func (m *Metrics) synced(job *batchv1.Job, plan Plan, settled bool, err error, took time.Duration) {
+	if m == nil {
+		return
+	}
+	result, action := "success", "tracking"
+	if err != nil {
+		result = "error"
+	}
+	switch {
+	case !settled || len(plan.Stop) > 0:
+		action = "reconciling"
+	case len(plan.Create) > 0:
+		action = "pods_created"
+	case len(plan.Surplus) > 0:
+		action = "pods_deleted"
+	}
+	m.seconds.WithLabelValues(mode(job), result, action).Observe(took.Seconds())
+	m.syncs.WithLabelValues(mode(job), result, action).Inc()
+}
+
+// created counts pods that were made, all of them or, with an error, none.
+func (m *Metrics) created(job *batchv1.Job, n int, err error) {
+	if m == nil {
+		return
+	}
+	reason, status := "new", "succeeded"
+	if job.Status.Failed > 0 || deref(job.Status.Terminating) > 0 {
+		reason = "recreate_terminating_or_failed"
+		if onlyFailed(job) {
+			reason = "recreate_failed"
+		}
+	}
+	if err != nil {
+		status = "failed"
+	}
+	m.creation.WithLabelValues(reason, status).Add(float64(n))
+}
+
+// wrote counts what a new status tells that the one before did not.
+func (m *Metrics) wrote(before, after *batchv1.Job) {
+	if m == nil {
+		return
+	}
+	m.pods.WithLabelValues(mode(after), "succeeded").Add(float64(max(0, after.Status.Succeeded-before.Status.Succeeded)))
+	m.pods.WithLabelValues(mode(after), "failed").Add(float64(max(0, after.Status.Failed-before.Status.Failed)))
+	for result, kind := range map[string]batchv1.JobConditionType{"succeeded": batchv1.JobComplete, "failed": batchv1.JobFailed} {
+		if c := condition(after, kind); isTrue(c) && !isTrue(condition(before, kind)) {
+			m.finished.WithLabelValues(mode(after), result, c.Reason).Inc()
+		}
+	}
+}
