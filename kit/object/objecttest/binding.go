@@ -32,6 +32,7 @@ func (s *Server) bind(ctx context.Context, prefix string, r *apiv1.CreateRequest
 	}
 	pod := old.DeepCopy()
 	pod.Spec.NodeName = binding.Target.Name
+	pod.Status.NominatedNodeName = ""
 	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now())}
 	for i, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {

@@ -48,6 +48,7 @@ func bind(p *corev1.Pod, b *corev1.Binding, now time.Time) error {
 		p.Labels = merged(p.Labels, b.Labels)
 	}
 	setScheduled(&p.Status, metav1.NewTime(now))
+	p.Status.NominatedNodeName = "" // it has what it waited for
 	return nil
 }
 
