@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,6 +59,7 @@ var (
 	ReplicationController = kindOf("", "v1", "ReplicationController", "replicationcontrollers", true, func() *corev1.ReplicationController { return &corev1.ReplicationController{} })
 	Job                   = kindOf("batch", "v1", "Job", "jobs", true, func() *batchv1.Job { return &batchv1.Job{} })
 	CronJob               = kindOf("batch", "v1", "CronJob", "cronjobs", true, func() *batchv1.CronJob { return &batchv1.CronJob{} })
+	PodDisruptionBudget   = kindOf("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true, func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} })
 	ReplicaSet            = kindOf("apps", "v1", "ReplicaSet", "replicasets", true, func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} })
 	StatefulSet           = kindOf("apps", "v1", "StatefulSet", "statefulsets", true, func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
 	DaemonSet             = kindOf("apps", "v1", "DaemonSet", "daemonsets", true, func() *appsv1.DaemonSet { return &appsv1.DaemonSet{} })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -36,8 +37,10 @@ type decision struct {
 	item    *queue.Item
 	node    string // empty: no node is feasible, and message says why
 	message string
-	ctx     context.Context // in the decision's span
-	span    trace.Span
+	// room is what is to be done for the pod to find a node later; nil for nothing.
+	room *room
+	ctx  context.Context // in the decision's span
+	span trace.Span
 }
 
 // trace begins the decision's span as a continuation of the trace that
@@ -120,6 +123,7 @@ func (b *binder) drain() {
 func (b *binder) abandon(decisions []decision) {
 	for _, d := range decisions {
 		b.s.cache.Forget(d.item.Pod.UID)
+		b.s.takeBack(d)
 		b.s.queue.Fail(d.item, true)
 		d.span.End()
 	}
@@ -144,13 +148,17 @@ func (b *binder) write(ctx context.Context, decisions []decision) {
 		return
 	}
 	results, err := b.s.cfg.Objects.Batch(trace.ContextWithSpan(ctx, spans[0]), items, false)
-	for i, d := range written {
-		outcome := err
+	outcomes := make([]error, len(written))
+	for i := range written {
+		outcomes[i] = err
 		if i < len(results) {
-			outcome = results[i].Err
+			outcomes[i] = results[i].Err
 		}
-		obs.End(spans[i], outcome)
-		b.finish(d, outcome)
+		obs.End(spans[i], outcomes[i])
+	}
+	b.evict(ctx, written, outcomes)
+	for i, d := range written {
+		b.finish(d, outcomes[i])
 	}
 }
 
@@ -164,15 +172,19 @@ func (b *binder) item(d decision) (object.Item, bool) {
 			Target:     corev1.ObjectReference{Kind: "Node", Name: d.node},
 		}), true
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message == d.message {
-			return object.Item{}, false
-		}
+	if d.room == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message == d.message
+	}) {
+		return object.Item{}, false
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{{
+	status := map[string]any{"conditions": []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		Message: d.message, ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(b.s.cfg.Clock.Now()),
-	}}}})
+	}}}
+	if d.room != nil {
+		status["nominatedNodeName"] = orNull(d.room.node)
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil { // plain data always encodes
 		return object.Item{}, false
 	}
@@ -185,6 +197,9 @@ func (b *binder) finish(d decision, err error) {
 	defer obs.End(d.span, err)
 	switch {
 	case d.node == "":
+		if err != nil {
+			s.takeBack(d)
+		}
 		s.queue.Fail(d.item, err != nil && !apierrors.IsNotFound(err))
 		s.events.Event(pod, corev1.EventTypeWarning, "FailedScheduling", d.message)
 	case err == nil:

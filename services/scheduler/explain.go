@@ -58,5 +58,5 @@ func withoutItself(pod *corev1.Pod, snapshot cluster.Snapshot) (*corev1.Pod, clu
 	}
 	asked := *pod
 	asked.Spec.NodeName = ""
-	return &asked, cluster.Snapshot{Nodes: nodes}
+	return &asked, cluster.Snapshot{Nodes: nodes, Nominees: snapshot.Nominees}
 }

@@ -10,7 +10,7 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 	if pod == nil {
 		s.queue.Delete(old.UID)
 		s.cache.DeletePod(old.UID)
-		if old.Spec.NodeName != "" {
+		if old.Spec.NodeName != "" || old.Status.NominatedNodeName != "" {
 			s.queue.Wake()
 		}
 		return
@@ -23,11 +23,35 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 		}
 		return
 	}
-	if !s.responsible(pod) || pod.DeletionTimestamp != nil || ended(pod) || len(pod.Spec.SchedulingGates) > 0 {
+	if !s.waits(pod) {
 		s.queue.Delete(pod.UID)
+		s.cache.Nominate(pod, "")
 		return
 	}
+	s.nominationChanged(old, pod)
 	s.queue.Add(pod, s.group(pod))
+}
+
+// nominationChanged keeps the node for a pod that its status names. One that the scheduler has just decided on stays until the status tells
+// of it.
+func (s *Server) nominationChanged(old, pod *corev1.Pod) {
+	var was string
+	if old != nil {
+		was = old.Status.NominatedNodeName
+	}
+	is := pod.Status.NominatedNodeName
+	if was == is {
+		return
+	}
+	s.cache.Nominate(pod, is)
+	if was != "" {
+		s.queue.Wake() // others may have its room
+	}
+}
+
+// waits reports whether a pod is to be placed.
+func (s *Server) waits(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && s.responsible(pod) && pod.DeletionTimestamp == nil && !ended(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
 func (s *Server) responsible(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == s.cfg.Name }

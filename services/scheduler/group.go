@@ -22,6 +22,9 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 	h.SetSeed(s.seed)
 	h.text(pod.Namespace, pod.Spec.SchedulerName, pod.Spec.NodeName)
 	h.number(int64(scheduling.PodPriority(pod)))
+	if pod.Spec.PreemptionPolicy != nil {
+		h.text("preemption", string(*pod.Spec.PreemptionPolicy))
+	}
 	h.labels(pod.Labels)
 	h.labels(pod.Spec.NodeSelector)
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {

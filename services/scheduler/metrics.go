@@ -14,6 +14,9 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	cycles   prometheus.Histogram
 	pods     prometheus.Histogram
+
+	preemptions prometheus.Counter
+	victims     prometheus.Histogram
 }
 
 func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]int) *metrics {
@@ -29,8 +32,15 @@ func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]
 			Name: "scheduler_pod_scheduling_sli_duration_seconds", Help: "Time from a pod's arrival to its binding.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 18),
 		}),
+		preemptions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "scheduler_preemption_attempts_total", Help: "Total preemption attempts in the cluster till now",
+		}),
+		victims: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "scheduler_preemption_victims", Help: "Number of selected preemption victims",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 7),
+		}),
 	}
-	registerer.MustRegister(m.attempts, m.cycles, m.pods, pending{counts})
+	registerer.MustRegister(m.attempts, m.cycles, m.pods, m.preemptions, m.victims, pending{counts})
 	return m
 }
 

@@ -6,10 +6,13 @@ import (
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
@@ -49,6 +52,7 @@ type Server struct {
 	informers *object.Informers
 	pods      *object.Informer[*corev1.Pod]
 	nodes     *object.Informer[*corev1.Node]
+	budgets   *object.Informer[*policyv1.PodDisruptionBudget]
 	cache     *cluster.Cache
 	queue     *queue.Queue
 	events    record.EventRecorder
@@ -68,6 +72,7 @@ func New(cfg Config) *Server {
 	s.events, s.sendEvent = object.Recorder(cfg.Objects, cfg.Name, "")
 	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Slim: dropManagedFields})
 	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Slim: dropManagedFields})
+	s.budgets = object.InformerFor(s.informers, object.PodDisruptionBudget, object.Option{Slim: dropManagedFields})
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	return s
@@ -111,23 +116,49 @@ func (s *Server) schedule(ctx context.Context, binder *binder) error {
 			return ctx.Err()
 		}
 		group := make([]*queue.Item, 0, len(items))
-		pods := make([]*corev1.Pod, 0, len(items))
 		for _, item := range items {
 			if s.cache.Placed(item.Pod.UID) {
 				s.queue.Delete(item.Pod.UID)
 				continue
 			}
-			group, pods = append(group, item), append(pods, item.Pod)
+			group = append(group, item)
 		}
-		if len(pods) == 0 {
-			continue
+		var decisions []decision
+		for _, part := range byNomination(group) {
+			decisions = append(decisions, s.place(part)...)
 		}
-		placements, timing := s.profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
-		s.metrics.cycle(placements, timing)
-		if err := binder.take(ctx, s.decide(group, placements, timing)); err != nil {
+		if err := binder.take(ctx, decisions); err != nil {
 			return err
 		}
 	}
+}
+
+// place decides for pods that are alike, and wait for the same node if for any.
+func (s *Server) place(items []*queue.Item) []decision {
+	pods := make([]*corev1.Pod, 0, len(items))
+	for _, item := range items {
+		pods = append(pods, item.Pod)
+	}
+	placements, timing := s.profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
+	s.metrics.cycle(placements, timing)
+	decisions := s.decide(items, placements, timing)
+	s.makeRoom(decisions)
+	return decisions
+}
+
+// byNomination parts pods by the node that is kept for them. Those for which none is come last.
+func byNomination(items []*queue.Item) [][]*queue.Item {
+	node := func(i *queue.Item) string { return i.Pod.Status.NominatedNodeName }
+	slices.SortStableFunc(items, func(a, b *queue.Item) int { return strings.Compare(node(b), node(a)) })
+	var parts [][]*queue.Item
+	for len(items) > 0 {
+		end := slices.IndexFunc(items, func(i *queue.Item) bool { return node(i) != node(items[0]) })
+		if end < 0 {
+			end = len(items)
+		}
+		parts, items = append(parts, items[:end]), items[end:]
+	}
+	return parts
 }
 
 // decide assumes the placed pods and begins their spans.

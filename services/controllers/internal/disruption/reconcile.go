@@ -23,10 +23,6 @@ import (
 
 // The kinds that are not the client's own.
 var (
-	budgetKind = object.Kind[*policyv1.PodDisruptionBudget]{
-		GVK: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Resource: "poddisruptionbudgets", Namespaced: true,
-		New: func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} },
-	}
 	setKind = object.Kind[*appsv1.StatefulSet]{
 		GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Resource: "statefulsets", Namespaced: true,
 		New: func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} },
@@ -55,7 +51,7 @@ type disruption struct {
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &disruption{
-		client: env.Client, budgets: object.InformerFor(env.Informers, budgetKind), pods: env.Pods(), sets: env.Sets(),
+		client: env.Client, budgets: object.InformerFor(env.Informers, object.PodDisruptionBudget), pods: env.Pods(), sets: env.Sets(),
 		deployments: object.InformerFor(env.Informers, object.Deployment), events: env.Recorder("controllermanager"), clock: env.Clock,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "disruption", Kind: "PodDisruptionBudget", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics})
@@ -144,7 +140,7 @@ func (c *disruption) reconcile(ctx context.Context, key string) (time.Duration, 
 func (c *disruption) write(ctx context.Context, b *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
 	b = b.DeepCopy()
 	b.Status = status
-	_, err := object.For(c.client, budgetKind).UpdateStatus(ctx, b)
+	_, err := object.For(c.client, object.PodDisruptionBudget).UpdateStatus(ctx, b)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the event of what it has become calls again
 	}

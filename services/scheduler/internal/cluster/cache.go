@@ -12,6 +12,14 @@ import (
 // Snapshot is the nodes at one moment, by name. It never changes.
 type Snapshot struct {
 	Nodes []*Node
+	// Nominees are the pods that a node is kept for, by its name.
+	Nominees map[string][]Nominee
+}
+
+// Nominee is a pod that waits for a node on which others make room for it.
+type Nominee struct {
+	Pod    *corev1.Pod
+	Demand Demand
 }
 
 // Node returns a node by name, nil where there is none.
@@ -28,6 +36,15 @@ func (s Snapshot) Index(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
 }
 
+// Replacing returns the snapshot with n in place of the node of its name.
+func (s Snapshot) Replacing(n *Node) Snapshot {
+	s.Nodes = slices.Clone(s.Nodes)
+	if i, ok := s.Index(n.Name); ok {
+		s.Nodes[i] = n
+	}
+	return s
+}
+
 // Cache follows nodes and bound pods. Pods that the scheduler has placed but
 // that the API does not show bound yet are assumed: they count already.
 type Cache struct {
@@ -36,6 +53,13 @@ type Cache struct {
 	sorted  []*Node // those that have an object, by name
 	where   map[types.UID]placed
 	assumed map[types.UID]bool
+	// nominees are kept while a pod is assumed: the assumption may be taken back.
+	nominees map[types.UID]nomination
+}
+
+type nomination struct {
+	node string
+	Nominee
 }
 
 // placed is where a pod counts, and for how much.
@@ -46,7 +70,7 @@ type placed struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	return &Cache{nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}}
+	return &Cache{nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}, nominees: map[types.UID]nomination{}}
 }
 
 // SetNode adds or replaces a node.
@@ -70,6 +94,7 @@ func (c *Cache) SetPod(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.assumed, pod.UID)
+	delete(c.nominees, pod.UID)
 	c.remove(pod.UID)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -82,7 +107,26 @@ func (c *Cache) DeletePod(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.assumed, uid)
+	delete(c.nominees, uid)
 	c.remove(uid)
+}
+
+// Nominate keeps a node for a pod, and no other; "" keeps none.
+func (c *Cache) Nominate(pod *corev1.Pod, node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node == "" {
+		delete(c.nominees, pod.UID)
+		return
+	}
+	c.nominees[pod.UID] = nomination{node, Nominee{pod, DemandOf(pod)}}
+}
+
+// Nomination is the node that is kept for a pod, "" where none is.
+func (c *Cache) Nomination(uid types.UID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nominees[uid].node
 }
 
 // Assume counts a pod, which demands demand, on the node that spec.nodeName
@@ -120,7 +164,17 @@ func (c *Cache) Placed(uid types.UID) bool {
 func (c *Cache) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Snapshot{slices.Clone(c.sorted)}
+	s := Snapshot{Nodes: slices.Clone(c.sorted)}
+	for uid, n := range c.nominees {
+		if _, placed := c.where[uid]; placed {
+			continue
+		}
+		if s.Nominees == nil {
+			s.Nominees = map[string][]Nominee{}
+		}
+		s.Nominees[n.node] = append(s.Nominees[n.node], n.Nominee)
+	}
+	return s
 }
 
 // Counts returns the nodes, the pods on them, and how many of those are assumed.

@@ -140,3 +140,33 @@ func TestSnapshotIsSortedAndKeepsWhatItShowed(t *testing.T) {
 		t.Errorf("node e came without its pod: %+v", n)
 	}
 }
+
+func TestNominations(t *testing.T) {
+	t.Parallel()
+	c := NewCache()
+	kept := func() int { return len(c.Snapshot().Nominees["n"]) }
+	steps := []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"a node is kept", func() { c.Nominate(testPod("a", ""), "n") }, 1},
+		{"once", func() { c.Nominate(testPod("a", ""), "n") }, 1},
+		{"for several", func() { c.Nominate(testPod("b", ""), "n") }, 2},
+		{"an assumed pod needs it no more", func() { assume(c, "a") }, 1},
+		{"but when it could not be bound", func() { c.Forget("a") }, 2},
+		{"another node", func() { c.Nominate(testPod("a", ""), "m") }, 1},
+		{"none", func() { c.Nominate(testPod("a", ""), "") }, 1},
+		{"a deleted pod", func() { c.DeletePod("b") }, 0},
+		{"a bound pod", func() { c.Nominate(testPod("c", ""), "n"); c.SetPod(testPod("c", "n")); c.DeletePod("c") }, 0},
+	}
+	for _, s := range steps {
+		s.do()
+		if got := kept(); got != s.want {
+			t.Errorf("%s: kept for %d, want %d", s.name, got, s.want)
+		}
+	}
+	if n := c.Nomination("c"); n != "" {
+		t.Errorf("%q is kept for a pod that is gone", n)
+	}
+}

@@ -47,8 +47,10 @@ type Timing struct {
 func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n int) int, now func() time.Time) ([]Placement, Timing) {
 	timing := Timing{Start: now()}
 	placements := make([]Placement, 0, len(pods))
+	snapshot = against(pods, snapshot)
 	for len(pods) > 0 {
 		round := newRound(p, pods[0], snapshot)
+		round.filter()
 		if timing.Filtered.IsZero() {
 			timing.Filtered, timing.Feasible = now(), len(round.candidates)
 		}
@@ -90,10 +92,9 @@ type candidate struct {
 	total int64
 }
 
+// newRound has every filter look at the pod and the nodes. The snapshot's nominees are those that the pod leaves their nodes to.
 func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
-	r := &round{
-		profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes)},
-	}
+	r := &round{profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes), Nominees: snapshot.Nominees}}
 	for _, f := range p.Filters {
 		if c := f.Prepare(pod, snapshot); c != nil {
 			r.checks = append(r.checks, c)
@@ -101,13 +102,21 @@ func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 		}
 	}
 	r.named, r.namedBy = p.named(pod, snapshot)
+	return r
+}
+
+// filter finds the candidates. Where the node that is kept for the pod has room, it is the only one.
+func (r *round) filter() {
+	if kept, ok := r.snapshot.Index(r.pod.Status.NominatedNodeName); ok && r.feasible(r.snapshot.Nodes[kept]) {
+		r.candidates = []candidate{{index: kept}}
+		return
+	}
 	r.candidates = make([]candidate, 0, r.askedCount())
 	for i := range r.asked() {
-		if r.feasible(snapshot.Nodes[i]) {
+		if r.feasible(r.snapshot.Nodes[i]) {
 			r.candidates = append(r.candidates, candidate{index: i})
 		}
 	}
-	return r
 }
 
 // named returns the indexes of the nodes that the pod leaves, and the name of the filter by which it rules out the others; "" where
@@ -150,15 +159,6 @@ func (r *round) askedCount() int {
 		return len(r.named)
 	}
 	return len(r.snapshot.Nodes)
-}
-
-func (r *round) feasible(n *cluster.Node) bool {
-	for _, c := range r.checks {
-		if !c.Check(n) {
-			return false
-		}
-	}
-	return true
 }
 
 // rate rates the candidates, where there is a choice.
@@ -251,20 +251,21 @@ func (r *round) message() string {
 		counts[fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s]", r.namedBy)] = others
 	}
 	for i := range r.asked() {
-		n := r.snapshot.Nodes[i]
-		for _, c := range r.checks {
-			if !c.Check(n) {
-				for _, reason := range c.Explain(n) {
-					counts[reason]++
-				}
-				break // the first filter that refuses is the one that counts
+		if refused, as := r.refusal(r.snapshot.Nodes[i]); refused != nil {
+			for _, reason := range refused.Explain(as) {
+				counts[reason]++
 			}
 		}
 	}
+	return Unavailable(len(r.snapshot.Nodes), counts)
+}
+
+// Unavailable says of how many of all nodes which reasons hold.
+func Unavailable(nodes int, counts map[string]int) string {
 	reasons := make([]string, 0, len(counts))
 	for reason, count := range counts {
 		reasons = append(reasons, fmt.Sprintf("%d %s", count, reason))
 	}
 	slices.Sort(reasons)
-	return fmt.Sprintf("0/%d nodes are available: %s.", len(r.snapshot.Nodes), strings.Join(reasons, ", "))
+	return fmt.Sprintf("0/%d nodes are available: %s.", nodes, strings.Join(reasons, ", "))
 }

@@ -38,6 +38,9 @@ type ScoreVerdict struct {
 	Score, Weight int64
 }
 
+// keptForOthers stands for the filters where a node would do, were it not kept for pods that had others removed from it.
+const keptForOthers = "NominatedPods"
+
 // Explain runs every filter on every node, and every score on the feasible
 // ones: the same code that places pods.
 func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation {
@@ -57,7 +60,12 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 			verdicts[i].Filters = append(verdicts[i].Filters, verdict)
 		}
 	}
-	for i := range verdicts {
+	round := newRound(p, pod, against([]*corev1.Pod{pod}, snapshot))
+	for i, n := range snapshot.Nodes {
+		if refused, as := round.refusal(n); verdicts[i].Feasible && refused != nil {
+			verdicts[i].Feasible = false
+			verdicts[i].Filters = append(verdicts[i].Filters, FilterVerdict{Filter: keptForOthers, Reasons: refused.Explain(as)})
+		}
 		if verdicts[i].Feasible {
 			feasible = append(feasible, i)
 		}
@@ -66,7 +74,7 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 
 	explanation := Explanation{Nodes: verdicts}
 	if len(feasible) == 0 {
-		explanation.Message = newRound(p, pod, snapshot).message()
+		explanation.Message = round.message()
 	}
 	slices.SortStableFunc(explanation.Nodes, func(a, b NodeVerdict) int {
 		if a.Feasible != b.Feasible {

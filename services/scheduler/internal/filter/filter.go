@@ -30,16 +30,21 @@ type Check interface {
 	// Explain returns why the node does not pass, as in "Insufficient cpu";
 	// it is called for nodes that Check refused.
 	Explain(n *cluster.Node) []string
+	// Resolvable reports whether a node that Check refused may pass without some of its pods.
+	Resolvable(n *cluster.Node) bool
 }
 
 // check is a Check with one constant reason.
 type check struct {
 	passes func(n *cluster.Node) bool
 	reason string
+	// byPods says that the pods of a node are what it is refused for.
+	byPods bool
 }
 
 func (c check) Check(n *cluster.Node) bool       { return c.passes(n) }
 func (c check) Explain(_ *cluster.Node) []string { return []string{c.reason} }
+func (c check) Resolvable(_ *cluster.Node) bool  { return c.byPods }
 
 // All returns the filters in the order in which they run: cheap and
 // decisive ones first.

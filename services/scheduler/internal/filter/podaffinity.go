@@ -86,12 +86,8 @@ func mark(set *map[domain]bool, key string, n *cluster.Node) {
 func (p *podAffinity) Check(n *cluster.Node) bool { return len(p.Explain(n)) == 0 }
 
 func (p *podAffinity) Explain(n *cluster.Node) []string {
-	for i, t := range p.affinity {
-		value, ok := n.Object.Labels[t.key]
-		// The first of a group that wants to be with its own kind may go anywhere that has the key.
-		if !ok || (!(len(p.attracted) > i && p.attracted[i][domain{t.key, value}]) && (p.any || !p.self)) {
-			return []string{"node(s) didn't match pod affinity rules"}
-		}
+	if !p.attractedTo(n) {
+		return []string{"node(s) didn't match pod affinity rules"}
 	}
 	for _, t := range p.anti {
 		if value, ok := n.Object.Labels[t.key]; ok && p.avoided[domain{t.key, value}] {
@@ -104,6 +100,20 @@ func (p *podAffinity) Explain(n *cluster.Node) []string {
 		}
 	}
 	return nil
+}
+
+// Resolvable is false where pods are missing that this one wants to be with.
+func (p *podAffinity) Resolvable(n *cluster.Node) bool { return p.attractedTo(n) }
+
+func (p *podAffinity) attractedTo(n *cluster.Node) bool {
+	for i, t := range p.affinity {
+		value, ok := n.Object.Labels[t.key]
+		// The first of a group that wants to be with its own kind may go anywhere that has the key.
+		if !ok || (!(len(p.attracted) > i && p.attracted[i][domain{t.key, value}]) && (p.any || !p.self)) {
+			return false
+		}
+	}
+	return true
 }
 
 // term is a required pod affinity term, ready to match.

@@ -17,6 +17,7 @@ var NodePorts = Filter{
 		return check{
 			passes: func(n *cluster.Node) bool { return portsFree(wanted, n) },
 			reason: "node(s) didn't have free ports for the requested pod ports",
+			byPods: true,
 		}
 	},
 }

@@ -58,6 +58,20 @@ func (f fits) Explain(n *cluster.Node) []string {
 	return append(reasons, extended...)
 }
 
+// Resolvable is false where the pod would not fit on the empty node.
+func (f fits) Resolvable(n *cluster.Node) bool {
+	w, a := &f.wanted, &n.Allocatable
+	if w.MilliCPU > a.MilliCPU || w.Memory > a.Memory || w.EphemeralStorage > a.EphemeralStorage {
+		return false
+	}
+	for name, amount := range w.Extended {
+		if amount > a.Extended[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // short reports whether what is wanted exceeds what is left. A pod that wants
 // nothing fits even where more is taken than there is.
 func short(wanted, taken, there int64) bool { return wanted > 0 && wanted > there-taken }

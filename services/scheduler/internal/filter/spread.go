@@ -106,6 +106,16 @@ type spreads []spread
 
 func (s spreads) Check(n *cluster.Node) bool { return len(s.Explain(n)) == 0 }
 
+// Resolvable is false where the node is in no domain.
+func (s spreads) Resolvable(n *cluster.Node) bool {
+	for _, c := range s {
+		if _, ok := n.Object.Labels[c.key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
 func (s spreads) Explain(n *cluster.Node) []string {
 	for _, c := range s {
 		domain, ok := n.Object.Labels[c.key]

@@ -1,0 +1,104 @@
+package cycle
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/filter"
+)
+
+// against leaves in a snapshot the nominees to which pods like these leave their nodes: those of the same or a higher priority. The pods do not
+// compete with each other.
+func against(pods []*corev1.Pod, snapshot cluster.Snapshot) cluster.Snapshot {
+	if len(snapshot.Nominees) == 0 || len(pods) == 0 {
+		return snapshot
+	}
+	own := make(map[types.UID]bool, len(pods))
+	for _, p := range pods {
+		own[p.UID] = true
+	}
+	rivals := map[string][]cluster.Nominee{}
+	for node, nominees := range snapshot.Nominees {
+		for _, n := range nominees {
+			if !own[n.Pod.UID] && scheduling.PodPriority(n.Pod) >= scheduling.PodPriority(pods[0]) {
+				rivals[node] = append(rivals[node], n)
+			}
+		}
+	}
+	return cluster.Snapshot{Nodes: snapshot.Nodes, Nominees: rivals}
+}
+
+func (r *round) feasible(n *cluster.Node) bool {
+	refused, _ := r.refusal(n)
+	return refused == nil
+}
+
+// refusal returns the first check that refuses a node, and the node as it was asked about; nil where the pod may go there. A node that is kept
+// for others must do both without and with them: they may come, and a pod that this one wants to be with may be one of them.
+func (r *round) refusal(n *cluster.Node) (filter.Check, *cluster.Node) {
+	if c := refusing(r.checks, n); c != nil {
+		return c, n
+	}
+	rivals := r.snapshot.Nominees[n.Name]
+	if len(rivals) == 0 {
+		return nil, n
+	}
+	crowded := n
+	for _, rival := range rivals {
+		crowded = crowded.With(rival.Pod, rival.Demand)
+	}
+	return refusing(r.where(crowded).checks, crowded), crowded
+}
+
+func refusing(checks []filter.Check, n *cluster.Node) filter.Check {
+	for _, c := range checks {
+		if !c.Check(n) {
+			return c
+		}
+	}
+	return nil
+}
+
+// where is the round as it would be if a node were like n.
+func (r *round) where(n *cluster.Node) *round {
+	if !r.across && len(n.Repelling) == 0 { // no check depends on what is on other nodes, or on who repels
+		return r
+	}
+	return newRound(r.profile, r.pod, r.snapshot.Replacing(n))
+}
+
+// Trial asks what would let a pod in that no node can take.
+type Trial struct{ round *round }
+
+// Trial returns the trial of a pod.
+func (p Profile) Trial(pod *corev1.Pod, snapshot cluster.Snapshot) Trial {
+	return Trial{newRound(p, pod, against([]*corev1.Pod{pod}, snapshot))}
+}
+
+// Asked are the nodes that the pod does not rule out by name.
+func (t Trial) Asked() []*cluster.Node {
+	nodes := make([]*cluster.Node, 0, t.round.askedCount())
+	for i := range t.round.asked() {
+		nodes = append(nodes, t.round.snapshot.Nodes[i])
+	}
+	return nodes
+}
+
+// Resolvable reports whether fewer pods on a node may let the pod in that is refused there.
+func (t Trial) Resolvable(n *cluster.Node) bool {
+	refused, as := t.round.refusal(n)
+	return refused != nil && refused.Resolvable(as)
+}
+
+// Refusals says why the pod could not go to a node if it were like n; none if it could.
+func (t Trial) Refusals(n *cluster.Node) []string {
+	refused, as := t.round.where(n).refusal(n)
+	if refused == nil {
+		return nil
+	}
+	return slices.Clone(refused.Explain(as))
+}

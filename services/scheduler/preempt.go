@@ -1,0 +1,135 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+
+	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/preempt"
+)
+
+// room is where a pod is to find room, and what has to go for that.
+type room struct {
+	node      string // kept for the pod; "" keeps none any more
+	victims   []*corev1.Pod
+	displaced []*corev1.Pod // nominees of lower priority that the node is no longer kept for
+}
+
+// verdict is why no room can be made for a pod, and for all that are like it.
+type verdict struct {
+	why  string // "" where room is made
+	room *room
+}
+
+// makeRoom looks for pods of lower priority that could make room for those that no node can take. The pods are alike, and wait for the same node if
+// for any.
+func (s *Server) makeRoom(decisions []decision) {
+	var (
+		budgets preempt.Budgets
+		last    *verdict
+	)
+	for i := range decisions {
+		d := &decisions[i]
+		if d.node != "" {
+			continue
+		}
+		if last == nil {
+			budgets = preempt.NewBudgets(s.budgets.List(""))
+		}
+		s.metrics.preemptions.Inc()
+		if last == nil || last.why == "" { // nothing has changed since the last one was refused
+			v := s.roomFor(d.item.Pod, budgets)
+			last = &v
+		}
+		if last.why != "" {
+			d.message += " preemption: " + last.why
+		}
+		d.room = last.room
+		if d.room != nil {
+			s.nominate(d.item.Pod, d.room.node)
+		}
+	}
+}
+
+// roomFor decides for one pod.
+func (s *Server) roomFor(pod *corev1.Pod, budgets preempt.Budgets) verdict {
+	snapshot := s.cache.Snapshot()
+	if len(snapshot.Nodes) == 0 {
+		return verdict{}
+	}
+	trial := s.profile.Trial(pod, snapshot)
+	kept := s.cache.Nomination(pod.UID)
+	if why := ineligible(pod, snapshot.Node(kept), trial); why != "" {
+		return verdict{why: why}
+	}
+	nodes := trial.Asked()
+	best, reasons := preempt.Choose(pod, nodes, budgets, trial, rand.IntN, s.cfg.Clock.Now())
+	if best == nil {
+		if others := len(snapshot.Nodes) - len(nodes); others > 0 {
+			reasons[preempt.NotHelpful] += others
+		}
+		v := verdict{why: cycle.Unavailable(len(snapshot.Nodes), reasons)}
+		if kept != "" || pod.Status.NominatedNodeName != "" {
+			v.room = &room{}
+		}
+		return v
+	}
+	r := &room{node: best.Node, victims: best.Victims}
+	for _, n := range snapshot.Nominees[best.Node] {
+		if scheduling.PodPriority(n.Pod) < scheduling.PodPriority(pod) {
+			s.nominate(n.Pod, "")
+			r.displaced = append(r.displaced, n.Pod)
+		}
+	}
+	s.metrics.victims.Observe(float64(len(best.Victims)))
+	return verdict{room: r}
+}
+
+// ineligible says why a pod may not have others removed, "" where it may: it does not want to, or those that it had removed from the node that is kept
+// for it are still on their way out.
+func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
+	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+		return "not eligible due to preemptionPolicy=Never."
+	}
+	if kept == nil || !trial.Resolvable(kept) {
+		return ""
+	}
+	for _, p := range preempt.Lower(pod, kept) {
+		if p.DeletionTimestamp != nil && preempted(p) {
+			return "not eligible due to a terminating pod on the nominated node."
+		}
+	}
+	return ""
+}
+
+// preempted reports whether a pod has to go for the sake of another.
+func preempted(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+		}
+	}
+	return false
+}
+
+// takeBack keeps the node for a pod that its status names: a decision could not be written.
+func (s *Server) takeBack(d decision) {
+	if d.room == nil {
+		return
+	}
+	for _, p := range append([]*corev1.Pod{d.item.Pod}, d.room.displaced...) {
+		s.nominate(p, p.Status.NominatedNodeName)
+	}
+}
+
+// nominate keeps a node for a pod that waits, "" none. What the informer has seen go meanwhile keeps nothing; what goes from now on, its handler
+// forgets.
+func (s *Server) nominate(pod *corev1.Pod, node string) {
+	s.cache.Nominate(pod, node)
+	if now, ok := s.pods.Get(pod.Namespace, pod.Name); !ok || now.UID != pod.UID || !s.waits(now) {
+		s.cache.Nominate(pod, "")
+	}
+}
