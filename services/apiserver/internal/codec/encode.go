@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/services/apiserver/internal/plain"
@@ -251,6 +252,14 @@ func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
 		}
 		p := &metav1.PartialObjectMetadata{}
 		if err := p.Unmarshal(raw); err != nil {
+			return nil, err
+		}
+		p.SetGroupVersionKind(partialKind(beta))
+		return p, nil
+	}
+	if b, ok := i.answer(nil); ok {
+		p := &metav1.PartialObjectMetadata{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(b, p); err != nil {
 			return nil, err
 		}
 		p.SetGroupVersionKind(partialKind(beta))

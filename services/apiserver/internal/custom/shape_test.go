@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"howdah.dev/services/apiserver/internal/codec"
 )
 
 // author draws schemas, and objects that mostly agree with them.
@@ -379,5 +381,31 @@ func TestSettledMetadata(t *testing.T) {
 	}
 	if certain < 5 {
 		t.Errorf("only %d are settled", certain)
+	}
+}
+
+// The metadata of an object that was not decoded are those of one that was, down to the times and sets of fields.
+func TestMetadataAreReadFromTheAnswer(t *testing.T) {
+	t.Parallel()
+	_, versions := kinds(t, Config{}, definition(nil))
+	kind := versions["v1"]
+	stored := []byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{"a":"b"},"creationTimestamp":"2026-01-02T03:04:05Z","deletionGracePeriodSeconds":0,"deletionTimestamp":"2026-01-02T03:04:06Z","finalizers":["f"],"generation":2,"labels":{"c":"d"},"managedFields":[{"apiVersion":"example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"k:{\"name\":\"x\"}":{}}},"manager":"m","operation":"Update","time":"2026-01-02T03:04:05Z"}],"name":"a","namespace":"n","ownerReferences":[{"apiVersion":"v1","controller":true,"kind":"Pod","name":"p","uid":"q"}],"uid":"u"},"spec":{"one":"x"}}`)
+	if _, ok := kind.Custom.Answer(nil, stored, "7"); !ok {
+		t.Fatal("it has to be decoded")
+	}
+	cold, warm := codec.NewItem(kind, kind.Key("n", "a"), stored, 7, 7), codec.NewItem(kind, kind.Key("n", "a"), stored, 7, 7)
+	if _, err := warm.Object(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := cold.Metadata(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := warm.Metadata(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) || got.ResourceVersion != "7" || len(got.ManagedFields) != 1 {
+		t.Errorf("%+v instead of %+v", got, want)
 	}
 }
