@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func conditionsOf(jobs []*batchv1.Job, name string) (types string, status batchv
 // TestJobsOnTheRealAPI: what validation says of a job's status holds at each step of its life.
 func TestJobsOnTheRealAPI(t *testing.T) {
 	t.Parallel()
-	client := setupReal(t, "job,garbagecollector,serviceaccount")
+	client := setupReal(t, "job,ttlafterfinished,garbagecollector,serviceaccount")
 	await(t, client, object.ServiceAccount, "the default account", func(s []*corev1.ServiceAccount) bool { return in(s, "default", "default") })
 	worker(t, client, func(p *corev1.Pod) corev1.PodPhase {
 		switch {
@@ -89,6 +90,7 @@ func TestJobsOnTheRealAPI(t *testing.T) {
 			s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To[int32](2)}}}
 		},
 		"none":    func(s *batchv1.JobSpec) { s.Completions = ptr.To[int32](0) },
+		"brief":   func(s *batchv1.JobSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](0) },
 		"elastic": func(s *batchv1.JobSpec) { indexed(s, 3) },
 	} {
 		create(t, client, object.Job, work(name, change))
@@ -120,6 +122,11 @@ func TestJobsOnTheRealAPI(t *testing.T) {
 		t.Errorf("policy: %+v", s)
 	}
 	ended("none", "SuccessCriteriaMet=CompletionsReached Complete=CompletionsReached")
+
+	await(t, client, object.Job, "the end of the brief job", func(jobs []*batchv1.Job) bool { return !in(jobs, "default", "brief") })
+	await(t, client, object.Pod, "the end of its pod", func(pods []*corev1.Pod) bool {
+		return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return strings.HasPrefix(p.Name, "brief-") })
+	})
 
 	scale := func(patch string) {
 		if _, err := object.For(client, object.Job).Patch(t.Context(), "default", "elastic", "application/merge-patch+json", []byte(patch), ""); err != nil {

@@ -35,6 +35,7 @@ import (
 	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/storagemigration"
 	"howdah.dev/services/controllers/internal/tainteviction"
+	"howdah.dev/services/controllers/internal/ttlafterfinished"
 	"howdah.dev/services/controllers/internal/volumeprotection"
 )
 
@@ -59,6 +60,9 @@ func table() []row {
 		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
 		{"workloads", "job", "job-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return job.New(env, s.jobs), nil
+		}},
+		{"workloads", "ttlafterfinished", "ttl-after-finished-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return ttlafterfinished.New(env, s.late), nil
 		}},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
 		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
