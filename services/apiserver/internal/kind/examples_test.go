@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // The manifests that we give to users are good ones.
@@ -44,6 +46,9 @@ func TestExamples(t *testing.T) {
 				stored, err := res.ToStored(obj)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if res.Kind.Complete != nil {
+					res.Kind.Complete(stored, registry.Caller{})
 				}
 				if res.Kind.Validate != nil {
 					expect(t, res.Kind.Validate(stored))
