@@ -133,12 +133,7 @@ func hashPatch(o metav1.Object, hash string) ([]byte, error) {
 	return patch, nil
 }
 
-// trim removes the oldest revisions beyond the limit that no pod is of.
-func (c *daemonSets) trim(ctx context.Context, ds *appsv1.DaemonSet, old []*appsv1.ControllerRevision, pods []*corev1.Pod) error {
-	return c.history.Delete(ctx, expired(ds, old, pods))
-}
-
-// expired returns the revisions that trim removes. Those in use count, too, but stay.
+// expired returns the oldest of the revisions of former templates beyond the set's limit. Those that pods are of count, too, but stay.
 func expired(ds *appsv1.DaemonSet, old []*appsv1.ControllerRevision, pods []*corev1.Pod) []*appsv1.ControllerRevision {
 	live := map[string]bool{}
 	for _, p := range pods {

@@ -89,6 +89,11 @@ func (c *daemonSets) reconcile(ctx context.Context, key string) (time.Duration, 
 	if wait := c.pace.Wait(ds.UID, ds.Generation, now); wait > 0 {
 		return wait, nil
 	}
+	return c.step(ctx, ds, selector, now)
+}
+
+// step plans the set from what the caches show, and carries the plan out.
+func (c *daemonSets) step(ctx context.Context, ds *appsv1.DaemonSet, selector labels.Selector, now time.Time) (time.Duration, error) {
 	settled := c.control.Settled(ds.UID)
 	pods, err := c.claim(ctx, ds, selector)
 	if err != nil {
@@ -105,12 +110,13 @@ func (c *daemonSets) reconcile(ctx context.Context, key string) (time.Duration, 
 	}, now)
 	err = c.apply(ctx, ds, had.hash, plan, now)
 	if err == nil && settled {
-		err = c.trim(ctx, ds, had.old, pods)
+		err = c.history.Delete(ctx, expired(ds, had.old, pods))
 	}
 	if had.collisions > 0 {
 		plan.Status.CollisionCount = ptr.To(had.collisions)
 	}
-	if settled = settled && len(plan.Create)+len(plan.Delete) == 0; !settled {
+	if !settled || len(plan.Create)+len(plan.Delete) > 0 {
+		// The pods' events call again; should they never come, look all the same.
 		plan.lookAgain(podcontrol.Patience)
 	}
 	return plan.After, errors.Join(err, c.writeStatus(ctx, ds, plan.Status))
@@ -121,18 +127,21 @@ func (c *daemonSets) claim(ctx context.Context, ds *appsv1.DaemonSet, selector l
 	claims := owner.Claim(ds, selector, slices.Concat(
 		c.pods.ByIndex(controller.ByController, string(ds.UID)),
 		c.pods.ByIndex(controller.ByController, controller.OrphansOf(ds.Namespace))))
-	live := func(ctx context.Context) (metav1.Object, error) {
-		return object.For(c.client, object.DaemonSet).Get(ctx, ds.Namespace, ds.Name)
-	}
+	live := func(ctx context.Context) (metav1.Object, error) { return c.live(ctx, ds) }
 	if err := c.control.Claim(ctx, ds, claims.Adopt, claims.Release, live); err != nil {
 		return nil, err
 	}
 	return slices.Concat(claims.Own, claims.Adopt), nil
 }
 
+// live reads the set past the cache.
+func (c *daemonSets) live(ctx context.Context, ds *appsv1.DaemonSet) (*appsv1.DaemonSet, error) {
+	return object.For(c.client, object.DaemonSet).Get(ctx, ds.Namespace, ds.Name)
+}
+
 // mayAdopt says why the set may not adopt anything: the cache may not know yet that it is being deleted or was replaced.
 func (c *daemonSets) mayAdopt(ctx context.Context, ds *appsv1.DaemonSet) error {
-	live, err := object.For(c.client, object.DaemonSet).Get(ctx, ds.Namespace, ds.Name)
+	live, err := c.live(ctx, ds)
 	if err != nil {
 		return err
 	}
