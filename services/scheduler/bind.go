@@ -155,6 +155,9 @@ func (b *binder) write(ctx context.Context, decisions []decision) {
 			outcomes[i] = results[i].Err
 		}
 		obs.End(spans[i], outcomes[i])
+		if outcomes[i] != nil {
+			b.s.takeBack(written[i])
+		}
 	}
 	b.evict(ctx, written, outcomes)
 	for i, d := range written {
@@ -197,9 +200,6 @@ func (b *binder) finish(d decision, err error) {
 	defer obs.End(d.span, err)
 	switch {
 	case d.node == "":
-		if err != nil {
-			s.takeBack(d)
-		}
 		s.queue.Fail(d.item, err != nil && !apierrors.IsNotFound(err))
 		s.events.Event(pod, corev1.EventTypeWarning, "FailedScheduling", d.message)
 	case err == nil:

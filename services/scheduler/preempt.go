@@ -115,7 +115,7 @@ func preempted(pod *corev1.Pod) bool {
 	return false
 }
 
-// takeBack keeps the node for a pod that its status names: a decision could not be written.
+// takeBack keeps for pods the nodes that their statuses name: a decision could not be written.
 func (s *Server) takeBack(d decision) {
 	if d.room == nil {
 		return

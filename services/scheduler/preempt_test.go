@@ -88,12 +88,21 @@ func TestPreemptionIsRefused(t *testing.T) {
 		low.Spec.NodeName = "n"
 		w.addPod(t.Context(), low)
 	})
-	for _, p := range []*corev1.Pod{never, ranked("equal", "1", 1), ranked("large", "8", 9)} {
+	named := ranked("named", "1", 9)
+	named.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"other"}},
+		}}},
+	}}}
+	for _, p := range []*corev1.Pod{never, ranked("equal", "1", 1), ranked("large", "8", 9), named} {
 		w.addPod(t.Context(), p)
 	}
 	pods := w.awaitPods("all to be refused", func(pods map[string]*corev1.Pod) bool {
-		return condition(pods["never"]) != nil && condition(pods["equal"]) != nil && condition(pods["large"]) != nil
+		return condition(pods["never"]) != nil && condition(pods["equal"]) != nil && condition(pods["large"]) != nil && condition(pods["named"]) != nil
 	})
+	if m := condition(pods["named"]).Message; !strings.HasSuffix(m, " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.") {
+		t.Errorf("named: %q", m)
+	}
 	for name, want := range map[string]string{
 		"never": "preemption: not eligible due to preemptionPolicy=Never.",
 		"equal": "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
@@ -132,12 +141,9 @@ func TestPreemptionByTheMoreImportant(t *testing.T) {
 	high := ranked("high", "1", 9)
 	high.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}
 	w.addPod(t.Context(), high)
-	pods := w.awaitPods("the node to be kept for another", func(pods map[string]*corev1.Pod) bool {
-		return pods["high"].Status.NominatedNodeName == "a" && pods["middle"].Status.NominatedNodeName != "a"
+	w.awaitPods("the node to be kept for another, and its victim to go", func(pods map[string]*corev1.Pod) bool {
+		return pods["high"].Status.NominatedNodeName == "a" && pods["middle"].Status.NominatedNodeName != "a" && pods["a-low"].DeletionTimestamp != nil
 	})
-	if pods["a-low"].DeletionTimestamp == nil {
-		t.Error("the unprotected victim stays")
-	}
 	w.awaitPods("the other node, as there is no better one", func(pods map[string]*corev1.Pod) bool {
 		return pods["middle"].Status.NominatedNodeName == "b" && pods["b-low"].DeletionTimestamp != nil
 	})

@@ -99,6 +99,9 @@ func TestTrial(t *testing.T) {
 		s := snapshot([]*corev1.Node{test.node}, test.on)
 		trial := Default().Trial(test.pod, s)
 		n := s.Nodes[0]
+		if asked := trial.Asked(); len(asked) != 1 {
+			t.Errorf("%s: %d nodes are asked", name, len(asked))
+		}
 		if got := trial.Resolvable(n); got != test.resolvable {
 			t.Errorf("%s: resolvable %v", name, got)
 		}
