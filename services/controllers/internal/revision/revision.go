@@ -70,14 +70,17 @@ func Template(r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	return &data.Spec.Template, nil
 }
 
-// Holds says whether a revision is of the template whose Data is given. Text
-// that differs, as an older release wrote it, may still be of the same template.
-func Holds(r *appsv1.ControllerRevision, t *corev1.PodTemplateSpec, data []byte) bool {
-	if bytes.Equal(r.Data.Raw, data) {
-		return true
+// matcher returns what finds the revisions of a template in a history. They are those with its Data; where there are none, those whose
+// text differs but says the same, as an older release wrote it.
+func matcher(history []*appsv1.ControllerRevision, t *corev1.PodTemplateSpec, data []byte) func(*appsv1.ControllerRevision) bool {
+	same := func(r *appsv1.ControllerRevision) bool { return bytes.Equal(r.Data.Raw, data) }
+	if slices.ContainsFunc(history, same) {
+		return same
 	}
-	had, err := Template(r)
-	return err == nil && apiequality.Semantic.DeepEqual(had, t)
+	return func(r *appsv1.ControllerRevision) bool {
+		had, err := Template(r)
+		return err == nil && apiequality.Semantic.DeepEqual(had, t)
+	}
 }
 
 // Hash names data. It is Kubernetes' hash: a revision has the same name there.
@@ -129,8 +132,9 @@ func Find(history []*appsv1.ControllerRevision, t *corev1.PodTemplateSpec, data 
 	sorted := slices.Clone(history)
 	Sort(sorted)
 	var f Found
+	holds := matcher(sorted, t, data)
 	for _, r := range sorted {
-		if !Holds(r, t, data) {
+		if !holds(r) {
 			f.Others = append(f.Others, r)
 			f.Number = r.Revision
 			continue

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
 )
@@ -97,15 +96,21 @@ func TestTemplateReadsData(t *testing.T) {
 	}
 }
 
-func TestHoldsOtherSpelling(t *testing.T) {
+// TestFindOtherSpelling: what an older release wrote is the template's as long as nothing fits better.
+func TestFindOtherSpelling(t *testing.T) {
 	t.Parallel()
-	r := revisionOf(t, "one", 1)
-	r.Data = runtime.RawExtension{Raw: []byte(strings.Replace(string(r.Data.Raw), `"metadata":{`, `"metadata":{"creationTimestamp":null,`, 1))}
-	if !Holds(r, template("one"), data(t, template("one"))) {
-		t.Error("the data of an older release are another template's")
+	older, exact, broken := revisionOf(t, "one", 3), revisionOf(t, "one", 1), revisionOf(t, "one", 2)
+	older.Data.Raw = []byte(strings.Replace(string(older.Data.Raw), `"metadata":{`, `"metadata":{"creationTimestamp":null,`, 1))
+	broken.Data.Raw = []byte("{")
+	wanted := template("one")
+	if f := Find([]*appsv1.ControllerRevision{older, broken}, wanted, data(t, wanted)); f.Current != older || f.Number != 3 {
+		t.Errorf("found %+v, want the older spelling", f)
 	}
-	if Holds(r, template("two"), data(t, template("two"))) {
-		t.Error("another template's data are the same")
+	if f := Find([]*appsv1.ControllerRevision{older, broken, exact}, wanted, data(t, wanted)); f.Current != exact || f.Number != 4 {
+		t.Errorf("found %+v, want the exact one", f)
+	}
+	if f := Find([]*appsv1.ControllerRevision{older}, template("two"), data(t, template("two"))); f.Current != nil {
+		t.Errorf("found %+v for another template", f)
 	}
 }
 
