@@ -50,6 +50,9 @@ func (n *node) testDebug(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := stream.Send(frame(0, "", false)); err != nil { // the caller listens
+		t.Fatal(err)
+	}
 	if out := drain(t, stream)[1]; !strings.Contains(out, "sleep\x007654") {
 		t.Errorf("it does not see its target's processes: %q", out)
 	}

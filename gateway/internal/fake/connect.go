@@ -83,6 +83,9 @@ func (c connection) exec(query url.Values) error {
 	if err := c.accept(0); err != nil {
 		return err
 	}
+	if _, err := c.Recv(); err != nil { // the client's connection stands
+		return err
+	}
 	outcome := `{"metadata":{},"status":"Success"}`
 	switch command := query.Get("command"); {
 	case command == "cat":

@@ -66,6 +66,10 @@ func (c *call) send(frame *apiv1.ConnectFrame) error {
 	return c.stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Frame{Frame: frame}})
 }
 
+// start tells the target of exec or attach that the client's connection stands. A command that began before it would speak, and end,
+// while clients before Kubernetes 1.33 do not listen yet: they lose what comes then. What it fails with, receive tells.
+func (c *call) start() { _ = c.send(&apiv1.ConnectFrame{Channel: stdin}) }
+
 // finishSending tells the target that no frame follows.
 func (c *call) finishSending() {
 	c.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/gateway/internal/answer"
@@ -27,7 +28,10 @@ func serveTerminal(c *call, t terminal) {
 	for {
 		frame, err := c.receive()
 		if err != nil {
-			if len(outcome) == 0 && !errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) {
+				err = apierrors.NewInternalError(errors.New("the stream ended before the command did"))
+			}
+			if len(outcome) == 0 { // a client takes nothing for success
 				outcome = answer.Encode(apistatus.Of(err), answer.JSON)
 			}
 			break

@@ -90,6 +90,7 @@ func (s *session) terminalOverSPDY() error {
 	if err := s.await(ctx, arrived, t.streams, protocol); err != nil {
 		return nil // the connection is all there is to tell it by
 	}
+	c.start()
 	if in, ok := t.streams[corev1.StreamTypeStdin]; ok {
 		go func() { _ = c.copyIn(stdin, in) }() // ends with the connection
 	}

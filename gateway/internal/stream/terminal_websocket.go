@@ -68,6 +68,7 @@ func (s *session) terminalOverWebSocket() error {
 		first = stderr
 	}
 	if t.write(first, nil) == nil {
+		c.start()
 		serveTerminal(c, t)
 	}
 	t.socket.Close()

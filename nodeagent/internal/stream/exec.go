@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -116,6 +118,7 @@ func (s *Server) terminal(ctx context.Context, c *conn, address string, w wishes
 		options.TerminalSizeQueue = in
 	}
 	go in.run(cancel) // ends with the caller's stream, which ends with this call
+	in.awaitCaller()
 	err = executor.StreamWithContext(ctx, options)
 	in.close()
 	if ctx.Err() != nil && c.stream.Context().Err() != nil {
@@ -152,16 +155,33 @@ type input struct {
 	reader *io.PipeReader
 	writer *io.PipeWriter
 	sizes  chan remotecommand.TerminalSize
+	begun  chan struct{} // closed when the caller has sent its first frame, or is gone
 }
 
 func newInput(ctx context.Context, c *conn) *input {
 	r, w := io.Pipe()
-	return &input{ctx, c, r, w, make(chan remotecommand.TerminalSize, 1)}
+	return &input{ctx, c, r, w, make(chan remotecommand.TerminalSize, 1), make(chan struct{})}
+}
+
+// callerPatience bounds how long a command waits for its caller's first frame, which older gateways do not send.
+const callerPatience = 5 * time.Second
+
+// awaitCaller waits until the caller's connection stands: output that comes before that is lost in some clients.
+func (in *input) awaitCaller() {
+	timer := time.NewTimer(callerPatience)
+	defer timer.Stop()
+	select {
+	case <-in.begun:
+	case <-timer.C:
+	case <-in.ctx.Done():
+	}
 }
 
 func (in *input) run(cancel func()) {
+	begin := sync.OnceFunc(func() { close(in.begun) })
 	for {
 		frame, err := in.c.receive()
+		begin()
 		if errors.Is(err, io.EOF) { // the caller has said all, and listens on
 			_ = in.writer.Close()
 			return

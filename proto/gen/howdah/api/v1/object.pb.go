@@ -2185,7 +2185,8 @@ func (x *Header) GetValue() string {
 
 // ConnectFrame is a piece of one channel of a stream. exec and attach use
 // Kubernetes' channels: 0 stdin, 1 stdout, 2 stderr, 3 error (a JSON Status
-// at the end), 4 resize (JSON). log uses channel 1. portforward opens a
+// at the end), 4 resize (JSON), and begin with the caller's first frame, which
+// may be empty. log uses channel 1. portforward opens a
 // channel pair for every connection: an even data channel and the odd error
 // channel after it; the first frame of a pair carries `port`.
 type ConnectFrame struct {
