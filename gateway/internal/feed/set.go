@@ -68,7 +68,7 @@ type Set struct {
 	end                 context.CancelFunc
 
 	mu       sync.Mutex
-	watching map[key]int     // who watches, alone or not
+	watching map[key]int // who watches, alone or not
 	feeds    map[key]*feed
 	refused  map[key]time.Time
 	running  sync.WaitGroup
