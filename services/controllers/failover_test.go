@@ -65,6 +65,13 @@ func (e *election) deposeLeader() {
 	e.depose()
 }
 
+// current is the epoch of the last leader.
+func (e *election) current() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.epoch
+}
+
 // TestFailover: when a leader is deposed, another takes over within two
 // seconds, and the deposed one can lead again later. Each write bears the
 // epoch of its leader.

@@ -2,16 +2,24 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 )
 
 // worker ends pods on their node as next says; those that are being deleted end at once.
@@ -160,4 +168,69 @@ func TestJobsOnTheRealAPI(t *testing.T) {
 		}
 	}
 	await(t, client, object.Pod, "the end of all pods", func(p []*corev1.Pod) bool { return len(p) == 0 })
+}
+
+// TestJobsOverFailovers: leaders change in the midst of a job's writes, and its pods are made and counted as if there had been one.
+func TestJobsOverFailovers(t *testing.T) {
+	t.Parallel()
+	const want = 80
+	api, leadership := objecttest.New(), newElection()
+	var writes, created atomic.Int64
+	api.Intercept = func(w objecttest.Write) error {
+		var epoch int64
+		if n, _ := fmt.Sscanf(w.Fence, "controllers/%d", &epoch); n == 1 && epoch < leadership.current() { // as the store does
+			return apierrors.NewConflict(schema.GroupResource{Resource: w.Resource}, w.Name, errors.New("the leadership has passed on"))
+		}
+		if w.Verb == "create" && w.Resource == "pods" {
+			created.Add(1)
+		}
+		if (w.Resource == "jobs" || w.Resource == "pods" && w.Subresource == "") && writes.Add(1)%40 == 0 {
+			go leadership.deposeLeader()
+		}
+		return nil
+	}
+	client := api.Serve(t)
+	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	for range 2 {
+		s, err := New(Config{
+			Objects: api.Serve(t), Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(), Enabled: "job",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, s.Run)
+		if !s.Ready(t.Context()) {
+			t.Fatal("the caches do not fill")
+		}
+	}
+	worker(t, client, func(*corev1.Pod) corev1.PodPhase { return corev1.PodSucceeded })
+	for _, name := range []string{"loose", "indexed"} {
+		create(t, client, object.Job, work(name, func(s *batchv1.JobSpec) {
+			s.Completions, s.Parallelism, s.BackoffLimit = ptr.To[int32](want), ptr.To[int32](6), ptr.To[int32](0)
+			if s.CompletionMode = ptr.To(batchv1.NonIndexedCompletion); name == "indexed" {
+				s.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+			}
+			s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"job": name}}
+			s.Template.Labels = s.Selector.MatchLabels
+		}))
+	}
+	jobs := await(t, client, object.Job, "2 complete jobs", func(jobs []*batchv1.Job) bool {
+		for _, name := range []string{"loose", "indexed"} {
+			if types, _ := conditionsOf(jobs, name); !strings.Contains(types, "Complete=CompletionsReached") {
+				return false
+			}
+		}
+		return true
+	})
+	for _, name := range []string{"loose", "indexed"} {
+		if _, s := conditionsOf(jobs, name); s.Succeeded != want || s.Failed != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if n := created.Load(); n != 2*want {
+		t.Errorf("%d pods were created, want %d", n, 2*want)
+	}
+	if n := writes.Load() / 40; n < 5 {
+		t.Errorf("%d leaders were deposed, want more", n)
+	}
 }

@@ -110,13 +110,14 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 	if version(job) < m.wrote {
 		return podcontrol.Patience, nil // the event of the newer one calls again
 	}
-	settled := c.control.Settled(job.UID)
-	own := c.pods.ByIndex(controller.ByController, string(job.UID))
 	if !m.current {
-		if m.current, err = c.current(ctx, job, selector, own); err != nil || !m.current {
+		if m.current, err = c.current(ctx, job, selector); err != nil || !m.current {
 			return catchUp, err
 		}
+		return c.reconcile(ctx, key) // with what the caches show now
 	}
+	settled := c.control.Settled(job.UID)
+	own := c.pods.ByIndex(controller.ByController, string(job.UID))
 	m.failures.See(job, own)
 	plan := Decide(job, selector, Observed{
 		Pods:    append(own, c.pods.ByIndex(controller.ByController, controller.OrphansOf(job.Namespace))...),
@@ -134,7 +135,7 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 
 // current says whether the caches show what the API has: all of the job's pods, and the job, at least as new. It is asked once a job and
 // leadership. Pods that were counted and are gone, or that were made, by an earlier leader would be counted, or made, again.
-func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Selector, own []*corev1.Pod) (bool, error) {
+func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Selector) (bool, error) {
 	live, err := object.For(c.client, object.Job).Get(ctx, job.Namespace, job.Name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -156,7 +157,7 @@ func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Se
 			return false, nil
 		}
 	}
-	for _, p := range own {
+	for _, p := range c.pods.ByIndex(controller.ByController, string(job.UID)) {
 		if !there[p.Name] && selector.Matches(labels.Set(p.Labels)) {
 			return false, nil
 		}
