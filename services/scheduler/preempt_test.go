@@ -196,7 +196,7 @@ func TestManyPreemptors(t *testing.T) {
 		})
 	})
 	addMany(w, object.Pod, count, func(i int) *corev1.Pod { return ranked(numbered("high", i), "1", 9) })
-	pods := w.awaitPods("nodes to be kept for all", func(pods map[string]*corev1.Pod) bool {
+	w.awaitPods("nodes to be kept for all", func(pods map[string]*corev1.Pod) bool {
 		for name, p := range pods {
 			if strings.HasPrefix(name, "high") && p.Status.NominatedNodeName == "" {
 				return false
@@ -204,7 +204,7 @@ func TestManyPreemptors(t *testing.T) {
 		}
 		return len(pods) == 3*count
 	})
-	pods = w.awaitPods("as many victims", func(pods map[string]*corev1.Pod) bool {
+	pods := w.awaitPods("as many victims", func(pods map[string]*corev1.Pod) bool {
 		going := 0
 		for _, p := range pods {
 			if p.DeletionTimestamp != nil {
