@@ -176,7 +176,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(60) {
+			for seed := range uint64(30) {
 				w := &world{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: start, pods: map[string]*corev1.Pod{}, fails: c.fails,
 					ends: map[corev1.PodPhase]int{}, perIndex: map[int]int{}}
 				w.job = newJob(func(j *batchv1.Job) {

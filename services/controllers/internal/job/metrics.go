@@ -13,6 +13,7 @@ type Metrics struct {
 	syncs    *prometheus.CounterVec
 	finished *prometheus.CounterVec
 	pods     *prometheus.CounterVec
+	indexes  *prometheus.CounterVec
 	creation *prometheus.CounterVec
 	external *prometheus.CounterVec
 }
@@ -30,10 +31,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		syncs:    counter("job_syncs_total", "Reconciles of jobs.", "completion_mode", "result", "action"),
 		finished: counter("jobs_finished_total", "Jobs that have ended.", "completion_mode", "result", "reason"),
 		pods:     counter("job_pods_finished_total", "Pods whose end was counted.", "completion_mode", "result"),
+		indexes:  counter("job_finished_indexes_total", "Indexes that have succeeded or failed.", "status", "backoffLimit"),
 		creation: counter("job_pods_creation_total", "Pods that were created, by reason.", "reason", "status"),
 		external: counter("jobs_by_external_controller_total", "Jobs that are left to other controllers.", "controller_name"),
 	}
-	registerer.MustRegister(m.seconds, m.syncs, m.finished, m.pods, m.creation, m.external)
+	registerer.MustRegister(m.seconds, m.syncs, m.finished, m.pods, m.indexes, m.creation, m.external)
 	return m
 }
 
@@ -97,9 +99,24 @@ func (m *Metrics) wrote(before, after *batchv1.Job) {
 	}
 	m.pods.WithLabelValues(mode(after), "succeeded").Add(float64(max(0, after.Status.Succeeded-before.Status.Succeeded)))
 	m.pods.WithLabelValues(mode(after), "failed").Add(float64(max(0, after.Status.Failed-before.Status.Failed)))
+	if indexed(after) {
+		m.wroteIndexes(before, after)
+	}
 	for result, kind := range map[string]batchv1.JobConditionType{"succeeded": batchv1.JobComplete, "failed": batchv1.JobFailed} {
 		if c := condition(after, kind); isTrue(c) && !isTrue(condition(before, kind)) {
 			m.finished.WithLabelValues(mode(after), result, c.Reason).Inc()
 		}
 	}
+}
+
+func (m *Metrics) wroteIndexes(before, after *batchv1.Job) {
+	limit, all := "global", int(deref(after.Spec.Completions))
+	if after.Spec.BackoffLimitPerIndex != nil {
+		limit = "perIndex"
+	}
+	more := func(status, was, is string) {
+		m.indexes.WithLabelValues(status, limit).Add(float64(max(0, ParseIndexes(is, all).Len()-ParseIndexes(was, all).Len())))
+	}
+	more("succeeded", before.Status.CompletedIndexes, after.Status.CompletedIndexes)
+	more("failed", deref(before.Status.FailedIndexes), deref(after.Status.FailedIndexes))
 }
