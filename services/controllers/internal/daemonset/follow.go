@@ -1,7 +1,9 @@
 package daemonset
 
 import (
+	"bytes"
 	"maps"
+	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/controller"
 )
 
 func (c *daemonSets) setChanged(old, new *appsv1.DaemonSet) {
@@ -62,7 +65,8 @@ func differs(fit Fit, old, new *corev1.Node) bool {
 	return was != is || replaced && is != Verdict{}
 }
 
-// revisionChanged wakes the set of a revision that was changed or removed. A new one that has its owner is most often the set's own work.
+// revisionChanged wakes the set of a revision: the plan that made it may have been of an older history than the cache shows now. A twin
+// of another revision waits until something else wakes the set, as it does with Kubernetes, whose conformance tests look at both.
 func (c *daemonSets) revisionChanged(old, new *appsv1.ControllerRevision) {
 	by := new
 	if new == nil {
@@ -80,9 +84,16 @@ func (c *daemonSets) revisionChanged(old, new *appsv1.ControllerRevision) {
 		for _, key := range c.selecting(new) {
 			c.queue.Enqueue(key, c.revisions.Trace(new))
 		}
-	case old != nil:
+	case old != nil || !c.hasTwin(new, ref):
 		c.enqueueOwner(new.Namespace, ref, c.revisions.Trace(new))
 	}
+}
+
+// hasTwin says whether another revision of the same owner holds the same.
+func (c *daemonSets) hasTwin(r *appsv1.ControllerRevision, ref *metav1.OwnerReference) bool {
+	return slices.ContainsFunc(c.revisions.ByIndex(controller.ByController, string(ref.UID)), func(o *appsv1.ControllerRevision) bool {
+		return o.UID != r.UID && bytes.Equal(o.Data.Raw, r.Data.Raw)
+	})
 }
 
 func (c *daemonSets) enqueueOwner(namespace string, ref *metav1.OwnerReference, by trace.SpanContext) {

@@ -3,6 +3,7 @@ package daemonset
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -318,7 +319,8 @@ func TestEqualRevisionsBecomeOne(t *testing.T) {
 	}
 	twin.Revision = 2
 	controllertest.Create(c, object.ControllerRevision, twin)
-	edit(c, object.DaemonSet, "default", "agent", func(ds *appsv1.DaemonSet) { ds.Labels = map[string]string{"wake": "up"} })
+	// The set is left alone until something else wakes it.
+	edit(c, object.ControllerRevision, "default", twin.Name, func(r *appsv1.ControllerRevision) { r.Annotations = map[string]string{"wake": "up"} })
 
 	left := revisions(c, "one revision", 2)[0]
 	if left.Name != "agent-twin" || left.Labels[hashLabel] != "agent-twin" || !metav1.IsControlledBy(left, ds) {
@@ -357,6 +359,42 @@ func TestNameCollision(t *testing.T) {
 		return sets[0].Status.CollisionCount != nil && *sets[0].Status.CollisionCount == 1
 	})
 	revisions(c, "two revisions", 1, 1)
+}
+
+// TestOnePodANode: while a fifth of the creations fail in one way or another, no node gets a second pod, and in the end each has one.
+func TestOnePodANode(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	var (
+		mu      sync.Mutex
+		created int
+		rng     = rand.New(rand.NewPCG(1, 1))
+	)
+	c := start(t, n, func(c *controllertest.Cluster) {
+		c.API.Intercept = func(w objecttest.Write) error {
+			if w.Verb != "create" || w.Resource != "pods" {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch rng.IntN(10) {
+			case 0:
+				return apierrors.NewForbidden(corev1.Resource("pods"), w.Name, errors.New("quota"))
+			case 1:
+				return apierrors.NewInternalError(errors.New("outcome unknown"))
+			}
+			created++
+			return nil
+		}
+	})
+	controllertest.Create(c, object.DaemonSet, freshSet())
+	perNode(c, "a pod on every node", n, everyPod)
+	rolledOut(c, n)
+	mu.Lock()
+	defer mu.Unlock()
+	if created != n {
+		t.Errorf("%d pods were created, want exactly %d", created, n)
+	}
 }
 
 func TestRefusedTemplateIsTriedGently(t *testing.T) {
