@@ -21,7 +21,7 @@ e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go 
 	@hack/e2e.sh $(ARGS)
 
 conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose, PROCS run at a time)
-	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' BORROW='$(BORROW)' hack/conformance.sh
+	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' hack/conformance.sh
 
 churn: ## break control planes, database and connections for DURATION=10m while informers and watches must miss nothing
 	@hack/churn.sh $(or $(DURATION),10m)

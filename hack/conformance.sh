@@ -2,7 +2,6 @@
 # Runs Kubernetes' own conformance tests against a cluster, by default the one that is up.
 # FOCUS and SKIP are regular expressions over the tests' names, PROCS is how many run at a time (those marked [Serial] run alone), KUBECONFIG names
 # another cluster. The first build takes minutes. A report lies in .build/conformance afterwards.
-# BORROW=daemonset-controller,… runs controllers of Kubernetes' own controller manager meanwhile: those that the cluster has none for.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -18,12 +17,6 @@ GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/confo
 GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/conformance" build -o "$BUILD/bin/ginkgo" github.com/onsi/ginkgo/v2/ginkgo
 # Only our own nodes can be given images; elsewhere a registry must have them.
 if [ "$KUBECONFIG" = "$STATE/kubeconfig" ]; then "$(dirname "$0")/conformance-images.sh"; fi
-if [ -n "${BORROW:-}" ]; then
-    "$(dirname "$0")/oracle.sh" build
-    say "running Kubernetes' own $BORROW"
-    "$BUILD/oracle/kube-controller-manager" --kubeconfig "$KUBECONFIG" --controllers="$BORROW" --leader-elect=false --secure-port 0 >"$reports/borrowed.log" 2>&1 &
-    trap "kill $!" EXIT
-fi
 say "running what matches $focus"
 "$BUILD/bin/ginkgo" run --procs="${PROCS:-1}" --no-color --silence-skips --timeout=6h --focus="$focus" --skip="$skip" "$BUILD/bin/conformance.test" -- \
     --kubeconfig "$KUBECONFIG" --provider=skeleton --kubectl-path="$(command -v kubectl)" --report-dir="$reports" >"$reports/log" 2>&1 &&
