@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/tools/record"
 
@@ -108,6 +110,7 @@ func (l *life) run(ctx context.Context) error {
 // lead runs the queues until the leadership ends.
 func (l *life) lead(ctx context.Context, epoch int64) error {
 	l.cfg.Objects.SetFence(l.cfg.Role, epoch)
+	l.catchUp(ctx)
 	l.env.Lead()
 	l.leading.Store(true)
 	defer l.leading.Store(false)
@@ -116,4 +119,17 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 		return ctx.Err()
 	}
 	return task.Run(ctx, l.loops...)
+}
+
+// catchUpTimeout bounds how long a new leader waits for what the one before has written.
+const catchUpTimeout = 2 * time.Second
+
+// catchUp lets the caches show what the leader before has written, which can write no more since the fence is set. Without an answer
+// of the API the process leads all the same: what it writes fails then, or is as late as its caches.
+func (l *life) catchUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	if err := l.env.CatchUp(ctx); err != nil {
+		slog.WarnContext(ctx, "lead with caches that may be late", "err", err)
+	}
 }

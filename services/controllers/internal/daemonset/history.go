@@ -33,7 +33,7 @@ func (c *daemonSets) record(ctx context.Context, ds *appsv1.DaemonSet, selector 
 		Object: ds, Kind: kind, Template: &ds.Spec.Template, HashLabel: hashLabel,
 		Collisions: ptr.Deref(ds.Status.CollisionCount, 0),
 	}
-	revisions, err := c.history.Of(ctx, o, selector, func(ctx context.Context) error { return c.mayAdopt(ctx, ds) })
+	revisions, err := c.history.Of(ctx, o, selector, c.live(ds))
 	if err != nil {
 		return past{}, err
 	}

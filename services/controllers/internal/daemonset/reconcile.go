@@ -127,28 +127,17 @@ func (c *daemonSets) claim(ctx context.Context, ds *appsv1.DaemonSet, selector l
 	claims := owner.Claim(ds, selector, slices.Concat(
 		c.pods.ByIndex(controller.ByController, string(ds.UID)),
 		c.pods.ByIndex(controller.ByController, controller.OrphansOf(ds.Namespace))))
-	live := func(ctx context.Context) (metav1.Object, error) { return c.live(ctx, ds) }
-	if err := c.control.Claim(ctx, ds, claims.Adopt, claims.Release, live); err != nil {
+	if err := c.control.Claim(ctx, ds, claims.Adopt, claims.Release, c.live(ds)); err != nil {
 		return nil, err
 	}
 	return slices.Concat(claims.Own, claims.Adopt), nil
 }
 
-// live reads the set past the cache.
-func (c *daemonSets) live(ctx context.Context, ds *appsv1.DaemonSet) (*appsv1.DaemonSet, error) {
-	return object.For(c.client, object.DaemonSet).Get(ctx, ds.Namespace, ds.Name)
-}
-
-// mayAdopt says why the set may not adopt anything: the cache may not know yet that it is being deleted or was replaced.
-func (c *daemonSets) mayAdopt(ctx context.Context, ds *appsv1.DaemonSet) error {
-	live, err := c.live(ctx, ds)
-	if err != nil {
-		return err
+// live returns the reading of the set past the cache.
+func (c *daemonSets) live(ds *appsv1.DaemonSet) owner.Live {
+	return func(ctx context.Context) (metav1.Object, error) {
+		return object.For(c.client, object.DaemonSet).Get(ctx, ds.Namespace, ds.Name)
 	}
-	if live.UID != ds.UID || live.DeletionTimestamp != nil {
-		return fmt.Errorf("daemon set %s is being deleted", ds.Name)
-	}
-	return nil
 }
 
 // apply creates and deletes pods.

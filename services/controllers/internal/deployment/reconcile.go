@@ -131,12 +131,11 @@ func (c *deployments) claim(ctx context.Context, d *appsv1.Deployment, selector 
 		c.sets.ByIndex(controller.ByController, controller.OrphansOf(d.Namespace))...)
 	claims := owner.Claim(d, selector, candidates)
 	if len(claims.Adopt) > 0 {
-		live, err := object.For(c.client, object.Deployment).Get(ctx, d.Namespace, d.Name)
-		if err != nil {
-			return nil, fmt.Errorf("check before adoption: %w", err)
+		live := func(ctx context.Context) (metav1.Object, error) {
+			return object.For(c.client, object.Deployment).Get(ctx, d.Namespace, d.Name)
 		}
-		if live.UID != d.UID || live.DeletionTimestamp != nil {
-			return nil, fmt.Errorf("deployment %s is being deleted: it adopts no replica sets", d.Name)
+		if err := owner.MayAdopt(ctx, d, live); err != nil {
+			return nil, err
 		}
 	}
 	for _, rs := range claims.Adopt {

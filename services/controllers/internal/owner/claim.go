@@ -3,6 +3,7 @@
 package owner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,6 +42,21 @@ func Claim[T metav1.Object](owner metav1.Object, selector labels.Selector, objec
 		}
 	}
 	return c
+}
+
+// Live reads an owner past the cache.
+type Live func(ctx context.Context) (metav1.Object, error)
+
+// MayAdopt fails where the owner is being deleted or was replaced, which the cache may not know yet: such a one adopts nothing.
+func MayAdopt(ctx context.Context, owner metav1.Object, live Live) error {
+	now, err := live(ctx)
+	if err != nil {
+		return fmt.Errorf("check before adoption: %w", err)
+	}
+	if now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("%s/%s is being deleted: it adopts nothing", owner.GetNamespace(), owner.GetName())
+	}
+	return nil
 }
 
 // AdoptPatch returns the merge patch that makes owner the object's

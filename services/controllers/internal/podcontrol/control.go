@@ -217,16 +217,11 @@ func (c *Control) Repair(ctx context.Context, owner Owner, p *corev1.Pod, patch 
 	return err
 }
 
-// Claim adopts and releases pods. live reads the owner past the cache, which may not know yet that the owner is being deleted or was
-// replaced: such a one adopts nothing.
-func (c *Control) Claim(ctx context.Context, o Owner, adopt, release []*corev1.Pod, live func(ctx context.Context) (metav1.Object, error)) error {
+// Claim adopts and releases pods, the former only where the owner may adopt any.
+func (c *Control) Claim(ctx context.Context, o Owner, adopt, release []*corev1.Pod, live owner.Live) error {
 	if len(adopt) > 0 {
-		now, err := live(ctx)
-		if err != nil {
-			return fmt.Errorf("check before adoption: %w", err)
-		}
-		if now.GetUID() != o.GetUID() || now.GetDeletionTimestamp() != nil {
-			return fmt.Errorf("%s %s is being deleted: it adopts no pods", c.kind.Kind, o.GetName())
+		if err := owner.MayAdopt(ctx, o, live); err != nil {
+			return err
 		}
 	}
 	var finalizers []string

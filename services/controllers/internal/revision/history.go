@@ -28,14 +28,14 @@ func NewHistory(env *controller.Env) *History {
 	return &History{client: env.Client, revisions: env.Revisions()}
 }
 
-// Of returns the owner's revisions. It adopts orphans that the selector selects, after mayAdopt has agreed, and lets go of
+// Of returns the owner's revisions. It adopts orphans that the selector selects, where the owner may adopt any, and lets go of
 // those that it no longer selects.
-func (h *History) Of(ctx context.Context, o Owner, selector labels.Selector, mayAdopt func(context.Context) error) ([]*appsv1.ControllerRevision, error) {
+func (h *History) Of(ctx context.Context, o Owner, selector labels.Selector, live owner.Live) ([]*appsv1.ControllerRevision, error) {
 	claims := owner.Claim(o, selector, append(
 		h.revisions.ByIndex(controller.ByController, string(o.GetUID())),
 		h.revisions.ByIndex(controller.ByController, controller.OrphansOf(o.GetNamespace()))...))
 	if len(claims.Adopt) > 0 {
-		if err := mayAdopt(ctx); err != nil {
+		if err := owner.MayAdopt(ctx, o, live); err != nil {
 			return nil, fmt.Errorf("adopt revisions: %w", err)
 		}
 	}

@@ -2,7 +2,6 @@ package revision
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +12,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
+	"howdah.dev/services/controllers/internal/owner"
 )
 
 // start returns the history of an API that has the revisions.
@@ -30,11 +30,14 @@ func start(t *testing.T, revisions ...*appsv1.ControllerRevision) (*controllerte
 	return c, h
 }
 
-func agree(context.Context) error { return nil }
+// liveOf reads an owner as it is in the cache.
+func liveOf(o Owner) owner.Live {
+	return func(context.Context) (metav1.Object, error) { return o, nil }
+}
 
 func (h *History) mustList(t *testing.T, o Owner) []*appsv1.ControllerRevision {
 	t.Helper()
-	list, err := h.Of(t.Context(), o, labels.SelectorFromSet(app), agree)
+	list, err := h.Of(t.Context(), o, labels.SelectorFromSet(app), liveOf(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +95,10 @@ func TestOfAdoptsAndReleases(t *testing.T) {
 	c, h := start(t, orphan, leaver, stranger)
 	o := newOwner(template("one"))
 
-	if _, err := h.Of(t.Context(), o, labels.SelectorFromSet(app), func(context.Context) error { return errors.New("no") }); err == nil {
-		t.Error("an orphan was adopted without leave")
+	replaced := newOwner(template("one"))
+	replaced.SetUID("a later one")
+	if _, err := h.Of(t.Context(), o, labels.SelectorFromSet(app), liveOf(replaced)); err == nil {
+		t.Error("an orphan was adopted by one that is gone")
 	}
 	if list := h.mustList(t, o); len(list) != 1 || list[0].Name != orphan.Name || !metav1.IsControlledBy(list[0], o) {
 		t.Errorf("revisions %+v", list)

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/owner"
 	"howdah.dev/services/controllers/internal/pace"
 	"howdah.dev/services/controllers/internal/podcontrol"
 	"howdah.dev/services/controllers/internal/revision"
@@ -146,25 +147,16 @@ func (c *statefulSets) members(ctx context.Context, set *appsv1.StatefulSet, sel
 	claims := Members(set, selector, append(
 		c.pods.ByIndex(controller.ByController, string(set.UID)),
 		c.pods.ByIndex(controller.ByController, controller.OrphansOf(set.Namespace))...))
-	live := func(ctx context.Context) (metav1.Object, error) { return c.live(ctx, set) }
-	if err := c.control.Claim(ctx, set, claims.Adopt, claims.Release, live); err != nil {
+	if err := c.control.Claim(ctx, set, claims.Adopt, claims.Release, c.live(set)); err != nil {
 		return nil, err
 	}
 	return slices.Concat(claims.Own, claims.Adopt), nil
 }
 
-func (c *statefulSets) live(ctx context.Context, set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
-	return object.For(c.client, object.StatefulSet).Get(ctx, set.Namespace, set.Name)
-}
-
-// mayAdoptRevisions agrees where the set is there and stays.
-func (c *statefulSets) mayAdoptRevisions(set *appsv1.StatefulSet) func(context.Context) error {
-	return func(ctx context.Context) error {
-		live, err := c.live(ctx, set)
-		if err == nil && (live.UID != set.UID || live.DeletionTimestamp != nil) {
-			err = fmt.Errorf("StatefulSet %s is being deleted", set.Name)
-		}
-		return err
+// live returns the reading of the set past the cache.
+func (c *statefulSets) live(set *appsv1.StatefulSet) owner.Live {
+	return func(ctx context.Context) (metav1.Object, error) {
+		return object.For(c.client, object.StatefulSet).Get(ctx, set.Namespace, set.Name)
 	}
 }
 
@@ -178,7 +170,7 @@ func (c *statefulSets) revisions(ctx context.Context, set *appsv1.StatefulSet, s
 		seen.Current.Name, seen.Update.Name = set.Status.CurrentRevision, set.Status.UpdateRevision
 		return nil, o.Collisions, nil
 	}
-	history, err := c.history.Of(ctx, o, selector, c.mayAdoptRevisions(set))
+	history, err := c.history.Of(ctx, o, selector, c.live(set))
 	if err != nil {
 		return nil, o.Collisions, err
 	}
