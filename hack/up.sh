@@ -27,7 +27,7 @@ services=()   # all
 say "starting the mesh"
 if ! compose up -d --no-build --remove-orphans --quiet-pull --wait --wait-timeout "$patience" "${services[@]}" >"$BUILD/log/up.log" 2>&1; then
     grep -v -E '(Waiting|Healthy|Started|Created|Creating|Starting|Running|Exited) *$' "$BUILD/log/up.log" >&2 || true
-    explain_failure "not every service of the mesh came up within $patience s"
+    explain_failure "not every service of the mesh came up (each has $patience s)"
 fi
 
 export KUBECONFIG=$STATE/kubeconfig

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,13 +33,7 @@ func addonsCommand() *cobra.Command {
 		}
 		defer conn.Close()
 		client := object.NewClient(conn, "howdah-addons")
-		return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			err := ensureDNS(ctx, client, clusterDNS, dnsAddress)
-			if apierrors.IsServiceUnavailable(err) || apierrors.IsNotFound(err) || apierrors.IsTimeout(err) || apierrors.IsAlreadyExists(err) {
-				return false, nil // the apiserver, or its namespaces, are not there yet
-			}
-			return err == nil, err
-		})
+		return untilDone(ctx, time.Second, func(ctx context.Context) error { return ensureDNS(ctx, client, clusterDNS, dnsAddress) })
 	})
 	r.flags(cmd)
 	f := cmd.Flags()
@@ -47,6 +42,24 @@ func addonsCommand() *cobra.Command {
 	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
 	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
 	return cmd
+}
+
+// untilDone tries again until try succeeds, or ctx ends: then it returns why the last try failed. Any refusal may pass: beside an
+// apiserver that is making the cluster's first objects, namespaces and the ranges of Services' addresses are not there yet.
+func untilDone(ctx context.Context, period time.Duration, try func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, period, true, func(ctx context.Context) (bool, error) {
+		err := try(ctx)
+		if err != nil && ctx.Err() == nil {
+			last = err
+			slog.InfoContext(ctx, "will be tried again", "err", err)
+		}
+		return err == nil, nil
+	})
+	if last != nil && err != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return err
 }
 
 // dnsPorts are those of Kubernetes' own kube-dns Service.
