@@ -49,7 +49,7 @@ func Table() []Row {
 		{Name: "DenyExecOnPrivileged", New: plain(func(*Env) admission.Plugin { return &DenyExec{Title: "DenyExecOnPrivileged"} })},
 		{Name: "EventRateLimit", New: func(e *Env, config []byte) (admission.Plugin, error) { return NewEventRateLimit(config, e.Clock) }},
 		{Name: "ExtendedResourceToleration", New: plain(func(*Env) admission.Plugin { return ExtendedResourceToleration{} })},
-		{Name: "PersistentVolumeLabel", Gone: "it asked the cloud providers that Kubernetes had built in, which are gone: the labels of volumes come from their CSI drivers"},
+		{Name: "PersistentVolumeLabel", New: func(_ *Env, config []byte) (admission.Plugin, error) { return NewPersistentVolumeLabel(config) }},
 		{Name: "DefaultStorageClass", On: true, New: plain(func(e *Env) admission.Plugin { return &DefaultStorageClass{Objects: e.Objects} })},
 		{Name: "StorageObjectInUseProtection", On: true, New: plain(func(*Env) admission.Plugin { return StorageObjectInUseProtection{} })},
 		{Name: "PodGroupProtection", On: true, New: plain(func(*Env) admission.Plugin { return PodGroupProtection{} })},

@@ -102,7 +102,6 @@ func TestSettings(t *testing.T) {
 		"unknown 2":  {Settings{Disabled: []string{"Bar"}}, `disable-admission-plugins plugin "Bar" is unknown`},
 		"both":       {Settings{Enabled: []string{"AlwaysDeny"}, Disabled: []string{"AlwaysDeny"}}, "AlwaysDeny in enable-admission-plugins and disable-admission-plugins overlapped"},
 		"removed":    {Settings{Enabled: []string{"Initializers"}}, `enable-admission-plugins plugin "Initializers" is unknown (initializers (metadata.initializers) are gone`},
-		"removed 2":  {Settings{Disabled: []string{"PersistentVolumeLabel"}}, `disable-admission-plugins plugin "PersistentVolumeLabel" is unknown (it asked`},
 		"configured": {Settings{Config: map[string][]byte{"Priority": []byte("{}")}}, "admission plugin Priority: it takes no configuration"},
 		"config of":  {Settings{Config: map[string][]byte{"Foo": []byte("{}")}}, `the admission configuration names the unknown plugin "Foo"`},
 		"needs one":  {Settings{Enabled: []string{"EventRateLimit"}}, "admission plugin EventRateLimit: limits: Required value"},
