@@ -26,7 +26,8 @@
 #define PORT_COUNT 19760
 #define PORT_TRIES 32
 
-#define CLOSED_IDLE (5 * SECOND)
+#define TIME_WAIT (60 * SECOND)  // a backend's kernel knows a connection that it closed for that long
+#define CLOSED_IDLE (5 * SECOND) // if all ports that were tried are younger than that
 #define UDP_IDLE (120 * SECOND)
 #define TCP_IDLE (7200 * SECOND)
 
@@ -170,12 +171,12 @@ static __always_inline int translate(struct __sk_buff *skb, struct packet *p, st
 	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }
 
-static __always_inline int reusable(struct translation *t, __u8 protocol, __u64 now)
+static __always_inline int reusable(struct translation *t, __u8 protocol, __u64 now, __u64 closed)
 {
 	__u64 idle = now - t->seen;
 
 	if (t->flags & NAT_CLOSED)
-		return idle > CLOSED_IDLE;
+		return idle > closed;
 	return idle > (protocol == IPPROTO_UDP ? UDP_IDLE : TCP_IDLE);
 }
 
@@ -235,7 +236,7 @@ static __always_inline int remember(struct packet *p, struct backend *b, int sel
 			int same_flow = taken->source == back.source && taken->source_port == back.source_port &&
 					taken->destination == back.destination && taken->destination_port == back.destination_port;
 
-			if (!same_flow && !reusable(taken, in->protocol, now))
+			if (!same_flow && !reusable(taken, in->protocol, now, i < PORT_TRIES / 2 ? TIME_WAIT : CLOSED_IDLE))
 				continue;
 			how = BPF_ANY;
 		}
@@ -245,6 +246,24 @@ static __always_inline int remember(struct packet *p, struct backend *b, int sel
 		return bpf_map_update_elem(&translations, in, &forward, BPF_ANY);
 	}
 	return -1;
+}
+
+// answered says whether the way back of a flow is there, and is its own: an entry may be evicted alone, and the port of a
+// connection that was closed may be another's by now.
+static __always_inline int answered(struct tuple *in, struct translation *forward)
+{
+	struct tuple answer = {
+		.source = forward->destination,
+		.source_port = forward->destination_port,
+		.destination = forward->source,
+		.destination_port = forward->source_port,
+		.protocol = in->protocol,
+		.side = forward->flags & NAT_REDIRECT ? SIDE_IN : SIDE_OUT,
+	};
+	struct translation *back = bpf_map_lookup_elem(&translations, &answer);
+
+	return back && back->source == in->destination && back->source_port == in->destination_port &&
+	       back->destination == in->source && back->destination_port == in->source_port;
 }
 
 SEC("tcx/ingress")
@@ -262,6 +281,10 @@ int lb_ingress(struct __sk_buff *skb)
 		return translate(skb, &p, t);
 	if (p.tuple.protocol == IPPROTO_TCP && !p.opening)
 		return NEXT;
+
+	// A client port that is used again is another connection: nothing of the one before is kept.
+	if (t && ((t->flags & NAT_CLOSED) || !answered(&p.tuple, t)))
+		t = NULL;
 
 	struct frontend_key key = {
 		.port = p.tuple.destination_port,
@@ -285,11 +308,8 @@ int lb_ingress(struct __sk_buff *skb)
 	// A service that refuses is passed on: the stack answers with a reset or an ICMP error at once.
 	if (resolve(&key, 0, &client, &sticky, &b) != CHOSEN || !is_ipv4(&b.address))
 		return NEXT;
-	if (t && b.address.w[3] == t->destination && b.port == t->destination_port) {
-		if (p.opening)
-			t->flags &= ~NAT_CLOSED;
+	if (t && b.address.w[3] == t->destination && b.port == t->destination_port)
 		return translate(skb, &p, t);
-	}
 	if (remember(&p, &b, self))
 		return TC_ACT_SHOT;
 	t = bpf_map_lookup_elem(&translations, &p.tuple);

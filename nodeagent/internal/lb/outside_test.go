@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"syscall"
 	"testing"
 	"time"
 
@@ -272,15 +271,11 @@ func TestOneClientPortForSeveralFrontends(t *testing.T) {
 	web := nodePort("web", "10.96.0.10", 30080, 30053)
 	web.Spec.ExternalIPs = []string{"198.51.100.7"}
 	startCluster(t, c, web, spread("web"), nodePort("twin", "10.96.0.11", 30081, 30054), spread("twin"))
-	reuse := func(_, _ string, raw syscall.RawConn) (err error) {
-		e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
-		return errors.Join(err, e)
-	}
 	var conns []net.Conn
 	for port := range 2 { // each frontend gives one connection to each backend
 		for _, address := range []string{"192.0.2.11:30080", "198.51.100.7:80", "192.0.2.11:30081"} {
 			c.outside.Do(func() error {
-				d := net.Dialer{Timeout: 3 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 13), Port: 45000 + port}, Control: reuse}
+				d := net.Dialer{Timeout: 3 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 13), Port: 45000 + port}, Control: reuseAddress}
 				conn, err := d.Dial("tcp", address)
 				if err == nil {
 					conns = append(conns, conn)
