@@ -90,6 +90,17 @@ func BenchmarkWritesOf(b *testing.B) {
 			return f.change(machine, "default", name, apply, fmt.Sprintf(
 				`{"apiVersion":"bench.howdah.dev/v1","kind":"Machine","metadata":{"name":%q},"spec":{"mode":"fast","paused":%t}}`, name, n%4 == 1), forced("other"))
 		}},
+		{"first", func(name string, n int) ([]byte, error) {
+			name = fmt.Sprintf("%s-%d", name, n)
+			if _, err := f.create(machine, "default", machineBody(name, 3)); err != nil {
+				return nil, err
+			}
+			return f.change(machine, "default", name, apply, machineBody(name, 4), forced("applier"))
+		}},
+		{"applied", func(name string, n int) ([]byte, error) { // there is none before
+			name = fmt.Sprintf("%s-%d", name, n)
+			return f.change(machine, "default", name, apply, machineBody(name, 3), forced("applier"))
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

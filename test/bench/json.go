@@ -111,7 +111,41 @@ func inJSON(ctx context.Context, b *bench) error {
 			}
 		}
 	}
+	if err := b.fanOut(ctx, client.Resource(widgets).Namespace("bench-json")); err != nil {
+		return err
+	}
 	return b.remove(ctx, "bench-json")
+}
+
+// statusPatch is what an operator reports of an object.
+func statusPatch(n int) []byte {
+	return fmt.Appendf(nil, `{"status":{"phase":"Working","observed":%d}}`, n)
+}
+
+// fanOut measures the events of status patches of a custom resource, to watchers that decode nothing.
+func (b *bench) fanOut(ctx context.Context, objects dynamic.ResourceInterface) error {
+	for _, load := range []struct{ watchers, writes int }{{1, 400}, {100, 400}, {1000, 100}} {
+		name := fmt.Sprintf("watched-%d", load.watchers)
+		obj, err := objectOf(fmt.Sprintf(widgetOfBench(), name))
+		if err != nil {
+			return err
+		}
+		obj.SetLabels(map[string]string{"run": name})
+		if obj, err = objects.Create(ctx, obj, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		path := "/apis/bench.howdah.dev/v1/namespaces/bench-json/widgets?watch=true&labelSelector=run%3D" + name + "&resourceVersion=" + obj.GetResourceVersion()
+		f, err := b.watched(ctx, b.config, path, jsonMedia, load.watchers, 1, load.writes, func() {}, func(_, i int, _ int64) error {
+			_, err := objects.Patch(ctx, name, types.MergePatchType, statusPatch(i), metav1.PatchOptions{}, "status")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		f.Scenario = "status patch of a custom resource to watcher that decodes nothing"
+		b.report(f)
+	}
+	return nil
 }
 
 func objectOf(text string) (*unstructured.Unstructured, error) {
@@ -157,6 +191,11 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 			_, err := objects.UpdateStatus(ctx, made[w][i], metav1.UpdateOptions{})
 			return err
 		}},
+		{"status patch", created, func(w, i int) error {
+			var err error
+			made[w][i], err = objects.Patch(ctx, name(w, i), types.MergePatchType, statusPatch(i), metav1.PatchOptions{}, "status")
+			return err
+		}},
 		{"apply", created, func(w, i int) error {
 			return apply(ctx, objects, name(w, i), "applier", fmt.Sprintf(kind.object, name(w, i)))
 		}},
@@ -181,7 +220,7 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 				return err
 			}
 		}
-		if step.name == "status update" && kind.status == "" {
+		if strings.HasPrefix(step.name, "status") && kind.status == "" {
 			continue
 		}
 		b.cpu.take(ctx, fmt.Sprintf("%s %s %d", kind.name, step.name, clients), b.period*2/3)

@@ -26,6 +26,7 @@ type rawWatchers struct {
 	reading sync.WaitGroup
 	arrived chan struct{} // one for each stream that has had all
 	failed  chan error
+	media   string
 }
 
 // rawConn is one connection.
@@ -39,7 +40,7 @@ type rawConn struct {
 	unacked uint32 // bytes that were read since the connection's window was opened last
 }
 
-// rawStream is where one watch stands in its stream of frames, each of which has its length before it.
+// rawStream is where one watch stands in its stream of events: in protobuf each has its length before it, in JSON each is a line.
 type rawStream struct {
 	head   []byte
 	left   int
@@ -49,9 +50,14 @@ type rawStream struct {
 // window is the largest that HTTP/2 knows.
 const window = 1<<31 - 1
 
-// openRaw opens so many watches of a path, each of which is told of so many events, in protobuf.
-func openRaw(ctx context.Context, config *rest.Config, path string, watchers, events int) (_ *rawWatchers, err error) {
-	r := &rawWatchers{sent: make([]atomic.Int64, events), arrived: make(chan struct{}, watchers), failed: make(chan error, watchers+1)}
+const (
+	protobufMedia = "application/vnd.kubernetes.protobuf"
+	jsonMedia     = "application/json"
+)
+
+// openRaw opens so many watches of a path, each of which is told of so many events, in protobuf or JSON.
+func openRaw(ctx context.Context, config *rest.Config, path, media string, watchers, events int) (_ *rawWatchers, err error) {
+	r := &rawWatchers{sent: make([]atomic.Int64, events), arrived: make(chan struct{}, watchers), failed: make(chan error, watchers+1), media: media}
 	defer func() {
 		if err != nil {
 			r.close()
@@ -133,7 +139,7 @@ func (c *rawConn) open(config *rest.Config, path string, streams int) error {
 	for n := range streams {
 		block.Reset()
 		for _, field := range [][2]string{
-			{":method", "GET"}, {":scheme", "https"}, {":authority", server.Host}, {":path", path}, {"accept", "application/vnd.kubernetes.protobuf"},
+			{":method", "GET"}, {":scheme", "https"}, {":authority", server.Host}, {":path", path}, {"accept", c.all.media},
 			{"user-agent", "bench"},
 		} {
 			if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
@@ -199,6 +205,12 @@ func (c *rawConn) count(f *http2.DataFrame) error {
 		c.unacked = 0
 	}
 	now := time.Now().UnixNano()
+	if c.all.media == jsonMedia {
+		for range bytes.Count(data, []byte("\n")) {
+			c.event(s, now)
+		}
+		return nil
+	}
 	for len(data) > 0 {
 		if s.left == 0 {
 			n := min(4-len(s.head), len(data))
@@ -213,14 +225,22 @@ func (c *rawConn) count(f *http2.DataFrame) error {
 		if s.left -= n; s.left > 0 {
 			break
 		}
-		if at := c.all.sent[s.events].Load(); at != 0 {
-			c.took = append(c.took, time.Duration(now-at))
-		}
-		if s.events++; s.events == len(c.all.sent) {
-			c.all.arrived <- struct{}{}
-		}
+		c.event(s, now)
 	}
 	return nil
+}
+
+// event notes an event of a stream. There may be more than were waited for, of what happens to the objects afterwards.
+func (c *rawConn) event(s *rawStream, now int64) {
+	if s.events >= len(c.all.sent) {
+		return
+	}
+	if at := c.all.sent[s.events].Load(); at != 0 {
+		c.took = append(c.took, time.Duration(now-at))
+	}
+	if s.events++; s.events == len(c.all.sent) {
+		c.all.arrived <- struct{}{}
+	}
 }
 
 // wait waits until all have had all, and returns how long each event took whose write's time is known.

@@ -116,9 +116,19 @@ const profiled = 3 * time.Second
 
 // raw lets each of the writers write one after the other while watchers that decode nothing watch. It calls stand when they do.
 func (b *bench) raw(ctx context.Context, config *rest.Config, namespace, run string, watchers, writers, each int, stand func()) (figure, error) {
-	writes := writers * each
 	path := "/api/v1/namespaces/" + namespace + "/configmaps?watch=true&labelSelector=run%3D" + run
-	all, err := openRaw(ctx, config, path, watchers, writes)
+	maps := b.client.CoreV1().ConfigMaps(namespace)
+	return b.watched(ctx, config, path, protobufMedia, watchers, writers, each, stand, func(writer, i int, now int64) error {
+		_, err := maps.Create(ctx, marked(run, writer, i, now), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// watched is raw for any path and write, each of which makes one event. write is told when it began, in nanoseconds since 1970.
+func (b *bench) watched(ctx context.Context, config *rest.Config, path, media string, watchers, writers, each int, stand func(),
+	write func(writer, i int, now int64) error) (figure, error) {
+	writes := writers * each
+	all, err := openRaw(ctx, config, path, media, watchers, writes)
 	if err != nil {
 		return figure{}, err
 	}
@@ -127,8 +137,7 @@ func (b *bench) raw(ctx context.Context, config *rest.Config, namespace, run str
 		return figure{}, err
 	}
 	stand()
-	maps := b.client.CoreV1().ConfigMaps(namespace)
-	b.cpu.take(ctx, "watch "+run, profiled)
+	b.cpu.take(ctx, fmt.Sprintf("watch %s %d %d", media[len("application/"):], watchers, writers), profiled)
 	before := b.cost()
 	start := time.Now()
 	written, err := b.measure(writers, func(int) int { return each }, func(writer, i int) error {
@@ -136,8 +145,7 @@ func (b *bench) raw(ctx context.Context, config *rest.Config, namespace, run str
 		if writers == 1 { // else nobody knows which write is which event
 			all.sent[i].Store(now)
 		}
-		_, err := maps.Create(ctx, marked(run, writer, i, now), metav1.CreateOptions{})
-		return err
+		return write(writer, i, now)
 	})
 	if err != nil {
 		return figure{}, err

@@ -19,8 +19,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // Apply merges a configuration into a live object and returns the result, or nil where it changes nothing. It leaves both as they are; what
 // it returns may share with them what is below the metadata and the other fields of the object.
 //
-// Who applies a configuration mostly has applied one with the same fields before, and nobody else owns what has changed in it. Then the
-// fields are set, and nothing else has to be worked out.
+// What somebody owns who has applied a configuration follows from its fields alone, and most are like others that were applied before, to this object
+// or to another one. Then the fields are set, their other owners lose those that change, and nothing else has to be worked out.
 func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool) (runtime.Object, error) {
 	u, ok1 := live.(*unstructured.Unstructured)
 	configuration, ok2 := applied.(*unstructured.Unstructured)
@@ -30,7 +30,7 @@ func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool
 	d, ok := m.outline(configuration)
 	if ok {
 		if known, ok := m.trees.Get(d); ok {
-			if out, ok := m.again(u, configuration, manager, known.entries[0]); ok {
+			if out, ok := m.set(u, configuration, manager, force, known.entries[0]); ok {
 				if out == nil {
 					return nil, nil
 				}
@@ -62,7 +62,7 @@ func (m *Manager) learn(d digest, of runtime.Object, manager string) {
 		return
 	}
 	entries, _ := treesOf(u)
-	if i := m.applier(entries, manager); i >= 0 {
+	if i, ok := m.applier(entries, manager); ok && i >= 0 {
 		if fields, ok := entries[i].(map[string]any)["fieldsV1"].(map[string]any); ok {
 			entry := map[string]any{"fieldsV1": fields}
 			m.trees.Put(d, treeOutcome{entries: []map[string]any{entry}, size: sizeOf(entry)})
@@ -70,23 +70,21 @@ func (m *Manager) learn(d digest, of runtime.Object, manager string) {
 	}
 }
 
-// applier returns the index of the only entry of an applier, or -1.
-func (m *Manager) applier(entries []any, manager string) int {
+// applier returns the index of the entry of an applier, or -1 where there is none; ok is false where there are several.
+func (m *Manager) applier(entries []any, manager string) (own int, ok bool) {
 	like := map[string]any{"manager": manager, "operation": "Apply", "apiVersion": m.gvk.GroupVersion().String()}
 	if m.subresource != "" {
 		like["subresource"] = m.subresource
 	}
-	if _, n := sameTree(entries, like); n != 1 {
-		return -1
-	}
-	return slices.IndexFunc(entries, func(e any) bool { return ownsTree(e, like) })
+	_, n := sameTree(entries, like)
+	return slices.IndexFunc(entries, func(e any) bool { return ownsTree(e, like) }), n <= 1
 }
 
-// again applies a configuration whose applier owns the very same fields already; nil: it changes nothing. ok is false where more has to be
-// worked out.
-func (m *Manager) again(live, configuration *unstructured.Unstructured, manager string, owns map[string]any) (out *unstructured.Unstructured, ok bool) {
+// set applies a configuration with fields of which it is known who owns them afterwards. The applier has none yet, or those very
+// ones; out is nil where nothing changes. ok is false where more has to be worked out.
+func (m *Manager) set(live, configuration *unstructured.Unstructured, manager string, force bool, owns map[string]any) (out *unstructured.Unstructured, ok bool) {
 	entries, ok := treesOf(live)
-	if !ok || len(entries) == 0 || len(entries) > maxEntries {
+	if !ok || len(entries) == 0 || len(entries) > maxEntries || manager == "" {
 		return nil, false
 	}
 	if _, _, ok := appendTrees(nil, entries, m.gvk.GroupVersion().String()); !ok {
@@ -95,11 +93,11 @@ func (m *Manager) again(live, configuration *unstructured.Unstructured, manager 
 	if !slices.IsSortedFunc(entries, compareTrees) {
 		return nil, false // they are to be put in order
 	}
-	own := m.applier(entries, manager)
-	if own < 0 || !plain.Equal(entries[own].(map[string]any)["fieldsV1"], owns["fieldsV1"]) || !appliesTo(live, configuration) {
+	own, ok := m.applier(entries, manager)
+	if !ok || own >= 0 && !plain.Equal(entries[own].(map[string]any)["fieldsV1"], owns["fieldsV1"]) || !appliesTo(live, configuration) {
 		return nil, false
 	}
-	o, ok := m.overlay(entries, own)
+	o, ok := m.overlay(entries, own, force)
 	if !ok {
 		return nil, false
 	}
@@ -111,14 +109,40 @@ func (m *Manager) again(live, configuration *unstructured.Unstructured, manager 
 	if !m.sound(out) {
 		return nil, false
 	}
-	if !o.changed {
+	// A creationTimestamp of null is a change, too, which is taken back when the object is written. What is left of it is a time, which no write
+	// keeps that moves no entry.
+	_, nulls := metadataOf(configuration)["creationTimestamp"]
+	if own >= 0 && !o.changed && (!nulls || lastOfItsKind(entries, own)) {
 		return nil, true
 	}
-	out.Object["metadata"] = maps.Clone(metadataOf(out))
-	if entries, ok = renewed(entries, own); ok {
-		metadataOf(out)["managedFields"] = entries
+	if entries, ok = o.disowned(entries); !ok {
+		return nil, false
 	}
+	entry := m.entry(manager, owns)
+	if own, _ = m.applier(entries, manager); own >= 0 {
+		entry = maps.Clone(entries[own].(map[string]any))
+		entries = slices.Delete(entries, own, own+1)
+	}
+	entries, ok = with(entries, entry, o.changed || nulls)
+	out.Object["metadata"] = maps.Clone(metadataOf(out))
+	metadataOf(out)["managedFields"] = entries
 	return out, ok
+}
+
+// lastOfItsKind reports whether an entry stands where it stood if its time were now.
+func lastOfItsKind(entries []any, own int) bool {
+	return own == len(entries)-1 || entries[own+1].(map[string]any)["operation"] != "Apply"
+}
+
+// entry is that of somebody who applies for the first time.
+func (m *Manager) entry(manager string, owns map[string]any) map[string]any {
+	entry := map[string]any{
+		"manager": manager, "operation": "Apply", "apiVersion": m.gvk.GroupVersion().String(), "fieldsType": "FieldsV1", "fieldsV1": owns["fieldsV1"],
+	}
+	if m.subresource != "" {
+		entry["subresource"] = m.subresource
+	}
+	return entry
 }
 
 // appliesTo reports whether a configuration names the object, and nothing of its metadata that is out of the ordinary.
@@ -148,14 +172,13 @@ func appliesTo(live, configuration *unstructured.Unstructured) bool {
 		live.Object["apiVersion"] == configuration.Object["apiVersion"]
 }
 
-// renewed returns the entries, in their order, after the applier of one has written now.
-func renewed(entries []any, own int) ([]any, bool) {
-	entry := maps.Clone(entries[own].(map[string]any))
-	now := present().UTC().Format(time.RFC3339)
-	entry["time"] = now
-	rest := slices.Delete(slices.Clone(entries), own, own+1)
-	at, tied := slices.BinarySearchFunc(rest, any(entry), compareTrees)
-	return slices.Insert(rest, at, any(entry)), !tied
+// with puts an entry among others, in their order. Its time is now where its manager changes something.
+func with(entries []any, entry map[string]any, changes bool) ([]any, bool) {
+	if changes {
+		entry["time"] = present().UTC().Format(time.RFC3339)
+	}
+	at, tied := slices.BinarySearchFunc(entries, any(entry), compareTrees)
+	return slices.Insert(entries, at, any(entry)), !tied
 }
 
 // compareTrees is the order that entries are kept in: what was applied first, then by time and manager.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"howdah.dev/services/apiserver/internal/plain"
 )
 
 // configurationOf draws what somebody applies: a part of an object.
@@ -65,6 +68,9 @@ func alike(r *rand.Rand, u *unstructured.Unstructured) *unstructured.Unstructure
 	return out
 }
 
+// rounds is how many applies are compared.
+const rounds = 1500
+
 // TestAppliesAreMerged holds what is applied without the library against what the library makes of it.
 func TestAppliesAreMerged(t *testing.T) {
 	t.Parallel()
@@ -77,8 +83,12 @@ func TestAppliesAreMerged(t *testing.T) {
 	}
 	live := thing(r)
 	last := map[string]*unstructured.Unstructured{}
-	compared, unchanged, quick := 0, 0, 0
-	for n := range 1500 {
+	var common []*unstructured.Unstructured // configurations that are applied to many objects
+	for range 20 {
+		common = append(common, configurationOf(r))
+	}
+	compared, unchanged, quick, first, disowning := 0, 0, 0, 0, 0
+	for n := range rounds {
 		if n%20 == 0 {
 			live = thing(r)
 			res.Kind.Default(live)
@@ -92,6 +102,9 @@ func TestAppliesAreMerged(t *testing.T) {
 		switch {
 		case configuration == nil || r.IntN(5) == 0:
 			configuration = configurationOf(r)
+			if r.IntN(3) > 0 {
+				configuration = alike(r, common[r.IntN(len(common))])
+			}
 		case r.IntN(3) > 0:
 			configuration = alike(r, configuration)
 		}
@@ -100,8 +113,15 @@ func TestAppliesAreMerged(t *testing.T) {
 		began := time.Now().Unix()
 		if d, ok := m.outline(configuration); ok {
 			if known, ok := m.trees.Get(d); ok {
-				if _, ok := m.again(live, configuration, who, known.entries[0]); ok {
+				if out, ok := m.set(live, configuration, who, force, known.entries[0]); ok {
 					quick++
+					before, _ := treesOf(live)
+					if own, _ := m.applier(before, who); own < 0 {
+						first++
+					}
+					if out != nil && !sameFields(before, out) {
+						disowning++
+					}
 				}
 			}
 		}
@@ -111,6 +131,11 @@ func TestAppliesAreMerged(t *testing.T) {
 			continue
 		}
 		compared++
+		for _, made := range []runtime.Object{got, want} {
+			if u, ok := made.(*unstructured.Unstructured); ok { // as a write does
+				metadataOf(u)["creationTimestamp"] = metadataOf(before)["creationTimestamp"]
+			}
+		}
 		if got == nil && want != nil {
 			// The library may write the same once more, at another time. Settling it then takes that back.
 			if Settle(before, want.(*unstructured.Unstructured)); reflect.DeepEqual(want.(*unstructured.Unstructured).Object, before.Object) {
@@ -142,7 +167,18 @@ func TestAppliesAreMerged(t *testing.T) {
 			live = obj
 		}
 	}
-	if unchanged < compared/20 || quick < compared/20 {
-		t.Errorf("%d compared, of which %d changed nothing and %d were quick", compared, unchanged, quick)
+	if unchanged < compared/20 || quick < compared/20 || first < compared/200 || disowning < compared/300 {
+		t.Errorf("%d compared, of which %d changed nothing and %d were quick: %d of them first ones, %d took fields from others", compared, unchanged, quick, first, disowning)
 	}
+}
+
+// sameFields reports whether those who owned fields before an apply own them still.
+func sameFields(before []any, after *unstructured.Unstructured) bool {
+	entries, _ := treesOf(after)
+	for _, e := range before {
+		if same, n := sameTree(entries, e.(map[string]any)); n != 1 || !plain.Equal(same["fieldsV1"], e.(map[string]any)["fieldsV1"]) {
+			return false
+		}
+	}
+	return true
 }

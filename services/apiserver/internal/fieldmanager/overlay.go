@@ -11,29 +11,36 @@ import (
 	"howdah.dev/services/apiserver/internal/plain"
 )
 
-// overlay sets the fields of a configuration in an object that has all of them. It copies what it changes, and gives up where the configuration
-// has a field, or an item of a list with keys, that the object has not, where items are in another order, and where somebody else owns
-// what it changes.
+// overlay sets the fields of a configuration in an object. It copies what it changes, and gives up where the configuration has an item of a list
+// with keys that the object has not, where items are in another order, and where somebody else owns what it changes, unless
+// that is to be taken from them.
 type overlay struct {
 	schema  *smdschema.Schema
 	root    smdschema.TypeRef
-	others  []map[string]any // the fields that others own
+	others  []map[string]any // the fields that others own; nil in the place of the applier's own entry
+	force   bool
 	path    []string
+	taken   []taken
 	changed bool
 }
 
-// overlay returns one for an object with these entries, of which one is the applier's own.
-func (m *Manager) overlay(entries []any, own int) (*overlay, bool) {
+// taken is a field that is taken from an owner.
+type taken struct {
+	from int
+	path []string
+}
+
+// overlay returns one for an object with these entries, of which one may be the applier's own.
+func (m *Manager) overlay(entries []any, own int, force bool) (*overlay, bool) {
 	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.gvk.GroupVersion().String(), "kind": m.gvk.Kind}}
 	tv, err := m.treeTypes.ObjectToTyped(bare)
 	if err != nil {
 		return nil, false
 	}
-	o := &overlay{schema: tv.Schema(), root: tv.TypeRef()}
+	o := &overlay{schema: tv.Schema(), root: tv.TypeRef(), force: force, others: make([]map[string]any, len(entries))}
 	for i := range entries {
 		if i != own {
-			fields, _ := entries[i].(map[string]any)["fieldsV1"].(map[string]any)
-			o.others = append(o.others, fields)
+			o.others[i], _ = entries[i].(map[string]any)["fieldsV1"].(map[string]any)
 		}
 	}
 	return o, true
@@ -110,9 +117,6 @@ func (o *overlay) fields(live, applied map[string]any, of *smdschema.Map) (map[s
 	out, copied := live, false
 	for name, value := range applied {
 		before, has := live[name]
-		if !has {
-			return nil, false
-		}
 		ref := of.ElementType
 		if field, ok := of.FindField(name); ok {
 			ref = field.Type
@@ -120,7 +124,12 @@ func (o *overlay) fields(live, applied map[string]any, of *smdschema.Map) (map[s
 		changed := o.changed
 		o.changed = false
 		o.path = append(o.path, "f:"+name)
-		after, ok := o.value(before, value, ref)
+		after, ok := value, false
+		if has {
+			after, ok = o.value(before, value, ref)
+		} else {
+			ok = filled(value) && o.add()
+		}
 		o.path = o.path[:len(o.path)-1]
 		if !ok {
 			return nil, false
@@ -205,17 +214,103 @@ func elementOf(item any, keys []string) (string, bool) {
 	return text, err == nil
 }
 
-// change notes that the field at the path changes. It is false where somebody else owns it.
+// change notes that the field at the path changes. It is false where somebody else owns it who may keep it, or parts of it.
 func (o *overlay) change() bool {
 	o.changed = true
+	for i, fields := range o.others {
+		switch below, known := find(fields, o.path); {
+		case !known || len(below) > 0 || below != nil && !o.force:
+			return false
+		case below != nil:
+			o.taken = append(o.taken, taken{i, slices.Clone(o.path)})
+		}
+	}
+	return true
+}
+
+// add notes that the field at the path is new. It is false where somebody claims to own it.
+func (o *overlay) add() bool {
+	o.changed = true
 	return !slices.ContainsFunc(o.others, func(fields map[string]any) bool {
-		for _, element := range o.path {
-			below, has := fields[element].(map[string]any)
-			if !has {
+		below, known := find(fields, o.path)
+		return !known || below != nil
+	})
+}
+
+// filled reports whether a value is just what it becomes where it is merged into nothing: there are no nulls in it, and nothing that is empty.
+func filled(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return false
+	case map[string]any:
+		for _, field := range v {
+			if !filled(field) {
 				return false
 			}
-			fields = below
 		}
-		return true
-	})
+		return len(v) > 0
+	case []any:
+		return len(v) > 0 && !slices.ContainsFunc(v, func(item any) bool { return !filled(item) })
+	}
+	return true
+}
+
+// find returns what is owned at a path and below it, nil where that is nothing. known is false where what the path leads through is owned as a
+// whole.
+func find(fields map[string]any, path []string) (below map[string]any, known bool) {
+	for n, element := range path {
+		next, has := fields[element].(map[string]any)
+		if !has {
+			return nil, true
+		}
+		if len(next) == 0 && n < len(path)-1 {
+			return nil, false
+		}
+		fields = next
+	}
+	return fields, true
+}
+
+// disowned returns a copy of the entries without the fields that were taken, and without those that own nothing more. Their times are as before. ok is
+// false where an entry is not of the form that entries are written in.
+func (o *overlay) disowned(entries []any) (left []any, ok bool) {
+	left = slices.Clone(entries)
+	for _, t := range o.taken {
+		entry := maps.Clone(left[t.from].(map[string]any))
+		fields, is := entry["fieldsV1"].(map[string]any)
+		if !is {
+			return nil, false
+		}
+		entry["fieldsV1"] = without(fields, t.path)
+		left[t.from] = entry
+	}
+	return slices.DeleteFunc(left, func(e any) bool {
+		fields, _ := e.(map[string]any)["fieldsV1"].(map[string]any)
+		return len(fields) == 0
+	}), true
+}
+
+// self is how managed fields write that a field is owned of which they also name parts.
+const self = "."
+
+// without returns fields without the one at a path, and without those on the way that are not owned themselves and of which nothing is left. It
+// copies what it changes.
+func without(fields map[string]any, path []string) map[string]any {
+	out := maps.Clone(fields)
+	if len(path) == 1 {
+		delete(out, path[0])
+		return out
+	}
+	below, _ := out[path[0]].(map[string]any)
+	below = without(below, path[1:])
+	_, owned := below[self]
+	switch {
+	case len(below) == 0:
+		delete(out, path[0])
+	case len(below) == 1 && owned:
+		out[path[0]] = map[string]any{}
+	default:
+		out[path[0]] = below
+	}
+	return out
 }
