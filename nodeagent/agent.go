@@ -159,6 +159,7 @@ func (a *Agent) node() container.Node {
 	}
 	if node := a.reporter.Node(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable
+		n.RecursiveReadOnly = nodestatus.RecursiveReadOnly(node)
 	}
 	return n
 }

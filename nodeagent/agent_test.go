@@ -26,6 +26,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
+	t.Run("image volumes", n.testImageVolumes)
 	t.Run("probes", n.testProbes)
 	t.Run("ends", n.testEnds)
 	t.Run("debug", n.testDebug)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"howdah.dev/kit/object"
 )
@@ -68,6 +69,67 @@ func (n *node) testVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(mounts), string(pod.UID)) {
+		t.Errorf("mounts are left:\n%s", mounts)
+	}
+}
+
+// testImageVolumes needs a containerd that mounts images and folders in them: 2.2 or later.
+func (n *node) testImageVolumes(t *testing.T) {
+	n = n.in(t)
+	registered, err := object.For(n.client, object.Node).Get(t.Context(), "", nodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime := strings.TrimPrefix(registered.Status.NodeInfo.ContainerRuntimeVersion, "containerd://")
+	if version, err := utilversion.ParseSemantic(strings.TrimPrefix(runtime, "v")); err != nil || version.LessThan(utilversion.MustParseSemantic("2.2.0")) {
+		t.Skipf("containerd %s does not mount folders of images", runtime)
+	}
+	c := shell("exec sleep 1000")
+	other := shell("exec sleep 1000")
+	other.Name = "other"
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "image", MountPath: "/image"}, {Name: "image", MountPath: "/sub", SubPath: "etc"}, {Name: "again", MountPath: "/again"}}
+	other.VolumeMounts = c.VolumeMounts[:1]
+	picture := func(reference string) corev1.VolumeSource {
+		return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: reference, PullPolicy: corev1.PullIfNotPresent}}
+	}
+	volumes := []corev1.Volume{
+		{Name: "image", VolumeSource: picture("howdah.test/busybox:1")}, {Name: "again", VolumeSource: picture("howdah.test/busybox:1")},
+		{Name: "unused", VolumeSource: picture("localhost/invalid")},
+	}
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "image"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c, other}, Volumes: volumes}})
+	pod := n.await("image", "ready", 30*time.Second, ready)
+	stdout, stderr, _ := n.run("image", "cat /image/etc/passwd | grep -c root; cat /sub/passwd | grep -c user; ls /again; touch /image/x || touch /sub/x", "")
+	if !strings.HasPrefix(stdout, "1\n1\nbin\n") || strings.Count(stderr, "Read-only file system") != 2 {
+		t.Errorf("%q, %q", stdout, stderr)
+	}
+	if mounts := pod.Status.ContainerStatuses[0].VolumeMounts; len(mounts) != 3 || mounts[1].Name != "image" || mounts[1].MountPath != "/sub" {
+		t.Errorf("status of the mounts: %v", mounts)
+	}
+	n.remove("image")
+
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "image", MountPath: "/image", SubPath: "none"}}
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}, Volumes: volumes}})
+	waits := func(reason string) func(p *corev1.Pod) bool {
+		return func(p *corev1.Pod) bool {
+			s := p.Status.ContainerStatuses
+			return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == reason
+		}
+	}
+	pod = n.await("nowhere", "waiting for a folder that the image has not", 30*time.Second, waits("CreateContainerError"))
+	if message := pod.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(message, "ImageVolumeMountFailed") {
+		t.Errorf("message %q", message)
+	}
+	n.remove("nowhere")
+
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "unused", MountPath: "/image"}}
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "absent"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}, Volumes: volumes}})
+	n.await("absent", "backing off", 60*time.Second, waits("ImagePullBackOff"))
+	n.remove("absent")
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), "image-volumes") {
 		t.Errorf("mounts are left:\n%s", mounts)
 	}
 }

@@ -25,6 +25,7 @@ type Node struct {
 	HostDNS               DNS // of the node's resolv.conf
 	HostsFile             string
 	Capacity, Allocatable corev1.ResourceList
+	RecursiveReadOnly     bool // the runtime can mount recursively read-only
 }
 
 // Builder translates one pod.
@@ -120,8 +121,16 @@ type Run struct {
 	Target string
 	// Mounts of the pod's volumes, by the volume's name: the folder or file on the node.
 	Volumes map[string]string
+	// Images are those of its image volumes, by the volume's name.
+	Images map[string]VolumeImage
 	// SubPath makes and returns the path below a volume.
 	SubPath func(volume, sub string) (string, error)
+}
+
+// VolumeImage is an image that is there to be mounted.
+type VolumeImage struct {
+	ID        string // by which the runtime knows it
+	Reference string // as the volume names it
 }
 
 // MessageFile is where a run's termination message lands on the node.

@@ -286,6 +286,35 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+func TestImageVolumesAreMountedByTheRuntime(t *testing.T) {
+	t.Parallel()
+	b := builder(t)
+	b.Pod.Annotations = map[string]string{"a": "b"}
+	b.Pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "r:1"}}}}
+	c := corev1.Container{
+		Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "A", Value: "a"}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}, {Name: "v", MountPath: "/w", SubPath: "etc"}, {Name: "v", MountPath: "/x", SubPathExpr: "x/$(A)"}},
+	}
+	run := Run{Container: &c, ImageRef: "sha256:i", Images: map[string]VolumeImage{"v": {ID: "sha256:v", Reference: "r:1"}}}
+	config, err := b.Container(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ path, sub string }{{"/v", ""}, {"/w", "etc"}, {"/x", "x/a"}} {
+		m := config.GetMounts()[i]
+		if m.GetContainerPath() != want.path || m.GetImageSubPath() != want.sub || m.GetHostPath() != "" || !m.GetReadonly() {
+			t.Errorf("mount %v, want %v", m, want)
+		}
+		if m.GetImage().GetImage() != "sha256:v" || m.GetImage().GetUserSpecifiedImage() != "r:1" || m.GetImage().GetAnnotations()["a"] != "b" {
+			t.Errorf("image %v", m.GetImage())
+		}
+	}
+	c.VolumeMounts[1].SubPath = "../etc"
+	if _, err := b.Container(t.Context(), run); err == nil {
+		t.Error("a path that leaves the volume is not refused")
+	}
+}
+
 func TestTargetNamesTheProcessesToJoin(t *testing.T) {
 	t.Parallel()
 	yes := true

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // mounts returns a container's mounts: its volumes, /etc/hosts, and the file
@@ -19,47 +21,13 @@ func (b *Builder) mounts(run Run, look func(string) (string, bool)) ([]*runtimea
 	}
 	var out []*runtimeapi.Mount
 	ownHosts := false
-	for _, m := range c.VolumeMounts {
-		source, ok := run.Volumes[m.Name]
-		if !ok {
-			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
+	for i := range c.VolumeMounts {
+		m, err := b.mount(run, &c.VolumeMounts[i], look)
+		if err != nil {
+			return nil, err
 		}
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			missing := ""
-			sub = Expand(m.SubPathExpr, func(name string) (string, bool) {
-				value, ok := look(name)
-				if !ok {
-					missing = name
-				}
-				return value, ok
-			})
-			if missing != "" {
-				return nil, fmt.Errorf("missing value for %q in subPathExpr %q", missing, m.SubPathExpr)
-			}
-		}
-		if sub != "" {
-			if filepath.IsAbs(sub) || hasDotDot(sub) {
-				return nil, fmt.Errorf("error SubPath `%s` must not be an absolute path or contain '..'", sub)
-			}
-			var err error
-			if source, err = run.SubPath(m.Name, sub); err != nil {
-				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
-			}
-		}
-		target := m.MountPath
-		if !filepath.IsAbs(target) {
-			target = "/" + target
-		}
-		ownHosts = ownHosts || filepath.Clean(target) == "/etc/hosts"
-		mount := &runtimeapi.Mount{
-			ContainerPath: target, HostPath: source, Readonly: m.ReadOnly || volumeReadOnly(b.Pod, m.Name),
-			Propagation: propagation(m.MountPropagation),
-		}
-		if m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == corev1.RecursiveReadOnlyEnabled {
-			mount.RecursiveReadOnly = true
-		}
-		out = append(out, mount)
+		ownHosts = ownHosts || filepath.Clean(m.GetContainerPath()) == "/etc/hosts"
+		out = append(out, m)
 	}
 	if !ownHosts {
 		hosts, err := b.writeHosts()
@@ -84,6 +52,60 @@ func (b *Builder) mounts(run Run, look func(string) (string, bool)) ([]*runtimea
 	return out, nil
 }
 
+// mount translates one mount of a volume.
+func (b *Builder) mount(run Run, m *corev1.VolumeMount, look func(string) (string, bool)) (*runtimeapi.Mount, error) {
+	path, onNode := run.Volumes[m.Name]
+	picture, ofImage := run.Images[m.Name]
+	if !onNode && !ofImage {
+		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, run.Container.Name)
+	}
+	sub, err := subPath(m, look)
+	if err != nil {
+		return nil, err
+	}
+	mount := &runtimeapi.Mount{
+		ContainerPath: m.MountPath, HostPath: path, Readonly: m.ReadOnly || volumeReadOnly(b.Pod, m.Name), Propagation: propagation(m.MountPropagation),
+	}
+	if !filepath.IsAbs(mount.ContainerPath) {
+		mount.ContainerPath = "/" + mount.ContainerPath
+	}
+	if mount.RecursiveReadOnly, err = pod.RecursiveReadOnly(m, b.Node.RecursiveReadOnly); err != nil {
+		return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
+	}
+	switch {
+	case ofImage: // the runtime mounts it, and looks for the path in it
+		mount.HostPath, mount.ImageSubPath = "", sub
+		mount.Image = &runtimeapi.ImageSpec{Image: picture.ID, UserSpecifiedImage: picture.Reference, Annotations: b.Pod.Annotations}
+	case sub != "":
+		if mount.HostPath, err = run.SubPath(m.Name, sub); err != nil {
+			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, run.Container.Name, err)
+		}
+	}
+	return mount, nil
+}
+
+// subPath returns the path below the volume that is mounted, "" for all of it.
+func subPath(m *corev1.VolumeMount, look func(string) (string, bool)) (string, error) {
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		missing := ""
+		sub = Expand(m.SubPathExpr, func(name string) (string, bool) {
+			value, ok := look(name)
+			if !ok {
+				missing = name
+			}
+			return value, ok
+		})
+		if missing != "" {
+			return "", fmt.Errorf("missing value for %q in subPathExpr %q", missing, m.SubPathExpr)
+		}
+	}
+	if filepath.IsAbs(sub) || hasDotDot(sub) {
+		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path or contain '..'", sub)
+	}
+	return sub, nil
+}
+
 func hasDotDot(path string) bool {
 	for _, part := range strings.Split(path, "/") {
 		if part == ".." {
@@ -93,12 +115,12 @@ func hasDotDot(path string) bool {
 	return false
 }
 
-// volumeReadOnly reports whether the volume itself can only be read: what
-// the agent writes into it, containers may not change.
+// volumeReadOnly reports whether the volume itself can only be read: what the agent or an image brings, containers may not
+// change.
 func volumeReadOnly(p *corev1.Pod, name string) bool {
 	for i := range p.Spec.Volumes {
 		if v := &p.Spec.Volumes[i]; v.Name == name {
-			return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+			return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.Image != nil
 		}
 	}
 	return false

@@ -72,7 +72,7 @@ func TestEnsure(t *testing.T) {
 	p := NewPuller(runtime, login, told, clk)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	ensure := func(name string, policy corev1.PullPolicy) string {
-		_, err := p.Ensure(t.Context(), pod, &corev1.Container{Image: name, ImagePullPolicy: policy})
+		_, err := p.Ensure(t.Context(), pod, Want{Reference: name, Policy: policy})
 		if problem, ok := errors.AsType[*Problem](err); ok {
 			return problem.Reason
 		}
@@ -135,7 +135,7 @@ func TestPodsSharePulls(t *testing.T) {
 	for i := range 5 {
 		wg.Go(func() {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: fmt.Sprint(i)}}
-			if _, err := p.Ensure(t.Context(), pod, &corev1.Container{Image: "i:1"}); err != nil {
+			if _, err := p.Ensure(t.Context(), pod, Want{Reference: "i:1"}); err != nil {
 				t.Error(err)
 			}
 		})

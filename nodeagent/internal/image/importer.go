@@ -156,10 +156,11 @@ func (i *Importer) store(ctx context.Context, b blob) error {
 	}
 }
 
-// name points an image's name at its manifest.
+// name points an image's name at its manifest. It bears no label of CRI's: CRI gives those to what is new to it, and with them the
+// image's ID as a second name, by which it finds the images of volumes.
 func (i *Importer) name(ctx context.Context, name string, target descriptor) error {
 	image := &imagesapi.Image{
-		Name: name, Labels: map[string]string{"io.cri-containerd.image": "managed"},
+		Name:   name,
 		Target: &containerdtypes.Descriptor{MediaType: target.MediaType, Digest: target.Digest.String(), Size: target.Size},
 	}
 	old, err := i.images.Get(ctx, &imagesapi.GetImageRequest{Name: name})

@@ -33,7 +33,7 @@ type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// Events tells people of a container's pulls.
+// Events tells people of a pod's pulls; container is empty for a volume's.
 type Events interface {
 	Event(pod *corev1.Pod, container, kind, reason, message string)
 }
@@ -80,47 +80,62 @@ type Image struct {
 	User container.ImageUser
 }
 
-// Ensure makes sure that the container's image is there, by its policy. The
-// error is a *Problem, or that of a context that ended.
-func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (Image, error) {
-	name, err := Normalize(c.Image)
+// Want is an image that a pod needs: for a container, or for a volume.
+type Want struct {
+	Reference string
+	Policy    corev1.PullPolicy // empty is the default, which depends on the tag
+	Container string            // whose image it is; empty for a volume's
+}
+
+// ForContainer returns what a container wants.
+func ForContainer(c *corev1.Container) Want { return Want{c.Image, c.ImagePullPolicy, c.Name} }
+
+// ForVolume returns what an image volume wants.
+func ForVolume(v *corev1.ImageVolumeSource) Want {
+	return Want{Reference: v.Reference, Policy: v.PullPolicy}
+}
+
+// Ensure makes sure that an image is there, by its policy. The error is a
+// *Problem, or that of a context that ended.
+func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Want) (Image, error) {
+	name, err := Normalize(w.Reference)
 	if err != nil {
-		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
-		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "InspectFailed", message)
+		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", w.Reference, w.Reference, err)
+		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "InspectFailed", message)
 		return Image{}, &Problem{"InvalidImageName", message, p.clock.Now().Add(backoffMax)}
 	}
 	present, err := p.status(ctx, name)
 	if err != nil {
-		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
-		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "InspectFailed", message)
+		message := fmt.Sprintf("Failed to inspect image %q: %v", w.Reference, err)
+		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "InspectFailed", message)
 		return Image{}, &Problem{"ImageInspectError", message, p.clock.Now().Add(backoffBase)}
 	}
-	policy := policyOf(c, name)
+	policy := policyOf(w.Policy, name)
 	if present != nil && policy != corev1.PullAlways {
-		p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine", c.Image))
+		p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine", w.Reference))
 		return found(present), nil
 	}
 	if policy == corev1.PullNever {
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
-		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", w.Reference)
+		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return Image{}, &Problem{"ErrImageNeverPull", message, p.clock.Now().Add(backoffBase)}
 	}
-	return p.pull(ctx, pod, c, name)
+	return p.pull(ctx, pod, w, name)
 }
 
-func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, name string) (Image, error) {
-	key := failKey{pod.UID, c.Image}
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string) (Image, error) {
+	key := failKey{pod.UID, w.Reference}
 	now := p.clock.Now()
 	p.mu.Lock()
 	last := p.failed[key]
 	p.mu.Unlock()
 	if until := last.at.Add(last.delay); until.After(now) {
-		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		p.events.Event(pod, c.Name, corev1.EventTypeNormal, "BackOff", message)
+		message := fmt.Sprintf("Back-off pulling image %q", w.Reference)
+		p.events.Event(pod, w.Container, corev1.EventTypeNormal, "BackOff", message)
 		return Image{}, &Problem{"ImagePullBackOff", fmt.Sprintf("%s: ErrImagePull: %v", message, last.err), until}
 	}
-	p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", w.Reference))
 	image, err := p.fetch(ctx, pod, name)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -131,7 +146,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 		p.mu.Lock()
 		p.failed[key] = failure{delay, p.clock.Now(), err}
 		p.mu.Unlock()
-		p.events.Event(pod, c.Name, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", w.Reference, err))
 		// The error shows for a moment; the next round says that it backs off.
 		return Image{}, &Problem{"ErrImagePull", err.Error(), p.clock.Now().Add(time.Second)}
 	}
@@ -139,8 +154,8 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 	delete(p.failed, key)
 	p.mu.Unlock()
 	took := p.clock.Since(now).Truncate(time.Millisecond)
-	p.events.Event(pod, c.Name, corev1.EventTypeNormal, "Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.GetSize()))
+	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference, took, took, image.GetSize()))
 	return found(image), nil
 }
 
@@ -246,11 +261,10 @@ func Normalize(name string) (string, error) {
 	return reference.TagNameOnly(named).String(), nil
 }
 
-// policyOf returns the container's pull policy; one that is not set depends
-// on the tag.
-func policyOf(c *corev1.Container, name string) corev1.PullPolicy {
-	if c.ImagePullPolicy != "" {
-		return c.ImagePullPolicy
+// policyOf returns the pull policy; one that is not set depends on the tag.
+func policyOf(set corev1.PullPolicy, name string) corev1.PullPolicy {
+	if set != "" {
+		return set
 	}
 	named, err := reference.ParseNormalizedNamed(name)
 	if tagged, ok := named.(reference.Tagged); err == nil && ok && tagged.Tag() == "latest" {

@@ -208,3 +208,18 @@ func TestRegisterKeepsWhatOthersSaid(t *testing.T) {
 		t.Errorf("node: %v, %v", err, node)
 	}
 }
+
+func TestRuntimeHandlers(t *testing.T) {
+	t.Parallel()
+	got := handlers([]*runtimeapi.RuntimeHandler{
+		{Name: "runc", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}}, {Name: "other"},
+		{Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}},
+	})
+	if len(got) != 3 || got[0].Name != "" || got[1].Name != "other" || *got[1].Features.RecursiveReadOnlyMounts || got[0].Features.UserNamespaces != nil {
+		t.Fatalf("%+v", got)
+	}
+	node := &corev1.Node{Status: corev1.NodeStatus{RuntimeHandlers: got}}
+	if !RecursiveReadOnly(node) || RecursiveReadOnly(&corev1.Node{}) {
+		t.Error("what the default handler supports is not told")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -262,6 +263,9 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	}
 	answer, err := r.cfg.Runtime.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	problems = append(problems, runtimeProblems(answer.GetStatus(), err)...)
+	if err == nil {
+		s.RuntimeHandlers = handlers(answer.GetRuntimeHandlers())
+	}
 	if r.cfg.Problems != nil {
 		problems = append(problems, r.cfg.Problems()...)
 	}
@@ -270,6 +274,29 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	}
 	s.Conditions = conditions(old.Conditions, pressure, problems, r.cfg.Clock.Now())
 	return s
+}
+
+// handlers describes the runtime's ways to run a pod, the default one without a name among them. User namespaces are not named: this agent gives pods none.
+func handlers(all []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
+	var out []corev1.NodeRuntimeHandler
+	for _, h := range all {
+		recursive := h.GetFeatures().GetRecursiveReadOnlyMounts()
+		out = append(out, corev1.NodeRuntimeHandler{
+			Name: h.GetName(), Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive},
+		})
+	}
+	slices.SortFunc(out, func(a, b corev1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// RecursiveReadOnly reports whether the runtime, by default, can mount recursively read-only.
+func RecursiveReadOnly(node *corev1.Node) bool {
+	for _, h := range node.Status.RuntimeHandlers {
+		if h.Name == "" && h.Features != nil && h.Features.RecursiveReadOnlyMounts != nil {
+			return *h.Features.RecursiveReadOnlyMounts
+		}
+	}
+	return false
 }
 
 // list names the largest images, which are the most worth knowing of.

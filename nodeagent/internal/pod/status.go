@@ -15,6 +15,8 @@ import (
 type Facts struct {
 	HostIPs []string
 	Now     time.Time
+	// RecursiveReadOnly says that the runtime can mount recursively read-only.
+	RecursiveReadOnly bool
 }
 
 // Status returns what is to be said of the pod: the fields that are the
@@ -28,7 +30,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	}
 	addresses(&s, pod, observed, facts)
 
-	w := writer{pod, observed, memory, plan}
+	w := writer{pod, observed, memory, plan, facts.RecursiveReadOnly}
 	initialized := w.initialized()
 	s.InitContainerStatuses = make([]corev1.ContainerStatus, 0, len(pod.Spec.InitContainers))
 	for i := range pod.Spec.InitContainers {
@@ -108,6 +110,8 @@ type writer struct {
 	observed *cri.Pod
 	memory   *Memory
 	plan     Plan
+	// recursive says that the runtime can mount recursively read-only.
+	recursive bool
 }
 
 // initialized reports whether all init containers are done.
@@ -121,7 +125,7 @@ func (w *writer) initialized() bool {
 }
 
 func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.ContainerStatus {
-	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, VolumeMounts: mountStatuses(c, w.recursive)}
 	w.resources(&s, c)
 	told := ToldStatus(w.pod, c.Name)
 	runs := w.observed.Runs(c.Name)

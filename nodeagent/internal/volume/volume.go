@@ -64,11 +64,14 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Setup makes the pod's volumes, or brings them up to date, and returns where
-// each is on the node. It is idempotent.
+// each is on the node. Those of images are not: the runtime mounts them. It is idempotent.
 func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error) {
 	paths := map[string]string{}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
+		if v.Image != nil {
+			continue
+		}
 		path, err := m.setup(ctx, pod, status, v)
 		if err != nil {
 			return nil, &Error{v.Name, err}

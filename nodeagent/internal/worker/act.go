@@ -71,11 +71,15 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 	if !ok {
 		return changed
 	}
+	volumes := mountable{paths: paths}
+	if !w.pullVolumes(ctx, p, plan.Start, &volumes) {
+		return true
+	}
 	for _, start := range plan.Start {
 		if ctx.Err() != nil {
 			return true
 		}
-		if w.start(ctx, p, observed, s, start, paths) {
+		if w.start(ctx, p, observed, s, start, volumes) {
 			changed = true
 		}
 	}
@@ -84,21 +88,6 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 
 func (w *worker) builder(p *corev1.Pod, s *corev1.PodStatus) *container.Builder {
 	return &container.Builder{Pod: p, Status: s, Node: w.cfg.Node(), Objects: w.cfg.Objects, CgroupParent: w.cfg.Cgroups.Path(p)}
-}
-
-func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus) (map[string]string, bool) {
-	spanCtx, span := w.tracer.start("volumes")
-	paths, err := w.cfg.Volumes.Setup(join(ctx, spanCtx), p, s)
-	obs.End(span, err)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
-			w.memory.Volumes = w.later(w.memory.Volumes, "FailedMount", err)
-		}
-		return nil, false
-	}
-	w.memory.Volumes = pod.Trouble{}
-	return paths, true
 }
 
 // later says when to try again what failed: after twice the last pause.
@@ -161,20 +150,20 @@ func (w *worker) makeSandbox(ctx context.Context, p *corev1.Pod, observed *cri.P
 }
 
 // start makes one run of a container and reports whether it got anywhere.
-func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, paths map[string]string) bool {
+func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, volumes mountable) bool {
 	c := start.Container
 	trouble := func(reason, message string, pause time.Duration) bool {
 		w.memory.Trouble[c.Name] = pod.Trouble{Reason: reason, Message: message, Until: w.cfg.Clock.Now().Add(pause)}
 		return true // its status is to be said at once
 	}
+	if w.missingImage(p, c, volumes) {
+		return true
+	}
 	spanCtx, span := w.tracer.startContainer("image pull", c.Name)
-	picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, c)
+	picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, image.ForContainer(c))
 	obs.End(span, err)
 	if problem, ok := errors.AsType[*image.Problem](err); ok {
-		if problem.Reason != "ImagePullBackOff" {
-			w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+problem.Reason)
-		}
-		w.memory.Trouble[c.Name] = pod.Trouble{Reason: problem.Reason, Message: problem.Message, Until: problem.Until}
+		w.imageFailed(p, c, problem)
 		return true
 	}
 	if err != nil {
@@ -182,7 +171,8 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	}
 
 	spanCtx, span = w.tracer.startContainer("container create", c.Name)
-	id, reason, err := w.create(join(ctx, spanCtx), p, observed, s, start, picture, paths)
+	id, reason, err := w.create(join(ctx, spanCtx), p, observed, s, start, picture, volumes)
+	w.cfg.Metrics.mounted(c, volumes.images, err)
 	obs.End(span, err)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -211,7 +201,7 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 }
 
 // create makes the container; reason names the failure as a waiting state does.
-func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, picture image.Image, paths map[string]string) (id, reason string, _ error) {
+func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, picture image.Image, volumes mountable) (id, reason string, _ error) {
 	c := start.Container
 	b := w.builder(p, s)
 	target, err := targetOf(p, c, observed)
@@ -220,8 +210,10 @@ func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 	}
 	config, err := b.Container(ctx, container.Run{
 		Target:    target,
-		Container: c, Attempt: start.Attempt, ImageRef: picture.ID, ImageUser: picture.User, Volumes: paths,
-		SubPath: func(name, sub string) (string, error) { return w.cfg.Volumes.SubPath(p, c.Name, paths[name], sub) },
+		Container: c, Attempt: start.Attempt, ImageRef: picture.ID, ImageUser: picture.User, Volumes: volumes.paths, Images: volumes.images,
+		SubPath: func(name, sub string) (string, error) {
+			return w.cfg.Volumes.SubPath(p, c.Name, volumes.paths[name], sub)
+		},
 	})
 	if err != nil {
 		return "", "CreateContainerConfigError", err

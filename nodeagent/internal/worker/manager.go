@@ -40,7 +40,7 @@ type Volumes interface {
 
 // Images makes sure that images are there.
 type Images interface {
-	Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (image.Image, error)
+	Ensure(ctx context.Context, pod *corev1.Pod, want image.Want) (image.Image, error)
 	Forget(pod types.UID)
 }
 

@@ -1,12 +1,16 @@
 package worker
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	crierrors "k8s.io/cri-api/pkg/errors"
 	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/container"
 )
 
 // Metrics of the pods of a node, under the names that dashboards for
@@ -14,6 +18,8 @@ import (
 type Metrics struct {
 	clock clock.PassiveClock
 	start prometheus.Histogram
+	// Of image volumes: asked for, mounted, and refused by the runtime.
+	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
 
 	mu     sync.Mutex
 	phases map[types.UID]corev1.PodPhase
@@ -29,8 +35,14 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kubelet_running_pods", Help: "Pods whose containers run.",
 	}, m.running)
+	count := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_image_volume_" + name, Help: help})
+	}
+	m.imagesAsked = count("requested_total", "Image volumes that containers asked for.")
+	m.imagesMounted = count("mounted_succeed_total", "Image volumes that were mounted.")
+	m.imagesFailed = count("mounted_errors_total", "Image volumes that could not be mounted.")
 	if registerer != nil {
-		registerer.MustRegister(m.start, running)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed)
 	}
 	return m
 }
@@ -55,6 +67,22 @@ func (m *Metrics) observe(p *corev1.Pod, s *corev1.PodStatus) {
 	m.phases[p.UID] = s.Phase
 	if s.Phase == corev1.PodRunning && before == corev1.PodPending && s.StartTime != nil {
 		m.start.Observe(m.clock.Since(s.StartTime.Time).Seconds())
+	}
+}
+
+// mounted counts the image volumes of a container that was made, or failed to be with err.
+func (m *Metrics) mounted(c *corev1.Container, images map[string]container.VolumeImage, err error) {
+	for i := range c.VolumeMounts {
+		if _, ok := images[c.VolumeMounts[i].Name]; !ok {
+			continue
+		}
+		m.imagesAsked.Inc()
+		switch {
+		case err == nil:
+			m.imagesMounted.Inc()
+		case strings.Contains(err.Error(), crierrors.ErrImageVolumeMountFailed.Error()):
+			m.imagesFailed.Inc()
+		}
 	}
 }
 

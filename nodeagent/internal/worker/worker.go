@@ -149,7 +149,9 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 	p = w.allocate(p)
 	now := w.cfg.Clock.Now()
 	plan := pod.Make(p, observed, w.memory, now)
-	status := pod.Status(p, observed, w.memory, plan, pod.Facts{HostIPs: w.cfg.HostIPs(), Now: now})
+	status := pod.Status(p, observed, w.memory, plan, pod.Facts{
+		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly,
+	})
 	w.report(asked, gone, observed, &status)
 	if plan.Terminate != nil {
 		return w.terminate(actionCtx, p, gone, observed, &status, plan.Terminate)

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/kit/obs"
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+// mountable is what the containers of one round may mount, by the name of the volume.
+type mountable struct {
+	paths    map[string]string                // on the node
+	images   map[string]container.VolumeImage // that the runtime mounts
+	problems map[string]*image.Problem        // why images are not there
+}
+
+func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus) (map[string]string, bool) {
+	spanCtx, span := w.tracer.start("volumes")
+	paths, err := w.cfg.Volumes.Setup(join(ctx, spanCtx), p, s)
+	obs.End(span, err)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
+			w.memory.Volumes = w.later(w.memory.Volumes, "FailedMount", err)
+		}
+		return nil, false
+	}
+	w.memory.Volumes = pod.Trouble{}
+	return paths, true
+}
+
+// pullVolumes adds the images of the volumes that the containers mount, each asked for once; what nobody mounts is not pulled. An image that is not
+// there is a trouble of the containers that mount it. It reports whether it came to the end: false is an interruption.
+func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, starts []pod.Start, m *mountable) bool {
+	m.images, m.problems = map[string]container.VolumeImage{}, map[string]*image.Problem{}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.Image == nil || !mountedByAny(starts, v.Name) {
+			continue
+		}
+		spanCtx, span := w.tracer.start("volume image pull")
+		picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, image.ForVolume(v.Image))
+		obs.End(span, err)
+		if problem, ok := errors.AsType[*image.Problem](err); ok {
+			m.problems[v.Name] = problem
+		} else if err != nil {
+			return false
+		} else {
+			m.images[v.Name] = container.VolumeImage{ID: picture.ID, Reference: v.Image.Reference}
+		}
+	}
+	return true
+}
+
+func mountedByAny(starts []pod.Start, volume string) bool {
+	for _, start := range starts {
+		for i := range start.Container.VolumeMounts {
+			if start.Container.VolumeMounts[i].Name == volume {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// missingImage reports whether a container cannot have an image that it mounts, and tells why.
+func (w *worker) missingImage(p *corev1.Pod, c *corev1.Container, m mountable) bool {
+	missing := false
+	for i := range c.VolumeMounts {
+		if problem := m.problems[c.VolumeMounts[i].Name]; problem != nil {
+			w.imageFailed(p, c, problem)
+			missing = true
+		}
+	}
+	return missing
+}
+
+// imageFailed tells that a container does not start without an image.
+func (w *worker) imageFailed(p *corev1.Pod, c *corev1.Container, problem *image.Problem) {
+	w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+problem.Reason)
+	w.memory.Trouble[c.Name] = pod.Trouble{Reason: problem.Reason, Message: problem.Message, Until: problem.Until}
+}
