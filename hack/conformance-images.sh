@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Gives the nodes of the cluster that is up the images that the pods of Kubernetes' conformance tests run, without a registry:
-# upstream's programs compiled from their modules, our own nginx and busybox under the names that the tests use.
+# Gives the nodes of the cluster that is up the images that the pods of Kubernetes' conformance tests run, without a registry on the network:
+# upstream's programs compiled from their modules, our own nginx and busybox under the names that the tests use. The nodes have them by name, and for
+# what is pulled always a registry of the same images beside them, which they ask before the one of that name.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 programs=$BUILD/conformance/programs
+archive=$BUILD/conformance/archive
 log=$BUILD/log/conformance-images.log
 mkdir -p "$programs"
 
@@ -21,6 +23,7 @@ say "building the programs of the conformance tests' pods (minutes the first tim
 program conformance agnhost k8s.io/kubernetes/test/images/agnhost
 program conformance nonewprivs k8s.io/kubernetes/test/images/nonewprivs
 program conformance sample-apiserver k8s.io/sample-apiserver
+program conformance/registry registry .
 program oracle etcd go.etcd.io/etcd/server/v3
 source=$(GOWORK=off go -C "$ROOT/test/conformance" list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost)
 install -m 0644 "$source"/porter/localhost.{crt,key} "$programs"
@@ -36,7 +39,20 @@ for pair in "${renamed[@]}"; do
     docker tag "${pair%%=*}" "${pair#*=}"
     names+=("${pair#*=}")
 done
+DOCKER_BUILDKIT=0 run_logged "$log" docker build -f "$ROOT/test/conformance/images/Dockerfile" --target registry -t howdah-test/registry:latest "$programs"
+
+say "serving them from a registry beside the nodes"
+mkdir -p "$archive"
+run_logged "$log" docker save -o "$archive/images.tar" "${names[@]}"
+run_logged "$log" compose --profile conformance up -d --no-build --no-deps --force-recreate --wait --wait-timeout 300 registry
 for node in $(docker ps --filter label=com.docker.compose.project=howdah --format '{{.Names}}' | grep -E 'howdah-node[0-9]+-'); do
     say "importing them into $node"
-    docker save "${names[@]}" | run_logged "$log" docker exec -i "$node" ctr -n k8s.io images import -
+    run_logged "$log" docker exec -i "$node" ctr -n k8s.io images import - <"$archive/images.tar"
+    # containerd reads this with the next pull.
+    run_logged "$log" docker exec -i "$node" bash -c 'mkdir -p "$1" && cat >"$1/hosts.toml"' bash /etc/containerd/certs.d/registry.k8s.io <<'TOML'
+server = "https://registry.k8s.io"
+
+[host."http://registry:5000"]
+  capabilities = ["pull", "resolve"]
+TOML
 done
