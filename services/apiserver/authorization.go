@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
@@ -61,7 +64,7 @@ func (a *authorizers) ofFlags() (authz.Chain, error) {
 		return nil, err
 	}
 	if on("Webhook") {
-		hook, err := a.hook(cfg.Webhook.ConfigFile, authzhook.Config{
+		hook, err := a.hook(cfg.Webhook.ConfigFile, 0, authzhook.Config{
 			Name: "default", Version: cfg.Webhook.Version, AuthorizedTTL: cfg.Webhook.AuthorizedTTL, UnauthorizedTTL: cfg.Webhook.UnauthorizedTTL,
 		})
 		if err != nil {
@@ -96,8 +99,10 @@ func (a *authorizers) addABAC() error {
 	return err
 }
 
-func (a *authorizers) hook(kubeconfig string, cfg authzhook.Config) (*authzhook.Authorizer, error) {
-	client, err := remote.New(kubeconfig, a.s.cfg.Clock)
+func (a *authorizers) hook(kubeconfig string, timeout time.Duration, cfg authzhook.Config) (*authzhook.Authorizer, error) {
+	client, err := remote.New(remote.Config{
+		Kubeconfig: kubeconfig, Version: schema.GroupVersion{Group: authorizationv1.GroupName, Version: cfg.Version}, Timeout: timeout, Clock: a.s.cfg.Clock,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +185,7 @@ func (a *authorizers) configured(one apiserver.AuthorizerConfiguration) (*authzh
 		return nil, fmt.Errorf("connectionInfo.type %s is not supported, use %s", w.ConnectionInfo.Type, apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile)
 	}
 	cfg := authzhook.Config{
-		Name: one.Name, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, DenyOnError: w.FailurePolicy == apiserver.FailurePolicyDeny,
+		Name: one.Name, Version: w.SubjectAccessReviewVersion, DenyOnError: w.FailurePolicy == apiserver.FailurePolicyDeny,
 	}
 	if w.CacheAuthorizedRequests {
 		cfg.AuthorizedTTL = w.AuthorizedTTL.Duration
@@ -195,5 +200,5 @@ func (a *authorizers) configured(one apiserver.AuthorizerConfiguration) (*authzh
 		}
 		cfg.Matches = matcher
 	}
-	return a.hook(*w.ConnectionInfo.KubeConfigFile, cfg)
+	return a.hook(*w.ConnectionInfo.KubeConfigFile, w.Timeout.Duration, cfg)
 }

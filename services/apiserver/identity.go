@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authn/bootstraptoken"
 	"howdah.dev/services/apiserver/internal/authn/credfile"
@@ -149,7 +152,9 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 }
 
 func (s *Server) tokenWebhook(cfg Authentication, remembered *authn.TokenCache) (*authnhook.Verifier, error) {
-	client, err := remote.New(cfg.Webhook.ConfigFile, s.cfg.Clock)
+	client, err := remote.New(remote.Config{
+		Kubeconfig: cfg.Webhook.ConfigFile, Version: schema.GroupVersion{Group: authenticationv1.GroupName, Version: cfg.Webhook.Version}, Clock: s.cfg.Clock,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package authn
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -37,5 +39,31 @@ func TestGatewaySpeaksForTheUserInItsMetadata(t *testing.T) {
 				t.Fatalf("got %v %v", user, err)
 			}
 		})
+	}
+}
+
+// fixed knows every token as one user's.
+type fixed struct{ user User }
+
+func (f fixed) Verify(_ context.Context, _ string, audiences []string) (*User, []string, error) {
+	user := f.user
+	return &user, audiences, nil
+}
+
+func TestWhoGetsTheGroupOfAuthenticatedUsers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		user User
+		want string
+	}{
+		{User{Name: "jane"}, "[system:authenticated]"},
+		{User{Name: "jane", Groups: []string{"devs"}}, "[devs system:authenticated]"},
+		{User{Name: "jane", Groups: []string{UnauthenticatedGroup}}, "[system:unauthenticated]"},
+		{User{Name: AnonymousUser}, "[]"},
+	} {
+		user, err := (&Authenticator{Tokens: []TokenVerifier{fixed{c.user}}}).Token(t.Context(), "x")
+		if err != nil || fmt.Sprint(user.Groups) != c.want {
+			t.Errorf("%v: %v %v", c.user, user, err)
+		}
 	}
 }

@@ -145,7 +145,7 @@ func Common(own, wanted []string) []string {
 
 // authenticated adds the group that everyone who is known belongs to.
 func authenticated(u *User) *User {
-	if !u.In(AuthenticatedGroup) && !u.In(UnauthenticatedGroup) {
+	if u.Name != AnonymousUser && !u.In(AuthenticatedGroup) && !u.In(UnauthenticatedGroup) {
 		u.Groups = append(u.Groups[:len(u.Groups):len(u.Groups)], AuthenticatedGroup)
 	}
 	return u

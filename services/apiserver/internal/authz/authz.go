@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/services/apiserver/internal/authn"
@@ -93,7 +94,7 @@ func (c Chain) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 			reasons += reason
 		}
 	}
-	return NoOpinion, reasons, errors.Join(errs...)
+	return NoOpinion, reasons, utilerrors.NewAggregate(errs)
 }
 
 // RulesFor implements Lister with the rules that its authorizers tell; one that tells none leaves it incomplete.
@@ -111,7 +112,7 @@ func (c Chain) RulesFor(ctx context.Context, user *authn.User, namespace string)
 			errs = append(errs, err)
 		}
 	}
-	return rules, incomplete, errors.Join(errs...)
+	return rules, incomplete, utilerrors.NewAggregate(errs)
 }
 
 // everything is the rules of those who may do all.

@@ -1,71 +1,79 @@
 // Package remote asks a service outside of the cluster, named by a kubeconfig file, for a review.
+//
+// The service is spoken to by Kubernetes' own client: what counts as an answer, and the words for what does not, are its.
 package remote
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"mime"
-	"net/http"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 )
 
 const (
-	callTimeout = 30 * time.Second
-	maxAnswer   = 3 << 20
-	tries       = 5
-	firstRetry  = 500 * time.Millisecond
+	defaultTimeout = 30 * time.Second
+	firstRetry     = 500 * time.Millisecond
 )
+
+// Config says where the service is, and how it is asked.
+type Config struct {
+	// Kubeconfig is the file whose current context names the service and the credentials for it.
+	Kubeconfig string
+	// Version of the reviews.
+	Version schema.GroupVersion
+	// Timeout bounds each try; 0 is 30 s.
+	Timeout time.Duration
+	Clock   clock.Clock
+}
 
 // Client posts reviews to one URL.
 type Client struct {
-	url   string
-	http  *http.Client
+	rest  rest.Interface
 	clock clock.Clock
 }
 
-// New reads the file, a kubeconfig whose current context names the service and the credentials for it.
-func New(path string, clk clock.Clock) (*Client, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("webhook configuration %s: %w", path, err)
-	}
-	if !strings.Contains(config.Host, "://") {
-		config.Host = "https://" + config.Host
-	}
-	config.Timeout, config.UserAgent = callTimeout, "howdah-apiserver"
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("webhook configuration %s: %w", path, err)
-	}
-	return &Client{url: config.Host, http: client, clock: clk}, nil
+// Try is what came of asking once.
+type Try struct {
+	// Code of HTTP; 0 is no answer.
+	Code int
+	Took time.Duration
+	Err  error
 }
 
-// Post sends the question as JSON and decodes the answer. A service that cannot be reached, or that is not well (429, 5xx), is asked
-// again, with a growing pause, until ctx ends or it has been asked five times.
-func (c *Client) Post(ctx context.Context, question, answer any) error {
-	body, err := json.Marshal(question)
+// New reads the kubeconfig.
+func New(cfg Config) (*Client, error) {
+	config, err := webhook.LoadKubeconfig(cfg.Kubeconfig, nil)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("webhook configuration %s: %w", cfg.Kubeconfig, err)
 	}
-	for try := 1; ; try++ {
-		again, err := c.post(ctx, body, answer)
-		if err == nil || !again || try == tries {
+	if config.Timeout = cfg.Timeout; config.Timeout <= 0 {
+		config.Timeout = defaultTimeout
+	}
+	config.UserAgent = "howdah-apiserver"
+	generic, err := webhook.NewGenericWebhook(scheme.Scheme, scheme.Codecs, config, []schema.GroupVersion{cfg.Version}, backoff())
+	if err != nil {
+		return nil, fmt.Errorf("webhook configuration %s: %w", cfg.Kubeconfig, err)
+	}
+	return &Client{rest: generic.RestClient, clock: cfg.Clock}, nil
+}
+
+func backoff() wait.Backoff { return webhook.DefaultRetryBackoffWithInitialDelay(firstRetry) }
+
+// Post sends the question and decodes the answer. A connection that was reset and a service that is not well (429, 5xx) have it sent again, with a growing pause, until ctx ends or it has been asked five times. Each try is told to tried.
+func (c *Client) Post(ctx context.Context, question, answer runtime.Object, tried func(Try)) error {
+	for pauses := backoff(); ; {
+		err := c.once(ctx, question, answer, tried)
+		if !webhook.DefaultShouldRetry(err) || pauses.Steps == 1 {
 			return err
 		}
-		pause := time.Duration(float64(firstRetry) * float64(int(1)<<(try-1)) * (1 + 0.2*rand.Float64()))
-		timer := c.clock.NewTimer(pause)
+		timer := c.clock.NewTimer(pauses.Step())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -75,48 +83,12 @@ func (c *Client) Post(ctx context.Context, question, answer any) error {
 	}
 }
 
-func (c *Client) post(ctx context.Context, body []byte, answer any) (again bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return ctx.Err() == nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return true, err
-	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, refusal(resp, text)
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return false, fmt.Errorf("the webhook's answer: %w", err)
-	}
-	if asked, got := kindOf(body), kindOf(text); got != "" && got != asked {
-		return false, fmt.Errorf("the webhook's answer is a %s and not a %s", got, asked)
-	}
-	return false, nil
-}
-
-// refusal says what the service answered instead of a review, in the words of Kubernetes' clients.
-func refusal(resp *http.Response, text []byte) error {
-	said := "unknown"
-	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasPrefix(media, "text/") && len(text) > 0 {
-		said = strings.TrimSpace(string(text))
-	}
-	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", said, 0, true)
-}
-
-// kindOf is the kind of an object as JSON.
-func kindOf(object []byte) string {
-	var kind struct {
-		Kind string `json:"kind"`
-	}
-	_ = json.Unmarshal(object, &kind) // what does not parse has none
-	return kind.Kind
+func (c *Client) once(ctx context.Context, question, answer runtime.Object, tried func(Try)) error {
+	start := c.clock.Now()
+	result := c.rest.Post().Body(question).Do(ctx)
+	var code int
+	result.StatusCode(&code)
+	err := result.Into(answer)
+	tried(Try{Code: code, Took: c.clock.Since(start), Err: err})
+	return err
 }

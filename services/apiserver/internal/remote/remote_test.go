@@ -3,16 +3,19 @@ package remote
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,67 +39,93 @@ func serve(t *testing.T, clk clock.Clock, handler http.HandlerFunc) *Client {
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
-	client, err := New(path, clk)
+	client, err := New(Config{Kubeconfig: path, Version: authenticationv1.SchemeGroupVersion, Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
+// review is what is asked, and answered.
+const review = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"token":"t"},"status":{"user":{}}}`
+
+func question() *authenticationv1.TokenReview {
+	return &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "t"}}
+}
+
 func TestPost(t *testing.T) {
 	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	var asked atomic.Int32
-	c := serve(t, clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "POST" || r.URL.String() != "/authorize" || r.Header.Get("Authorization") != "Bearer for-the-webhook" {
-			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+	c := serve(t, clk, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method != "POST" || r.URL.String() != "/authorize?timeout=30s" || r.Header.Get("Authorization") != "Bearer for-the-webhook" || strings.TrimSpace(string(body)) != review {
+			t.Errorf("%s %s %v\n%s", r.Method, r.URL, r.Header, body)
 		}
 		if asked.Add(1) == 1 {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		_, _ = w.Write([]byte(`{"a":"b"}`))
+		_, _ = w.Write([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true}}`))
 	})
-	var answer map[string]string
-	if err := c.Post(t.Context(), map[string]string{"q": "?"}, &answer); err != nil || answer["a"] != "b" || asked.Load() != 2 {
-		t.Error(err, answer, asked.Load())
+	var answer authenticationv1.TokenReview
+	var codes []int
+	if err := post(t, clk, c, &answer, &codes); err != nil || !answer.Status.Authenticated || !slices.Equal(codes, []int{500, 200}) {
+		t.Error(err, answer, codes)
+	}
+}
+
+// post asks, and moves the clock on where the client waits.
+func post(t *testing.T, clk *clocktesting.FakeClock, c *Client, answer *authenticationv1.TokenReview, codes *[]int) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Post(t.Context(), question(), answer, func(try Try) { *codes = append(*codes, try.Code) })
+	}()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Millisecond):
+			if clk.HasWaiters() {
+				clk.Step(time.Minute)
+			}
+		}
 	}
 }
 
 func TestBadAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
+		name  string
 		code  int
 		body  string
 		want  string
-		tries int32
+		tries int
 	}{
-		{http.StatusForbidden, "", "unknown", 1},
-		{http.StatusOK, "<html>", "the webhook's answer", 1},
-		{http.StatusBadGateway, "", `an error on the server ("unknown") has prevented the request from succeeding`, 5},
+		{"refused", http.StatusForbidden, "", "unknown", 1},
+		{"a Status", http.StatusForbidden, `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"no way","code":403}`, "no way", 1},
+		{"no JSON", http.StatusOK, "<html>", "couldn't get version/kind", 1},
+		{"nothing", http.StatusOK, "", "0-length response with status code: 200", 1},
+		{"no kind", http.StatusOK, `{"status":{"authenticated":true}}`, "", 1},
+		{"another kind", http.StatusOK, `{"apiVersion":"v1","kind":"Pod"}`, "converting (v1.Pod) to (v1.TokenReview): unknown conversion", 1},
+		{"another version", http.StatusOK, strings.Replace(review, "io/v1", "io/v9", 1), `no kind "TokenReview" is registered for version "authentication.k8s.io/v9"`, 1},
+		{"gone for long", http.StatusBadGateway, "", `an error on the server ("unknown") has prevented the request from succeeding`, 5},
 	} {
-		var asked atomic.Int32
-		clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-		client := serve(t, clk, func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
-			w.WriteHeader(c.code)
-			_, _ = w.Write([]byte(c.body))
-		})
-		done := make(chan error, 1)
-		go func() { var answer struct{}; done <- client.Post(t.Context(), struct{}{}, &answer) }()
-		var err error
-		for waiting := true; waiting; {
-			select {
-			case err = <-done:
-				waiting = false
-			case <-time.After(time.Millisecond):
-				if clk.HasWaiters() {
-					clk.Step(time.Minute)
-				}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+			client := serve(t, clk, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(c.code)
+				_, _ = w.Write([]byte(c.body))
+			})
+			var answer authenticationv1.TokenReview
+			var codes []int
+			err := post(t, clk, client, &answer, &codes)
+			if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) || len(codes) != c.tries {
+				t.Errorf("%v after %v", err, codes)
 			}
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || asked.Load() != c.tries {
-			t.Errorf("%d: %v after %d", c.code, err, asked.Load())
-		}
+		})
 	}
 }
 
@@ -109,8 +138,8 @@ func TestEnd(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	var answer struct{}
-	if err := c.Post(ctx, struct{}{}, &answer); err == nil {
+	var answer authenticationv1.TokenReview
+	if err := c.Post(ctx, question(), &answer, func(Try) {}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -122,7 +151,7 @@ func TestBadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{path, "/nonexistent"} {
-		if _, err := New(p, clock.RealClock{}); err == nil {
+		if _, err := New(Config{Kubeconfig: p, Version: authenticationv1.SchemeGroupVersion, Clock: clock.RealClock{}}); err == nil {
 			t.Errorf("%s was read", p)
 		}
 	}

@@ -1,8 +1,10 @@
 package review
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -73,21 +75,25 @@ func (s *Server) rules(ctx context.Context, user *authn.User, r *authorizationv1
 	return nil
 }
 
-// decide asks the authorizers. What of the selectors cannot be understood is left out, which allows no more, and reported.
+// everyVersion stands for the version of a question that names none.
+const everyVersion = "*"
+
+// decide asks the authorizers.
 func (s *Server) decide(ctx context.Context, user *authn.User, r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
 	a := &authz.Attributes{User: user, Explain: true}
-	var bad error
+	var ignored []string
 	if r != nil {
-		a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name = r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name
-		bad = selectors(r, a)
+		a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name = r.Verb, r.Group, cmp.Or(r.Version, everyVersion), r.Resource, r.Subresource, r.Namespace, r.Name
+		ignored = selectors(r, a)
 	} else {
 		a.Verb, a.Path = n.Verb, n.Path
 	}
 	decision, reason, err := s.Authorizer.Authorize(ctx, a)
 	status := authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason}
-	if err = errors.Join(bad, err); err != nil {
-		status.EvaluationError = err.Error()
+	if err != nil {
+		ignored = slices.Insert(ignored, 0, err.Error())
 	}
+	status.EvaluationError = strings.Join(ignored, "; ")
 	return status
 }
 

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -17,33 +16,38 @@ import (
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
-// selectors puts the selectors of a review into the attributes, in the form that they have in a list's URL.
-func selectors(r *authorizationv1.ResourceAttributes, a *authz.Attributes) error {
-	var errs []error
+// selectors puts the selectors of a review into the attributes, in the form that they have in a list's URL. What cannot be understood
+// is left out, which allows no more, and told.
+func selectors(r *authorizationv1.ResourceAttributes, a *authz.Attributes) (ignored []string) {
+	tell := func(selector, text string, understood bool) {
+		switch {
+		case understood:
+		case text == "":
+			ignored = append(ignored, "spec.resourceAttributes."+selector+" ignored due to parse error")
+		default:
+			ignored = append(ignored, "spec.resourceAttributes."+selector+" partially ignored due to parse error")
+		}
+	}
 	if f := r.FieldSelector; f != nil {
-		text, err := fieldText(f)
-		a.FieldSelector, errs = text, append(errs, err)
+		text, understood := fieldText(f)
+		a.FieldSelector = text
+		tell("fieldSelector", text, understood)
 	}
 	if l := r.LabelSelector; l != nil {
-		text, err := labelText(l)
-		a.LabelSelector, errs = text, append(errs, err)
+		text, understood := labelText(l)
+		a.LabelSelector = text
+		tell("labelSelector", text, understood)
 	}
-	return errors.Join(errs...)
+	return ignored
 }
 
-// What of a selector cannot be understood is left out as a whole.
-var (
-	errFields = errors.New("spec.resourceAttributes.fieldSelector ignored due to parse error")
-	errLabels = errors.New("spec.resourceAttributes.labelSelector ignored due to parse error")
-)
-
-func fieldText(f *authorizationv1.FieldSelectorAttributes) (string, error) {
+func fieldText(f *authorizationv1.FieldSelectorAttributes) (text string, understood bool) {
 	if f.RawSelector != "" {
 		selector, err := fields.ParseSelector(f.RawSelector)
 		if err != nil {
-			return "", errFields
+			return "", false
 		}
-		return selector.String(), nil
+		return selector.String(), true
 	}
 	var terms []string
 	for _, req := range f.Requirements {
@@ -52,11 +56,9 @@ func fieldText(f *authorizationv1.FieldSelectorAttributes) (string, error) {
 			terms = append(terms, fields.OneTermEqualSelector(req.Key, req.Values[0]).String())
 		case req.Operator == metav1.FieldSelectorOpNotIn && len(req.Values) == 1:
 			terms = append(terms, fields.OneTermNotEqualSelector(req.Key, req.Values[0]).String())
-		default: // selectors of fields know no more
-			return "", errFields
 		}
 	}
-	return strings.Join(terms, ","), nil
+	return strings.Join(terms, ","), len(terms) == len(f.Requirements) // selectors of fields know no more than these
 }
 
 var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
@@ -64,23 +66,25 @@ var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpExists: selection.Exists, metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-func labelText(l *authorizationv1.LabelSelectorAttributes) (string, error) {
+func labelText(l *authorizationv1.LabelSelectorAttributes) (text string, understood bool) {
 	if l.RawSelector != "" {
 		selector, err := labels.Parse(l.RawSelector)
 		if err != nil {
-			return "", errLabels
+			return "", false
 		}
-		return selector.String(), nil
+		return selector.String(), true
 	}
 	selector := labels.NewSelector()
+	understood = true
 	for _, req := range l.Requirements {
 		one, err := labels.NewRequirement(req.Key, labelOperators[req.Operator], req.Values)
 		if err != nil {
-			return "", errLabels
+			understood = false
+			continue
 		}
 		selector = selector.Add(*one)
 	}
-	return selector.String(), nil
+	return selector.String(), understood
 }
 
 // requirement is what the two selectors' requirements have in common.

@@ -7,22 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/remote"
 )
 
 // Poster asks the webhook.
 type Poster interface {
-	Post(ctx context.Context, question, answer any) error
+	Post(ctx context.Context, question, answer runtime.Object, tried func(remote.Try)) error
 }
 
 // Config is what a verifier needs.
@@ -57,7 +59,7 @@ type Verifier struct {
 
 // New returns a verifier.
 func New(cfg Config) (*Verifier, error) {
-	if cfg.Version != "v1" && cfg.Version != "v1beta1" {
+	if _, known := versions[cfg.Version]; !known {
 		return nil, fmt.Errorf("unsupported authentication webhook version %q, supported versions are \"v1\", \"v1beta1\"", cfg.Version)
 	}
 	v := &Verifier{
@@ -117,38 +119,38 @@ func (a answer) copy() (*authn.User, []string, error) {
 
 // ask fails where the webhook gives no answer; an answer that the token is nobody's is one.
 func (v *Verifier) ask(ctx context.Context, token string, audiences []string) (answer, error) {
-	review := &authenticationv1.TokenReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.GroupName + "/" + v.Version, Kind: "TokenReview"},
-		Spec:     authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
-	}
-	var reply authenticationv1.TokenReview
-	start := v.Clock.Now()
-	err := v.Poster.Post(ctx, review, &reply)
-	code := "200"
-	if err != nil {
-		code = "<error>"
-	}
-	v.requests.WithLabelValues(code).Inc()
-	v.latency.WithLabelValues(code).Observe(v.Clock.Since(start).Seconds())
+	status, err := versions[v.Version](authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}, func(question, reply runtime.Object) error {
+		return v.Poster.Post(ctx, question, reply, v.count)
+	})
 	if err != nil {
 		return answer{}, err
 	}
-	return v.read(&reply.Status, audiences), nil
+	return v.read(status, audiences), nil
 }
 
+func (v *Verifier) count(try remote.Try) {
+	code := "<error>"
+	if try.Code != 0 {
+		code = strconv.Itoa(try.Code)
+	}
+	v.requests.WithLabelValues(code).Inc()
+	v.latency.WithLabelValues(code).Observe(try.Took.Seconds())
+}
+
+// read looks at the audiences first: what the webhook has to say of a token for others is not for the caller.
 func (v *Verifier) read(status *authenticationv1.TokenReviewStatus, audiences []string) answer {
+	meant := status.Audiences
+	if len(meant) == 0 {
+		meant = v.Audiences
+	}
+	if meant = authn.Common(audiences, meant); len(meant) == 0 {
+		return answer{err: authn.ErrNotMine}
+	}
 	if !status.Authenticated {
 		if status.Error != "" {
 			return answer{err: errors.New(status.Error)}
 		}
 		return answer{err: authn.ErrNotMine}
-	}
-	meant := status.Audiences
-	if len(meant) == 0 {
-		meant = v.Audiences
-	}
-	if meant = authn.Common(meant, audiences); len(meant) == 0 {
-		return answer{err: authn.ErrNotMine} // it is for others
 	}
 	user := &authn.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
 	for key, values := range status.User.Extra {

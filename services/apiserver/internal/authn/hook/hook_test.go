@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/remote"
 )
 
 // service answers with a text and counts the questions.
@@ -21,9 +23,10 @@ type service struct {
 	asked  []string
 }
 
-func (s *service) Post(_ context.Context, question, answer any) error {
+func (s *service) Post(_ context.Context, question, answer runtime.Object, tried func(remote.Try)) error {
 	text, _ := json.Marshal(question)
 	s.asked = append(s.asked, string(text))
+	tried(remote.Try{Code: 200, Err: s.err})
 	if s.err != nil {
 		return s.err
 	}
@@ -46,6 +49,8 @@ func TestVerify(t *testing.T) {
 		{"known for the API, asked for another", `{"authenticated":true,"user":{"username":"jane"}}`, nil, []string{"x"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"unknown", `{"authenticated":false}`, nil, []string{"api"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"bad", `{"authenticated":false,"error":"it is too old"}`, nil, []string{"api"}, "", "it is too old", nil, 1},
+		{"bad, and for others", `{"authenticated":false,"error":"it is too old","audiences":["z"]}`, nil, []string{"api"}, "", authn.ErrNotMine.Error(), nil, 1},
+		{"known for several", `{"authenticated":true,"user":{"username":"jane"},"audiences":["z","y","x"]}`, nil, []string{"x", "y"}, "jane", "", []string{"y", "x"}, 1},
 		{"not asked", `{}`, errors.New("gone"), []string{"api"}, "", "gone", nil, 2},
 	} {
 		s := &service{status: c.status, err: c.fails}
@@ -79,7 +84,7 @@ func TestVerify(t *testing.T) {
 		if _, _, _ = v.Verify(t.Context(), "secret", c.audiences); len(s.asked) != before+1 {
 			t.Errorf("%s: the answer holds for ever", c.name)
 		}
-		if !strings.Contains(s.asked[0], `"apiVersion":"authentication.k8s.io/v1"`) || !strings.Contains(s.asked[0], `"token":"secret"`) {
+		if !strings.Contains(s.asked[0], `"token":"secret"`) {
 			t.Errorf("%s: %s", c.name, s.asked[0])
 		}
 	}

@@ -11,17 +11,19 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
+	"howdah.dev/services/apiserver/internal/remote"
 )
 
 // Poster asks the webhook.
 type Poster interface {
-	Post(ctx context.Context, question, answer any) error
+	Post(ctx context.Context, question, answer runtime.Object, tried func(remote.Try)) error
 }
 
 // Config is what an authorizer needs.
@@ -31,8 +33,6 @@ type Config struct {
 	Version string
 	// AuthorizedTTL and UnauthorizedTTL are how long answers hold; 0 asks every time.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	// Timeout bounds a question, retries included; default 30 s.
-	Timeout time.Duration
 	// Name tells webhooks apart in metrics.
 	Name string
 	// Matches says which requests are for the webhook; nil is all.
@@ -46,9 +46,8 @@ type Config struct {
 
 const (
 	remembered = 8192
-	// largest is the longest question, in bytes of JSON, whose answer is remembered: clients choose what they ask for.
-	largest    = 10000
-	askTimeout = 30 * time.Second
+	// largest bounds what clients choose of a question whose answer is remembered, in bytes.
+	largest = 10000
 )
 
 // Authorizer implements authz.Authorizer. It has no opinion where the webhook has none, or cannot be asked.
@@ -59,11 +58,8 @@ type Authorizer struct {
 
 // New returns an authorizer.
 func New(cfg Config) (*Authorizer, error) {
-	if cfg.Version != "v1" && cfg.Version != "v1beta1" {
+	if _, known := versions[cfg.Version]; !known {
 		return nil, fmt.Errorf("unsupported webhook authorizer version %q, supported versions are \"v1\", \"v1beta1\"", cfg.Version)
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = askTimeout
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics(nil)
@@ -78,7 +74,7 @@ func New(cfg Config) (*Authorizer, error) {
 func (a *Authorizer) Authorize(ctx context.Context, what *authz.Attributes) (authz.Decision, string, error) {
 	spec := specOf(what)
 	if a.Matches != nil {
-		matches, err := a.Matches.Eval(ctx, &authorizationv1.SubjectAccessReview{TypeMeta: typeMeta("v1"), Spec: spec})
+		matches, err := a.Matches.Eval(ctx, &authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}, Spec: spec})
 		switch {
 		case err != nil:
 			return a.onError(err)
@@ -86,16 +82,9 @@ func (a *Authorizer) Authorize(ctx context.Context, what *authz.Attributes) (aut
 			return authz.NoOpinion, "", nil
 		}
 	}
-	key, err := json.Marshal(spec)
+	status, err := a.status(ctx, what, spec)
 	if err != nil {
 		return a.onError(err)
-	}
-	status, ok := a.known(key)
-	if !ok {
-		if status, err = a.ask(ctx, spec); err != nil {
-			return a.onError(err)
-		}
-		a.remember(key, status)
 	}
 	switch {
 	case status.Allowed && status.Denied:
@@ -113,12 +102,7 @@ func (a *Authorizer) onError(err error) (authz.Decision, string, error) {
 	if a.DenyOnError {
 		return authz.Deny, "", err
 	}
-	a.Metrics.failOpen(a.Name, err)
 	return authz.NoOpinion, "", err
-}
-
-func typeMeta(version string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: authorizationv1.GroupName + "/" + version, Kind: "SubjectAccessReview"}
 }
 
 // RulesFor implements authz.Lister: a webhook does not list what it would allow.
@@ -126,59 +110,48 @@ func (*Authorizer) RulesFor(context.Context, *authn.User, string) ([]rbacv1.Poli
 	return nil, true, errors.New("webhook authorizer does not support user rule resolution")
 }
 
-func (a *Authorizer) known(key []byte) (authorizationv1.SubjectAccessReviewStatus, bool) {
-	if got, ok := a.answers.Get(string(key)); ok {
-		return got.(authorizationv1.SubjectAccessReviewStatus), true
+// status is what the webhook says, or said.
+func (a *Authorizer) status(ctx context.Context, what *authz.Attributes, spec authorizationv1.SubjectAccessReviewSpec) (status authorizationv1.SubjectAccessReviewStatus, err error) {
+	key, err := json.Marshal(spec)
+	if err != nil {
+		return status, err
 	}
-	return authorizationv1.SubjectAccessReviewStatus{}, false
+	if got, ok := a.answers.Get(string(key)); ok {
+		return got.(authorizationv1.SubjectAccessReviewStatus), nil
+	}
+	if status, err = a.ask(ctx, spec); err == nil {
+		a.remember(what, key, status)
+	}
+	return status, err
 }
 
-func (a *Authorizer) remember(key []byte, status authorizationv1.SubjectAccessReviewStatus) {
+func (a *Authorizer) remember(what *authz.Attributes, key []byte, status authorizationv1.SubjectAccessReviewStatus) {
 	ttl := a.UnauthorizedTTL
-	if status.Allowed && !status.Denied {
+	if status.Allowed {
 		ttl = a.AuthorizedTTL
 	}
-	if ttl > 0 && len(key) <= largest {
+	if ttl > 0 && chosen(what) < largest {
 		a.answers.Add(string(key), status, ttl)
 	}
 }
 
-func (a *Authorizer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
-	defer cancel()
-	review := &authorizationv1.SubjectAccessReview{
-		TypeMeta: typeMeta(a.Version), Spec: spec,
+// chosen is how many bytes of the question the client chooses.
+func chosen(what *authz.Attributes) (size int) {
+	for _, text := range []string{what.Namespace, what.Verb, what.Group, what.Version, what.Resource, what.Subresource, what.Name, what.Path} {
+		size += len(text)
 	}
-	var reply authorizationv1.SubjectAccessReview
-	start := a.Clock.Now()
-	err := a.post(ctx, review, &reply)
-	a.Metrics.asked(a.Name, a.Clock.Since(start), err)
-	if err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{}, err
-	}
-	return reply.Status, nil
+	return size
 }
 
-// post sends the review; v1beta1 calls the user's groups "group".
-func (a *Authorizer) post(ctx context.Context, review *authorizationv1.SubjectAccessReview, reply any) error {
-	if a.Version == "v1" {
-		return a.Poster.Post(ctx, review, reply)
+func (a *Authorizer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	var last string
+	status, err := versions[a.Version](spec, func(question, reply runtime.Object) error {
+		return a.Poster.Post(ctx, question, reply, func(try remote.Try) { last = a.Metrics.tried(ctx, a.Name, try) })
+	})
+	if err != nil && !a.DenyOnError && ctx.Err() == nil {
+		a.Metrics.failOpen(a.Name, last)
 	}
-	text, err := json.Marshal(review)
-	if err != nil {
-		return err
-	}
-	var old map[string]any
-	if err := json.Unmarshal(text, &old); err != nil {
-		return err
-	}
-	if spec, ok := old["spec"].(map[string]any); ok {
-		if groups, ok := spec["groups"]; ok {
-			spec["group"] = groups
-			delete(spec, "groups")
-		}
-	}
-	return a.Poster.Post(ctx, old, reply)
+	return status, err
 }
 
 func specOf(what *authz.Attributes) authorizationv1.SubjectAccessReviewSpec {

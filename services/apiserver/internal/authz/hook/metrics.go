@@ -3,9 +3,15 @@ package hook
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"howdah.dev/services/apiserver/internal/remote"
 )
 
 // Metrics are those of all webhooks, under Kubernetes' names.
@@ -41,28 +47,31 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// asked counts a question.
-func (m *Metrics) asked(name string, took time.Duration, err error) {
-	code := "200"
-	if err != nil {
-		code = "<error>"
+// tried counts that the webhook was asked once, and returns the outcome.
+func (m *Metrics) tried(ctx context.Context, name string, try remote.Try) (result string) {
+	code := "<error>"
+	if try.Code != 0 {
+		code = strconv.Itoa(try.Code)
 	}
+	result = outcome(ctx, try)
 	m.requests.WithLabelValues(code).Inc()
-	m.latency.WithLabelValues(code).Observe(took.Seconds())
-	m.evaluations.WithLabelValues(name, outcome(err)).Inc()
-	m.duration.WithLabelValues(name, outcome(err)).Observe(took.Seconds())
+	m.latency.WithLabelValues(code).Observe(try.Took.Seconds())
+	m.evaluations.WithLabelValues(name, result).Inc()
+	m.duration.WithLabelValues(name, result).Observe(try.Took.Seconds())
+	return result
 }
 
-func (m *Metrics) failOpen(name string, err error) { m.open.WithLabelValues(name, outcome(err)).Inc() }
+func (m *Metrics) failOpen(name, result string) { m.open.WithLabelValues(name, result).Inc() }
 
-func outcome(err error) string {
+func outcome(ctx context.Context, try remote.Try) string {
+	err := try.Err
 	switch {
 	case err == nil:
 		return "success"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(err, context.Canceled):
+	case ctx.Err() != nil:
 		return "canceled"
+	case utilnet.IsTimeout(err), errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), try.Code == http.StatusGatewayTimeout:
+		return "timeout"
 	}
 	return "error"
 }
