@@ -87,8 +87,18 @@ func TestEvictionKeepsTheBudget(t *testing.T) {
 	if p.Metadata.DeletionTimestamp == "" || p.Status.Conditions[len(p.Status.Conditions)-1].Reason != "EvictionByEvictionAPI" {
 		t.Errorf("the evicted pod: %s", pod)
 	}
+	// One that came to an end between its announcement and the deletion can be repeated, although nothing is left of the budget.
+	status("v1/pods", "p1", map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}}})
+	refused(evict("p1"), "The disruption budget b needs 1 healthy pods and has 2 currently")
+	status("policy/v1/poddisruptionbudgets", "b", map[string]any{"disruptedPods": map[string]any{"p1": "2026-01-02T03:04:05Z"}})
+	if err := evict("p1"); err != nil {
+		t.Errorf("the repeated eviction: %v", err)
+	}
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p3","labels":{"app":"web"}},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`))
+	status("v1/pods", "p3", map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}})
 	f.must(f.create("policy/v1/poddisruptionbudgets", "default", `{"metadata":{"name":"c"},"spec":{"minAvailable":1,"selector":{}}}`))
-	if s := apistatus.Of(evict("p1")); s.Code != 500 || s.Message != "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support." {
+	if s := apistatus.Of(evict("p3")); s.Code != 500 || s.Message != "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support." {
 		t.Errorf("two budgets: %+v", s)
 	}
 }

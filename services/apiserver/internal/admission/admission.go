@@ -39,6 +39,8 @@ type Attributes struct {
 	Body runtime.Object
 	// Complete, which may be nil, adds to Body what only those see who are shown it, as its managed fields.
 	Complete func() error
+	// Tracked are the managed fields that a Scale is shown with, where the write is one of it.
+	Tracked Tracked
 	// Options are the delete options, for Delete.
 	Options *metav1.DeleteOptions
 	// Query is that of a Connect's URL, Path what its path has behind the subresource proxy.
@@ -59,6 +61,9 @@ type Attributes struct {
 	// Usage is what ResourceQuota found the write to consume; it is committed with the write.
 	Usage *Usage
 }
+
+// Tracked are managed fields of what is shown in an object's place, and of what was there before.
+type Tracked struct{ Object, Old []metav1.ManagedFieldsEntry }
 
 // Usage is what a write consumes of its namespace's quotas.
 type Usage struct {

@@ -200,6 +200,14 @@ func tried(_ []string, err error) error { return err }
 // evict is a deletion that answers as an eviction.
 type evict struct{ deletion }
 
+// before implements staged: the pod says why it goes before it goes, so that those who watch can tell.
+func (e *evict) before() operation {
+	if e.announced {
+		return nil
+	}
+	return &announcement{&e.deletion}
+}
+
 func (e *evict) answer(*codec.Item, *plan) (answer, error) {
 	form := e.form
 	form.As = codec.Whole

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
 )
 
@@ -87,10 +92,13 @@ func (d *deletion) budgets(pod *corev1.Pod) ([]*codec.Item, error) {
 	return found, nil
 }
 
-// spend takes a disruption off the budget and reports whether it did: a pod that is not ready may go without, as its budget says.
-// It fails where there is none left.
+// spend takes a disruption off the budget and reports whether it did: a pod that is not ready may go without, as its budget says, and so may
+// one whose eviction was charged before, and came to no end. It fails where there is none left.
 func spend(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod, now metav1.Time) (bool, error) {
 	status := &budget.Status
+	if _, charged := status.DisruptedPods[pod.Name]; charged && announced(pod) {
+		return false, nil
+	}
 	if !ready(pod) {
 		if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
 			return false, nil
@@ -143,10 +151,87 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
+// evict notes on obj, a copy of the pod old, why it goes, and returns the write that charges its disruption budget. The budget is asked first; what
+// is left is the deletion.
+func (d *deletion) evict(ctx context.Context, item *codec.Item, old, obj registry.Object) ([]store.Write, error) {
+	pod, ok := old.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	budget, err := d.disrupt(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	if errs := metav1validation.ValidateDeleteOptions(d.options); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	if err := d.preconditions(ctx, item, old); err != nil {
+		return nil, err
+	}
+	if pod.DeletionTimestamp == nil {
+		evicted(obj.(*corev1.Pod), metav1.Time{Time: d.s.now()})
+	}
+	return budget, nil
+}
+
+// announcement is what an eviction writes before it deletes the pod: why the pod goes, and the charge of its budget. An eviction that ends between
+// the two can be repeated, and is not charged again.
+type announcement struct{ *deletion }
+
+func (a *announcement) plan(ctx context.Context) (*plan, error) {
+	item, err := find(ctx, a.s.Cache, a.r.res.Kind, a.r.res.GroupResource(), a.r.namespace, a.r.name)
+	if apierrors.IsNotFound(err) {
+		err = a.s.refused(ctx, a.r, a.eviction, options{dryRun: a.dryRun}, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	old, err := item.Object()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.permit(ctx, old); err != nil {
+		return nil, err
+	}
+	obj := old.DeepCopyObject().(registry.Object)
+	budget, err := a.evict(ctx, item, old, obj)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{obj: obj, current: item, createRevision: item.CreateRevision}
+	if p.value, err = a.s.encode(ctx, a.r.res.Kind, obj); err != nil {
+		return nil, err
+	}
+	if !item.Holds(p.value) {
+		p.writes = append([]store.Write{{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision}}, budget...)
+	}
+	return p, nil
+}
+
+// answer lets the deletion follow: of the revision that the announcement has, where the eviction named one.
+func (a *announcement) answer(item *codec.Item, p *plan) (answer, error) {
+	a.announced, a.told = true, len(p.writes) > 0
+	if want := a.options.Preconditions; a.told && want != nil && want.ResourceVersion != nil {
+		a.options = a.options.DeepCopy()
+		a.options.Preconditions.ResourceVersion = new(strconv.FormatInt(item.Revision, 10))
+	}
+	return answer{}, nil
+}
+
+// announced reports whether a pod says already that it is being evicted.
+func announced(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == evictionReason
+	})
+}
+
+// evictionReason is why a pod goes that is evicted.
+const evictionReason = "EvictionByEvictionAPI"
+
 // evicted notes on a pod why it goes.
 func evicted(pod *corev1.Pod, now metav1.Time) {
 	condition := corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: evictionReason, Message: "Eviction API: evicting",
 		LastTransitionTime: now, ObservedGeneration: pod.Status.ObservedGeneration,
 	}
 	for i := range pod.Status.Conditions {

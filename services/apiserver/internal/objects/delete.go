@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +120,8 @@ type deletion struct {
 	// eviction is what was posted to make the deletion, with posting's options; nil: a DELETE.
 	eviction *policyv1.Eviction
 	posting  options
+	// announced says that admission has let the eviction pass, and told that the pod says why it goes, with its budget charged.
+	announced, told bool
 }
 
 func (d *deletion) about() *request { return d.r }
@@ -128,7 +129,7 @@ func (d *deletion) about() *request { return d.r }
 func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	r, kind := d.r, d.r.res.Kind
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
-	if apierrors.IsNotFound(err) && d.eviction != nil {
+	if apierrors.IsNotFound(err) && d.eviction != nil && !d.announced {
 		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.dryRun}, err)
 	}
 	if err != nil {
@@ -138,41 +139,20 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.eviction == nil {
+	if d.eviction == nil || d.told {
 		if err := d.preconditions(ctx, item, old); err != nil {
 			return nil, err
 		}
 	}
-	obj := old.DeepCopyObject().(registry.Object)
-	attributes := &admission.Attributes{
-		Operation: admission.Delete, Resource: r.res, Namespace: r.namespace, Name: r.name, Old: old,
-		Options: d.options, User: r.user, DryRun: d.dryRun, Notes: r,
-	}
-	if d.collective {
-		attributes.Name = ""
-	}
-	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
-		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
-		attributes.FieldManager, attributes.FieldValidation = d.posting.manager, d.posting.level
-	}
-	if err := d.admit(ctx, attributes); err != nil {
+	if err := d.permit(ctx, old); err != nil {
 		return nil, err
 	}
+	obj := old.DeepCopyObject().(registry.Object)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
 	var budget []store.Write
-	if pod, ok := old.(*corev1.Pod); ok && d.eviction != nil {
-		if budget, err = d.disrupt(ctx, pod); err != nil {
+	if d.eviction != nil && !d.told {
+		if budget, err = d.evict(ctx, item, old, obj); err != nil {
 			return nil, err
-		}
-		// The budget is asked first; what is left is the deletion.
-		if errs := metav1validation.ValidateDeleteOptions(d.options); len(errs) > 0 {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
-		}
-		if err := d.preconditions(ctx, item, old); err != nil {
-			return nil, err
-		}
-		if pod.DeletionTimestamp == nil {
-			evicted(obj.(*corev1.Pod), metav1.Time{Time: d.s.now()})
 		}
 	}
 	waits := d.mark(obj, old)
@@ -201,9 +181,21 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
-func (d *deletion) admit(ctx context.Context, attributes *admission.Attributes) error {
-	if d.unchecked {
+// permit asks admission.
+func (d *deletion) permit(ctx context.Context, old registry.Object) error {
+	if d.unchecked || d.announced {
 		return nil
+	}
+	attributes := &admission.Attributes{
+		Operation: admission.Delete, Resource: d.r.res, Namespace: d.r.namespace, Name: d.r.name, Old: old,
+		Options: d.options, User: d.r.user, DryRun: d.dryRun, Notes: d.r,
+	}
+	if d.collective {
+		attributes.Name = ""
+	}
+	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
+		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
+		attributes.FieldManager, attributes.FieldValidation = d.posting.manager, d.posting.level
 	}
 	if err := d.s.Admission.Admit(ctx, attributes); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
@@ -262,6 +263,7 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	p.u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
 	return applyScale(p.r, old, after, entries)
 }
 
@@ -288,6 +290,7 @@ func (p *patch) applyScale() (operation, bool, error) {
 		if err := checkNamespace(p.r, after); err != nil {
 			return nil, err
 		}
+		p.u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
 		return applyScale(p.r, old, after, entries)
 	}
 	return p.u, p.opts.dryRun, nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -33,8 +34,9 @@ func scaleOf(kind *registry.Kind, obj registry.Object) *autoscalingv1.Scale {
 
 type changeFunc = func(ctx context.Context, old registry.Object) (registry.Object, error)
 
-// scaleUpdate reads a PUT of a Scale.
-func (s *Server) scaleUpdate(ctx context.Context, r *request, req *apiv1.UpdateRequest, opts options) (changeFunc, error) {
+// scaleUpdate reads a PUT of a Scale, which u is.
+func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRequest) (changeFunc, error) {
+	r, opts := u.r, u.opts
 	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
@@ -65,6 +67,7 @@ func (s *Server) scaleUpdate(ctx context.Context, r *request, req *apiv1.UpdateR
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
+		u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
 		return applyScale(r, old, after, entries)
 	}, nil
 }

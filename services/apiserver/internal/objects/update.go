@@ -54,7 +54,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	s.Metrics.received(r, len(req.GetObject()))
 	u := &update{s: s, r: r, form: form, opts: opts}
 	if scales {
-		change, err := s.scaleUpdate(ctx, r, req, opts)
+		change, err := s.scaleUpdate(ctx, u, req)
 		u.change, u.scale, u.managed = change, true, true
 		return u, opts.dryRun, err
 	}
@@ -138,6 +138,8 @@ type update struct {
 	createBy func(empty registry.Object) (registry.Object, error)
 	// scale answers with a Scale rather than the object.
 	scale bool
+	// tracked are the managed fields of the Scale, where the update is one of it.
+	tracked admission.Tracked
 	// action is set for a POST to a subresource, which admission has seen, and the kind itself applies and checks.
 	action bool
 	// patches says that the uid of the new state is no precondition, but a field that a patch tried to change.
@@ -310,7 +312,9 @@ func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registr
 		manager.Update(old, obj, r.manager(u.opts.manager))
 	}
 	if !u.action {
-		if err := u.s.Admission.Admit(ctx, u.attributes(old, obj)); err != nil {
+		a := u.attributes(old, obj)
+		a.Tracked = u.tracked // those who validate are not shown them, as in Kubernetes
+		if err := u.s.Admission.Admit(ctx, a); err != nil {
 			return nil, err
 		}
 	}

@@ -34,6 +34,11 @@ type operation interface {
 	about() *request
 }
 
+// staged is an operation that has another one written before it, in a transaction of its own; nil is none.
+type staged interface {
+	before() operation
+}
+
 // plan is what a write will do.
 type plan struct {
 	// writes are committed together, the object's own first. None: the state stands as current says.
@@ -123,6 +128,13 @@ func (s *Server) outcome(p *plan, handed *cache.Handed, kind *registry.Kind, key
 func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer, error) {
 	r := op.about()
 	r.dryRun = dryRun
+	if two, ok := op.(staged); ok && !dryRun {
+		if first := two.before(); first != nil {
+			if _, err := s.execute(ctx, first, false); err != nil {
+				return answer{}, err
+			}
+		}
+	}
 	for attempt := 1; ; attempt++ {
 		p, err := s.planned(ctx, op)
 		if errors.Is(err, errStale) && attempt < maxAttempts {

@@ -123,7 +123,7 @@ func (v *Version) fill(ctx context.Context) (err error) {
 		return nil
 	case a.Subresource == "scale" && a.Resource.Kind.Scale != nil:
 		v.Kind = scaleGVK
-		v.Object, v.Old = scaleOf(a, a.Object), scaleOf(a, a.Old)
+		v.Object, v.Old = scaleOf(a, a.Object, a.Tracked.Object), scaleOf(a, a.Old, a.Tracked.Old)
 		return nil
 	}
 	v.whole = true
@@ -167,7 +167,7 @@ func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
 	return gvks[0], nil
 }
 
-func scaleOf(a *admission.Attributes, obj registry.Object) runtime.Object {
+func scaleOf(a *admission.Attributes, obj registry.Object, managed []metav1.ManagedFieldsEntry) runtime.Object {
 	if obj == nil || reflect.ValueOf(obj).IsNil() {
 		return nil
 	}
@@ -176,7 +176,7 @@ func scaleOf(a *admission.Attributes, obj registry.Object) runtime.Object {
 		TypeMeta: metav1.TypeMeta{APIVersion: scaleGVK.GroupVersion().String(), Kind: scaleGVK.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
-			CreationTimestamp: obj.GetCreationTimestamp(),
+			CreationTimestamp: obj.GetCreationTimestamp(), ManagedFields: managed,
 		},
 		Spec: autoscalingv1.ScaleSpec{Replicas: spec}, Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
 	}
