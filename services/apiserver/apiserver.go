@@ -351,5 +351,6 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	s.aggregator.Register(ctx)
 	close(s.ready)
+	s.discovery.Probe(ctx)
 	return s.runFlow(ctx)
 }

@@ -19,7 +19,7 @@ var steps = []string{
 	"poststarthook/start-system-namespaces-controller", "poststarthook/start-cluster-authentication-info-controller",
 	"poststarthook/start-kube-apiserver-identity-lease-controller", "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
 	"poststarthook/storage-readiness", "poststarthook/start-legacy-token-tracking-controller", "poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes",
-	"poststarthook/priority-and-fairness-config-producer", "poststarthook/bootstrap-controller",
+	"poststarthook/priority-and-fairness-config-producer", "poststarthook/bootstrap-controller", "poststarthook/start-service-ip-repair-controllers",
 	"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/start-kube-aggregator-informers",
 	"poststarthook/apiservice-status-local-available-controller", "poststarthook/apiservice-status-remote-available-controller",
 	"poststarthook/apiservice-registration-controller", "poststarthook/apiservice-discovery-controller",

@@ -36,10 +36,24 @@ func (w Write) Delta() (List, error) {
 	return Delta(now, Usage(w.Resource, w.Old, w.Now)), nil
 }
 
-// Charge returns what the write adds to, or takes from, the quota's status.used; an empty list where the quota does not mind it. It
-// fails where the quota forbids the write.
+// deltaFor is Delta for one quota: an object that comes into its scopes is all new to it, and one that leaves them is gone.
+func (w Write) deltaFor(q *corev1.ResourceQuota, delta List) List {
+	now, before := Counts(&q.Spec, w.Object), w.Old != nil && Counts(&q.Spec, w.Old)
+	switch {
+	case now && (before || w.Old == nil):
+		return delta
+	case now:
+		return Delta(Usage(w.Resource, w.Object, w.Now), nil)
+	case before:
+		return Delta(nil, Usage(w.Resource, w.Old, w.Now))
+	}
+	return nil
+}
+
+// Charge returns what the write, which consumes delta in all, adds to or takes from the quota's status.used; an empty list where the quota
+// does not mind it. It fails where the quota forbids the write.
 func (w Write) Charge(q *corev1.ResourceQuota, delta List) (List, error) {
-	if len(delta) == 0 || !Counts(&q.Spec, w.Object) {
+	if delta = w.deltaFor(q, delta); len(delta) == 0 {
 		return nil, nil
 	}
 	var limited []corev1.ResourceName
@@ -59,8 +73,10 @@ func (w Write) Charge(q *corev1.ResourceQuota, delta List) (List, error) {
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("status unknown for quota: %s, resources: %s", q.Name, strings.Join(unknown, ","))
 	}
-	if err := Constraints(w.Object, limited); err != nil {
-		return nil, fmt.Errorf("failed quota: %s: %w", q.Name, err)
+	if Counts(&q.Spec, w.Object) {
+		if err := Constraints(w.Object, limited); err != nil {
+			return nil, fmt.Errorf("failed quota: %s: %w", q.Name, err)
+		}
 	}
 	charge := Mask(delta, q.Status.Hard)
 	if err := Fits(q, charge); err != nil {

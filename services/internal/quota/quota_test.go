@@ -124,3 +124,30 @@ func TestDeltaAndFits(t *testing.T) {
 		t.Error("equal is not what it should be")
 	}
 }
+
+// A change can bring an object into the scopes of one quota and out of those of another.
+func TestChargeAcrossScopes(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	plain := read[corev1.Pod](t, "{spec: {containers: [{name: c}]}}")
+	ends := read[corev1.Pod](t, "{spec: {activeDeadlineSeconds: 9, containers: [{name: c}]}}")
+	of := func(scope string) *corev1.ResourceQuota {
+		return read[corev1.ResourceQuota](t, "{spec: {scopes: ["+scope+"]}, status: {hard: {pods: 5}, used: {pods: 1}}}")
+	}
+	for name, tt := range map[string]struct {
+		scope    string
+		old, now any
+		want     string
+	}{
+		"into": {"Terminating", plain, ends, "pods=1"}, "out of": {"NotTerminating", plain, ends, "pods=-1"}, "within": {"BestEffort", plain, ends, ""},
+		"new": {"Terminating", nil, ends, "pods=1"}, "never": {"NotBestEffort", plain, ends, ""},
+	} {
+		w := Write{Resource: pods, Object: tt.now, Old: tt.old}
+		delta, err := w.Delta()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.Charge(of(tt.scope), delta); err != nil || Format(got) != tt.want {
+			t.Errorf("%s: %q, %v; want %q", name, Format(got), err, tt.want)
+		}
+	}
+}

@@ -48,6 +48,17 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 	return s.report(ctx, probe, checks, options)
 }
 
+// Probe counts the outcomes of all checks once, so that /metrics/slis has them where nobody has asked for the server's health.
+func (s *Server) Probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	for _, probe := range []string{"healthz", "livez", "readyz"} {
+		for _, c := range s.checksOf(probe) {
+			s.sli.observe(probe, c.Name, c.Run(ctx))
+		}
+	}
+}
+
 // checksOf are the checks of a probe.
 func (s *Server) checksOf(probe string) []Check {
 	checks := slices.Clone(s.cfg.Checks)

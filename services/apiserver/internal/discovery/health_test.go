@@ -48,3 +48,18 @@ func TestHealth(t *testing.T) {
 		}
 	}
 }
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Checks: []Check{{Name: "ping", Live: true, Run: func(context.Context) error { return nil }}}})
+	s.Probe(t.Context())
+	d, err := s.document(t.Context(), "/metrics/slis", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, probe := range []string{"healthz", "livez", "readyz"} {
+		if want := `kubernetes_healthcheck{name="ping",type="` + probe + `"} 1`; !strings.Contains(string(d.body), want) {
+			t.Errorf("%s is missing in %s", want, d.body)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,6 +116,8 @@ type create struct {
 	update bool
 	// uid that the object is to have; empty makes one.
 	uid types.UID
+	// claimed is the resourceVersion that the object came with.
+	claimed string
 }
 
 func (c *create) about() *request { return c.r }
@@ -168,6 +171,9 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	attributes := c.attributes(obj)
 	err := c.s.Admission.Validate(ctx, attributes)
 	p.usage = attributes.Usage
+	if err == nil && !c.opts.dryRun {
+		err = c.unclaimed()
+	}
 	if err == nil {
 		p.value, err = c.s.encode(ctx, kind, obj)
 	}
@@ -250,6 +256,9 @@ func (c *create) prepare(ctx context.Context) error {
 		return err
 	}
 	c.s.newMeta(obj)
+	if c.opts.dryRun {
+		obj.SetResourceVersion(c.claimed)
+	}
 	if c.uid != "" {
 		obj.SetUID(c.uid)
 	}
@@ -274,11 +283,9 @@ func (c *create) stored() (registry.Object, error) {
 			return nil, err
 		}
 	}
-	if v := obj.GetResourceVersion(); v != "" && v != "0" {
-		return nil, plain(errors.New("resourceVersion should not be set on objects to be created"))
-	}
+	c.claimed = claimedVersion(obj)
 	if c.merged {
-		return obj, nil
+		return obj, c.unclaimed()
 	}
 	manager, err := c.s.Fields.For(r.res, r.subresource)
 	if err != nil {
@@ -288,6 +295,23 @@ func (c *create) stored() (registry.Object, error) {
 	empty.GetObjectKind().SetGroupVersionKind(kind.GVK)
 	manager.Create(empty, obj, r.manager(c.opts.manager))
 	return obj, nil
+}
+
+// claimedVersion is the resourceVersion of an object that is to be created. What is no version says nothing, as in Kubernetes.
+func claimedVersion(obj registry.Object) string {
+	v := obj.GetResourceVersion()
+	if n, err := strconv.ParseUint(v, 10, 64); err != nil || n == 0 {
+		return ""
+	}
+	return v
+}
+
+// unclaimed refuses an object that claims to be stored already.
+func (c *create) unclaimed() error {
+	if c.claimed != "" {
+		return plain(errors.New("resourceVersion should not be set on objects to be created"))
+	}
+	return nil
 }
 
 func (c *create) answer(item *codec.Item, _ *plan) (answer, error) {

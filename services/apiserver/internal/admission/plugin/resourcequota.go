@@ -58,6 +58,9 @@ func NewResourceQuota(objects admission.Objects, config []byte, clock clock.Pass
 // Name implements admission.Plugin.
 func (*ResourceQuota) Name() string { return "ResourceQuota" }
 
+// terminating is the one scope that an update can bring a pod into.
+var terminating = corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScopeTerminating, Operator: corev1.ScopeSelectorOpExists}
+
 // Handles implements admission.Plugin. Only of these kinds can a change consume more.
 func (*ResourceQuota) Handles(a *admission.Attributes) bool {
 	if a.Namespace == "" || !a.Resource.Kind.Namespaced || a.Object == nil {
@@ -69,8 +72,15 @@ func (*ResourceQuota) Handles(a *admission.Attributes) bool {
 	if a.Operation != admission.Update {
 		return false
 	}
-	if a.Subresource != "" {
+	switch a.Subresource {
+	case "":
+	case "status":
+		return a.Is("", "persistentvolumeclaims")
+	default:
 		return a.Subresource == "resize" && a.Is("", "pods")
+	}
+	if a.Is("", "pods") {
+		return quota.InScope(terminating, a.Old) != quota.InScope(terminating, a.Object)
 	}
 	return a.Is("", "services") || a.Is("", "persistentvolumeclaims") || a.Is("resource.k8s.io", "resourceclaims")
 }
@@ -89,11 +99,10 @@ func (p *ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) e
 	if err != nil {
 		return a.Forbidden(err)
 	}
-	if len(delta) == 0 {
-		return nil
-	}
-	if err := p.covered(a, write, delta, quotas); err != nil {
-		return err
+	if len(delta) > 0 {
+		if err := p.covered(a, write, delta, quotas); err != nil {
+			return err
+		}
 	}
 	charge := func(q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 		list, err := write.Charge(q, delta)

@@ -44,6 +44,12 @@ func TestResourceQuota(t *testing.T) {
 	selector := "scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}"
 	verdicts(t, with("", one("pods: 0", "pods: 0", selector)), map[string]verdict{"selected": {write: pod, refused: "exceeded quota: q"}, "not selected": {write: write{object: plainPod}}})
 
+	ends := write{op: admission.Update, object: "{metadata: {name: p}, spec: {activeDeadlineSeconds: 5, containers: [{name: c, image: i}]}}", old: plainPod}
+	verdicts(t, with("", one("pods: 1", "pods: 1", "scopes: [Terminating]"), one("pods: 0", "pods: 0", "scopes: [NotTerminating]")), map[string]verdict{
+		"into a full scope": {write: ends, refused: "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"},
+		"of the same scope": {write: write{op: admission.Update, object: plainPod, old: plainPod}},
+	})
+
 	limited := "{resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [high]}]}, {resource: persistentvolumeclaims, matchContains: [.storageclass.storage.k8s.io/requests.storage]}"
 	claim := write{resource: "persistentvolumeclaims", object: "{metadata: {name: v}, spec: {storageClassName: gold, resources: {requests: {storage: 1Gi}}}}"}
 	verdicts(t, with(limited), map[string]verdict{

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -169,26 +170,56 @@ func validateUpdate(j, old *batchv1.Job) field.ErrorList {
 	return append(errs, check.Same(s.SuccessPolicy, was.SuccessPolicy, path.Child("successPolicy"))...)
 }
 
-// validateTemplateUpdate lets a queue place the pods of a job that is suspended
-// and has not started.
+// validateTemplateUpdate lets a queue place the pods of a job that stands still, and change what they ask for.
 func validateTemplateUpdate(j, old *batchv1.Job, path *field.Path) field.ErrorList {
-	was := old.Spec.Template.DeepCopy()
-	if row.Deref(old.Spec.Suspend) && old.Status.StartTime == nil {
-		t := j.Spec.Template.DeepCopy()
-		was.Labels, was.Annotations = t.Labels, t.Annotations
-		was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates = t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.SchedulingGates
-		switch {
-		case was.Spec.Affinity == nil && t.Spec.Affinity != nil:
-			was.Spec.Affinity = &corev1.Affinity{NodeAffinity: t.Spec.Affinity.NodeAffinity}
-		case was.Spec.Affinity != nil && t.Spec.Affinity == nil:
-			if was.Spec.Affinity.NodeAffinity = nil; *was.Spec.Affinity == (corev1.Affinity{}) {
-				was.Spec.Affinity = nil
-			}
-		case was.Spec.Affinity != nil:
-			was.Spec.Affinity.NodeAffinity = t.Spec.Affinity.NodeAffinity
+	if !standsStill(old) {
+		return check.Same(j.Spec.Template, old.Spec.Template, path)
+	}
+	spec, was := &j.Spec.Template.Spec, old.Spec.Template.Spec.DeepCopy()
+	was.NodeSelector, was.Tolerations, was.SchedulingGates = spec.NodeSelector, spec.Tolerations, spec.SchedulingGates
+	was.Affinity = affinityWith(was.Affinity, spec.Affinity)
+	takeResources(was.Containers, spec.Containers)
+	takeResources(was.InitContainers, spec.InitContainers)
+	return check.Same(*spec, *was, path.Child("spec"))
+}
+
+// standsStill reports whether a job is suspended, with no pod left of the time before.
+func standsStill(j *batchv1.Job) bool {
+	suspended := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	return row.Deref(j.Spec.Suspend) && (j.Status.StartTime == nil || suspended) && j.Status.Active == 0
+}
+
+// affinityWith returns an affinity with the new one's nodes.
+func affinityWith(old, now *corev1.Affinity) *corev1.Affinity {
+	var nodes *corev1.NodeAffinity
+	if now != nil {
+		nodes = now.NodeAffinity
+	}
+	switch {
+	case old == nil && now == nil:
+		return nil
+	case old == nil:
+		old = &corev1.Affinity{}
+	}
+	old.NodeAffinity = nodes
+	if now == nil && *old == (corev1.Affinity{}) {
+		return nil
+	}
+	return old
+}
+
+// takeResources gives containers the resources of those of the same place and name.
+func takeResources(containers, now []corev1.Container) {
+	if len(containers) != len(now) {
+		return
+	}
+	for i := range containers {
+		if containers[i].Name == now[i].Name {
+			containers[i].Resources = now[i].Resources
 		}
 	}
-	return check.Same(j.Spec.Template, *was, path)
 }
 
 func tooMany(path *field.Path, n, most int) field.ErrorList {
