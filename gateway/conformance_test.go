@@ -304,8 +304,12 @@ func TestForeignCertificateIsRefused(t *testing.T) {
 	config := client.Transport.(*http.Transport).TLSClientConfig
 	config.RootCAs = x509.NewCertPool()
 	config.RootCAs.AddCert(c.pki.Certificate)
-	if resp, err := client.Get(c.url + "/version"); err == nil {
-		resp.Body.Close()
+	resp, err := client.Get(c.url + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a certificate of another cluster got %d", resp.StatusCode)
 	}
 }

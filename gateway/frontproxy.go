@@ -20,9 +20,6 @@ type FrontProxy struct {
 
 // admitted returns the configuration with the proxies' authorities beside the clients'.
 func (p *FrontProxy) admitted(config *tls.Config) *tls.Config {
-	if config == nil {
-		return nil
-	}
 	config = config.Clone()
 	pool := x509.NewCertPool()
 	if config.ClientCAs != nil {
@@ -35,14 +32,34 @@ func (p *FrontProxy) admitted(config *tls.Config) *tls.Config {
 	return config
 }
 
-// frontProxy is built from the configuration before the proxies' authorities were let in.
-func (c Config) frontProxy(clients *x509.CertPool) *identity.FrontProxy {
-	p := c.FrontProxy
-	if p == nil {
+// asking returns the server's configuration, by which clients are asked for a certificate. Which are good is the identifier's to say, whose
+// answer is a Status; a handshake that fails tells the client nothing.
+func (c Config) asking() *tls.Config {
+	if c.TLS == nil {
 		return nil
 	}
-	return &identity.FrontProxy{
-		CAs: p.CAs, Clients: clients, AllowedNames: p.AllowedNames,
-		UsernameHeaders: p.UsernameHeaders, UIDHeaders: p.UIDHeaders, GroupHeaders: p.GroupHeaders, ExtraPrefixes: p.ExtraPrefixes,
+	config := c.TLS.Clone()
+	if c.FrontProxy != nil {
+		config = c.FrontProxy.admitted(config)
 	}
+	config.ClientAuth = tls.RequestClientCert
+	return config
+}
+
+func (c Config) identifier() identity.Identifier {
+	i := identity.Identifier{Expiration: expiration(c.Registerer)}
+	if c.TLS != nil {
+		i.Clients = c.TLS.ClientCAs
+	}
+	if p := c.FrontProxy; p != nil {
+		authorities := x509.NewCertPool()
+		for _, ca := range p.CAs {
+			authorities.AddCert(ca)
+		}
+		i.Proxy = &identity.FrontProxy{
+			Authorities: authorities, AllowedNames: p.AllowedNames,
+			UsernameHeaders: p.UsernameHeaders, UIDHeaders: p.UIDHeaders, GroupHeaders: p.GroupHeaders, ExtraPrefixes: p.ExtraPrefixes,
+		}
+	}
+	return i
 }

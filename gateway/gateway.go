@@ -6,7 +6,6 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +19,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/feed"
+	"howdah.dev/gateway/internal/identity"
 	"howdah.dev/gateway/internal/remote"
 	"howdah.dev/gateway/internal/report"
 	"howdah.dev/gateway/internal/rest"
@@ -30,9 +30,9 @@ import (
 type Config struct {
 	// Listener accepts the clients' connections; Run closes it.
 	Listener net.Listener
-	// TLS is the server's certificate and the clients' authority, with
-	// VerifyClientCertIfGiven. Nil serves plain HTTP/1.1, where no one but
-	// bearers of tokens has a name.
+	// TLS is the server's certificate and the clients' authority; clients are
+	// asked for a certificate, and one that is not good is answered 401. Nil
+	// serves plain HTTP/1.1, where no one but bearers of tokens has a name.
 	TLS *tls.Config
 	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.
 	FrontProxy *FrontProxy
@@ -117,16 +117,12 @@ func New(config Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	var clients *x509.CertPool
-	if config.FrontProxy != nil && config.TLS != nil {
-		clients, config.TLS = config.TLS.ClientCAs, config.FrontProxy.admitted(config.TLS)
-	}
 	elsewhere := remote.New(apiv1.NewObjectServiceClient(config.APIServer))
 	reporter := report.New(apiv1.NewDiscoveryServiceClient(config.APIServer), config.Registerer)
 	feeds := feed.New(feed.Config{
 		Client: apiv1.NewObjectServiceClient(config.APIServer), Framer: rest.Framer, Most: config.SharedWatches, Registerer: config.Registerer,
 	})
-	handler, err := newHandler(config, clients, elsewhere, reporter, feeds)
+	handler, err := newHandler(config, elsewhere, reporter, feeds)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
@@ -144,11 +140,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer endStreams()
 	server := &http.Server{
 		Handler:           g.handler,
-		TLSConfig:         g.config.TLS.Clone(),
+		TLSConfig:         g.config.asking(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		BaseContext:       func(net.Listener) context.Context { return withStreamEnd(context.Background(), streams) },
+		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return identity.WithConnection(ctx) },
 		ErrorLog:          g.log.logger(),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 2000, // a client's watches share one connection

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -48,8 +47,8 @@ type router struct {
 // remoteKey marks the context of a request that an extension API server serves, with its group and version.
 type remoteKey struct{}
 
-// newHandler builds the handler. clients are the authorities of clients' certificates where front proxies have others.
-func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, reporter *report.Reporter, feeds *feed.Set) (http.Handler, error) {
+// newHandler builds the handler.
+func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter, feeds *feed.Set) (http.Handler, error) {
 	conn := report.Conn{ClientConnInterface: config.APIServer}
 	client := apiv1.NewObjectServiceClient(conn)
 	discovery := apiv1.NewDiscoveryServiceClient(conn)
@@ -65,7 +64,7 @@ func newHandler(config Config, clients *x509.CertPool, elsewhere *remote.Set, re
 		remote:     elsewhere,
 		config:     config,
 		slots:      make(chan struct{}, config.MaxInFlight),
-		identifier: identity.Identifier{Proxy: config.frontProxy(clients), Expiration: expiration(config.Registerer)},
+		identifier: config.identifier(),
 		identity:   identity.NewResolver(discovery),
 		objects:    objects,
 		documents:  document.New(discovery),

@@ -105,13 +105,17 @@ func TestDiscovery(t *testing.T) {
 			{"system:anonymous", "/openapi/v2", 403}, {"system:anonymous", "/nonsense", 403}, {"jane", "/apis", 200}, {"jane", "/openapi/v3", 200},
 			{"jane", "/openid/v1/jwks", 403}, {"jane", "/nonsense", 403}, {"", "/version", 401},
 		} {
-			ctx := metadata.NewOutgoingContext(f.ctx, metadata.Pairs("howdah-user", c.user))
+			md := metadata.Pairs("howdah-user", c.user)
+			if c.user == "system:anonymous" {
+				md.Append("howdah-group", "system:unauthenticated")
+			}
+			ctx := metadata.NewOutgoingContext(f.ctx, md)
 			_, err := docs.Document(ctx, &apiv1.DocumentRequest{Path: c.path})
 			if code := status(err).Code; c.want == 200 && err != nil || c.want != 200 && code != c.want {
 				t.Errorf("%s for %s: %v", c.path, c.user, err)
 			}
 		}
-		_, err := docs.Document(metadata.NewOutgoingContext(f.ctx, metadata.Pairs("howdah-user", "system:anonymous")), &apiv1.DocumentRequest{Path: "/apis"})
+		_, err := docs.Document(metadata.NewOutgoingContext(f.ctx, metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated")), &apiv1.DocumentRequest{Path: "/apis"})
 		if got := status(err).Message; got != `forbidden: User "system:anonymous" cannot get path "/apis"` {
 			t.Error(got)
 		}

@@ -117,7 +117,7 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	}
 	a := &authn.Authenticator{
 		Audiences: cfg.Audiences, Anonymous: !cfg.NoAnonymous && !slices.Contains(s.cfg.AuthorizationModes, "AlwaysAllow"),
-		MayImpersonate: mayImpersonate(authorizer), Metrics: authn.NewMetrics(s.cfg.Registerer),
+		MayImpersonate: mayImpersonate(authorizer), Modes: authn.NewModes(), Metrics: authn.NewMetrics(s.cfg.Registerer),
 	}
 	agnostic := func(holder func(context.Context, string) (*authn.User, error)) {
 		a.Tokens = append(a.Tokens, authn.Agnostic{Audiences: cfg.Audiences, Holder: holder})
@@ -170,9 +170,15 @@ func mayImpersonate(authorizer authz.Authorizer) func(context.Context, *authn.Us
 		if refusal != "" {
 			return authz.Forbidden(a, refusal)
 		}
-		if decision, reason, err := authorizer.Authorize(ctx, a); err != nil || decision != authz.Allow {
-			return authz.Forbidden(a, reason)
+		decision, reason, err := authorizer.Authorize(ctx, a)
+		switch {
+		case decision == authz.Allow:
+			return nil
+		case err != nil && reason != "":
+			reason = err.Error() + ": " + reason
+		case err != nil:
+			reason = err.Error()
 		}
-		return nil
+		return authz.Forbidden(a, reason)
 	}
 }

@@ -48,7 +48,7 @@ func TestAnonymousRequestsOfAFile(t *testing.T) {
 	f := startMemory(t, func(c *Config) { c.Authentication.ConfigFile = path })
 	conn := f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}})
 	nobody := func(uri string) metadata.MD {
-		return metadata.Pairs("howdah-user", "system:anonymous", "howdah-origin-bin", "id\n\n\n"+uri)
+		return metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated", "howdah-origin-bin", "id\n\n\n"+uri)
 	}
 	for uri, want := range map[string]int32{"/healthz": 200, "/version": 401, "/livez?verbose": 401} {
 		document, _, _ := strings.Cut(uri, "?")

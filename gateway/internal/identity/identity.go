@@ -1,25 +1,25 @@
 // Package identity reads who calls from a request's credentials and says so
-// to the services behind the gateway. It verifies certificates only (TLS has);
+// to the services behind the gateway. It verifies certificates only;
 // tokens and passwords are the API server's to judge, and so is whether the
 // caller may act as somebody else.
 package identity
 
 import (
-	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 )
 
 // Metadata keys by which the gateway says for whom it calls. The API server
-// believes them from gateways only.
+// believes them from gateways only. Names that are not printable ASCII have
+// the keys that end in -bin.
 const (
 	userKey  = "howdah-user"
 	groupKey = "howdah-group"
@@ -55,16 +55,18 @@ type Caller struct {
 // Extra is one value of a user's extra information.
 type Extra struct{ Key, Value string }
 
-// Identifier reads who calls. The zero value knows no front proxies.
+// Identifier reads who calls. The zero value knows no certificates and no front proxies.
 type Identifier struct {
+	// Clients are the authorities of clients' certificates; nil is none.
+	Clients *x509.CertPool
 	// Proxy knows front proxies, which speak for others; nil knows none.
 	Proxy *FrontProxy
 	// Expiration observes how many seconds the certificates of callers are still good; nil observes nothing.
 	Expiration prometheus.Observer
 }
 
-// Of returns the caller of a request: whom a front proxy names, else the subject of its verified certificate, else the
-// holder of its token or password, else the anonymous user.
+// Of returns the caller of a request: whom a front proxy names, else the subject of its certificate, else the holder of its token
+// or password, else the anonymous user. A certificate that is not good is an error, unless there is a token to judge.
 func (i Identifier) Of(r *http.Request) (Caller, error) {
 	caller, err := i.caller(r)
 	if err != nil {
@@ -75,29 +77,46 @@ func (i Identifier) Of(r *http.Request) (Caller, error) {
 }
 
 func (i Identifier) caller(r *http.Request) (Caller, error) {
+	var bad error
+	if shown(r.TLS) {
+		caller, ok, err := i.certified(r)
+		if ok {
+			return caller, nil
+		}
+		bad = err
+	}
+	caller, ok, err := holder(r)
+	switch {
+	case err != nil:
+		return caller, err
+	case ok && (bad == nil || !caller.password()):
+		return caller, nil
+	}
+	return nobody(), bad
+}
+
+// certified returns whom the certificate proves. Of a front proxy's and a client's, one that is good is enough.
+func (i Identifier) certified(r *http.Request) (caller Caller, ok bool, err error) {
+	var bad []error
 	if i.Proxy != nil {
-		if caller, ok, err := i.Proxy.caller(r); ok || err != nil {
-			return caller, err
+		caller, ok, err := i.Proxy.caller(r)
+		if ok {
+			return caller, true, nil
 		}
+		bad = append(bad, err)
 	}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && (i.Proxy == nil || i.Proxy.client(r.TLS)) {
-		cert := r.TLS.PeerCertificates[0]
-		for _, name := range append([]string{cert.Subject.CommonName}, cert.Subject.Organization...) {
-			if !printable(name) {
-				return Caller{}, errors.New("the certificate's subject is not printable ASCII")
-			}
+	if i.Clients != nil {
+		caller, ok, err := i.client(r)
+		if ok {
+			return caller, true, nil
 		}
-		if cert.Subject.CommonName != "" {
-			if i.Expiration != nil {
-				i.Expiration.Observe(time.Until(cert.NotAfter).Seconds())
-			}
-			sum := sha256.Sum256(cert.Raw)
-			return Caller{
-				User: cert.Subject.CommonName, Groups: cert.Subject.Organization,
-				Extra: []Extra{{credentialID, "X509SHA256=" + hex.EncodeToString(sum[:])}},
-			}, nil
-		}
+		bad = append(bad, err)
 	}
+	return Caller{}, false, errors.Join(bad...)
+}
+
+// holder returns the holder of a token or password.
+func holder(r *http.Request) (caller Caller, ok bool, err error) {
 	if scheme, credential, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok {
 		credential = strings.TrimSpace(credential)
 		for _, known := range []string{"Bearer", "Basic"} {
@@ -105,15 +124,13 @@ func (i Identifier) caller(r *http.Request) (Caller, error) {
 				continue
 			}
 			if !printable(credential) {
-				return Caller{}, errors.New("the credential is not printable ASCII")
+				return Caller{}, false, errors.New("the credential is not printable ASCII")
 			}
-			return Caller{Credential: known + " " + credential}, nil
+			return Caller{Credential: known + " " + credential}, true, nil
 		}
 	}
-	if token, ok, err := websocketToken(r); ok || err != nil {
-		return Caller{Credential: "Bearer " + token}, err
-	}
-	return nobody(), nil
+	token, ok, err := websocketToken(r)
+	return Caller{Credential: "Bearer " + token}, ok, err
 }
 
 func nobody() Caller { return Caller{User: Anonymous, Groups: []string{unauthenticated}} }
@@ -123,16 +140,17 @@ func (c Caller) Metadata() metadata.MD {
 	md := metadata.MD{}
 	if c.Credential != "" {
 		md["authorization"] = []string{c.Credential}
-		if strings.HasPrefix(c.Credential, "Basic ") { // where nobody verifies passwords, it counts for nothing
+		if c.password() {
 			md[userKey], md[groupKey] = []string{Anonymous}, []string{unauthenticated}
 		}
 	} else {
-		md[userKey] = []string{c.User}
+		form := c.form()
+		md[userKey+form] = []string{c.User}
 		if len(c.Groups) > 0 {
-			md[groupKey] = c.Groups
+			md[groupKey+form] = c.Groups
 		}
 		if c.UID != "" {
-			md[uidKey] = []string{c.UID}
+			md[uidKey+form] = []string{c.UID}
 		}
 		for _, e := range c.Extra {
 			md.Append(extraKey, pair(e))
@@ -140,6 +158,20 @@ func (c Caller) Metadata() metadata.MD {
 	}
 	c.As.into(md)
 	return md
+}
+
+// password reports whether the credential is a password, which counts for nothing where nobody verifies passwords.
+func (c Caller) password() bool { return strings.HasPrefix(c.Credential, "Basic ") }
+
+// binary ends the keys of values that gRPC carries as bytes.
+const binary = "-bin"
+
+// form is the ending of the keys for names as these.
+func (c Caller) form() string {
+	if printable(c.User) && printable(c.UID) && !slices.ContainsFunc(c.Groups, func(group string) bool { return !printable(group) }) {
+		return ""
+	}
+	return binary
 }
 
 func pair(e Extra) string { return url.QueryEscape(e.Key) + "=" + url.QueryEscape(e.Value) }

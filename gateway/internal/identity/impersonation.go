@@ -43,7 +43,7 @@ func impersonation(h http.Header) *Impersonation {
 func extras(h http.Header, prefix string) (all []Extra) {
 	var names []string
 	for name := range h {
-		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
 			names = append(names, name)
 		}
 	}

@@ -20,9 +20,11 @@ func TestGatewaySpeaksForTheUserInItsMetadata(t *testing.T) {
 		want string // empty is 401
 	}{
 		{"a certificate's user", metadata.Pairs("howdah-user", "jane", "howdah-group", "devs"), "jane"},
-		{"the anonymous user", metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:masters"), "system:anonymous"},
+		{"a certificate's user in other letters", metadata.Pairs("howdah-user-bin", "jürgen", "howdah-group-bin", "devs"), "jürgen"},
+		{"the anonymous user", metadata.Pairs("howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated", "howdah-group", "system:masters"), "system:anonymous"},
+		{"a certificate of that name", metadata.Pairs("howdah-user", "system:anonymous"), "system:anonymous"},
 		{"nobody", nil, ""},
-		{"a password that nobody verifies", metadata.Pairs("authorization", "Basic YTpi", "howdah-user", "system:anonymous"), "system:anonymous"},
+		{"a password that nobody verifies", metadata.Pairs("authorization", "Basic YTpi", "howdah-user", "system:anonymous", "howdah-group", "system:unauthenticated"), "system:anonymous"},
 		{"a token that nobody can verify", metadata.Pairs("authorization", "Bearer x", "howdah-user", "jane"), ""},
 	}
 	for _, tt := range tests {

@@ -44,6 +44,8 @@ type Authenticator struct {
 	// MayImpersonate fails with 403 unless the user has the access. A refusal that is not empty says why nobody may have it. Nil
 	// lets nobody act as somebody else.
 	MayImpersonate func(ctx context.Context, user *User, access Access, refusal string) error
+	// Modes remembers by which mode users have become somebody else; nil remembers none.
+	Modes *Modes
 	// Metrics counts; may be nil.
 	Metrics *Metrics
 }
@@ -85,20 +87,31 @@ func (a *Authenticator) identify(ctx context.Context, md metadata.MD) (*User, er
 	case !peer.In(GatewayGroup):
 		return authenticated(&User{Name: peer.Name, Groups: peer.Groups}), nil
 	}
-	name := first(md, "howdah-user")
-	if name == "" || name == AnonymousUser {
-		if name == "" || !a.Anonymous || a.AnonymousAt != nil && !a.AnonymousAt(ctx) {
+	user := named(md)
+	switch {
+	case user.Name == "":
+		return nil, ErrUnauthorized()
+	case user.Name == AnonymousUser && user.In(UnauthenticatedGroup):
+		if !a.Anonymous || a.AnonymousAt != nil && !a.AnonymousAt(ctx) {
 			return nil, ErrUnauthorized()
 		}
 		return &User{Name: AnonymousUser, Groups: []string{UnauthenticatedGroup}}, nil
 	}
-	user := &User{Name: name, UID: first(md, "howdah-uid"), Groups: md.Get("howdah-group")}
 	for _, pair := range md.Get("howdah-extra") {
 		if key, value, ok := unescapePair(pair); ok {
 			user.addExtra(key, value)
 		}
 	}
 	return authenticated(user), nil
+}
+
+// named is whom the gateway verified. Names that gRPC carries as bytes only are under keys of their own.
+func named(md metadata.MD) *User {
+	form := ""
+	if len(md.Get("howdah-user")) == 0 {
+		form = "-bin"
+	}
+	return &User{Name: first(md, "howdah-user"+form), UID: first(md, "howdah-uid"+form), Groups: md.Get("howdah-group" + form)}
 }
 
 // Token returns the user of a bearer token that is meant for the API.

@@ -34,6 +34,18 @@ func TestConstrainedImpersonation(t *testing.T) {
 			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane;impersonate users/jane", "impersonate:user-info groups/ops"},
 		{"masters", nil, []string{"howdah-as-user", "jane", "howdah-as-group", MastersGroup},
 			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane;impersonate:user-info groups/system:masters", "impersonating the system:masters group is not allowed"},
+		{"masters among groups", nil, []string{"howdah-as-user", "jane", "howdah-as-group", "devs", "howdah-as-group", MastersGroup},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane", "impersonating the system:masters group is not allowed"},
+		{"a group without a name", nil, []string{"howdah-as-user", "jane", "howdah-as-group", ""},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane", "impersonating the empty string group is not allowed"},
+		{"many groups", nil, []string{"howdah-as-user", "jane", "howdah-as-group", "a", "howdah-as-group", "b", "howdah-as-group", "c", "howdah-as-group", "d"},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane;impersonate:user-info groups/*", "a b c d system:authenticated"},
+		{"many groups, one by one", nil, []string{"howdah-as-user", "jane", "howdah-as-group", "a", "howdah-as-group", "a", "howdah-as-group", "a", "howdah-as-group", "d"},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane;impersonate:user-info groups/a", "impersonate:user-info groups/d"},
+		{"a key without a name", nil, []string{"howdah-as-user", "jane", "howdah-as-extra", "=x"},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane", "impersonating the empty string key in extra is not allowed"},
+		{"a user whose name is nearly a node's", nil, []string{"howdah-as-user", "system%3Anode%3Aa%3Ab"},
+			"impersonate-on:user-info:get pods/p;impersonate:user-info users/system:node:a:b", "system:authenticated"},
 		{"a plain key", nil, []string{"howdah-as-user", "jane", "howdah-as-extra", "scopes=x"},
 			"impersonate-on:user-info:get pods/p;impersonate:user-info users/jane;impersonate:user-info userextras/x", "must be a domain-prefixed path"},
 		{"a service account", nil, []string{"howdah-as-user", "system%3Aserviceaccount%3Ans%3Asa"},
@@ -75,5 +87,24 @@ func TestConstrainedImpersonation(t *testing.T) {
 				t.Errorf("became a member of %s", got)
 			}
 		})
+	}
+}
+
+func TestTheModeOfBeforeIsTriedFirst(t *testing.T) {
+	t.Parallel()
+	ctx := WithAsked(rpc.WithUser(t.Context(), rpc.User{Name: "howdah:gateway", Groups: []string{GatewayGroup}}), func() Access { return Access{Verb: "get", Resource: "pods"} })
+	a := &Authenticator{Modes: NewModes(), MayImpersonate: func(_ context.Context, _ *User, want Access, _ string) error {
+		if want.Verb == "impersonate" && want.Name == "jane" {
+			return nil
+		}
+		return errors.New(want.Verb)
+	}}
+	for _, c := range []struct{ caller, as, want string }{
+		{"boss", "joe", "impersonate-on:user-info:get"}, {"boss", "jane", "<nil>"}, {"boss", "joe", "impersonate"}, {"other", "joe", "impersonate-on:user-info:get"},
+	} {
+		_, err := a.Authenticate(metadata.NewIncomingContext(ctx, metadata.Pairs("howdah-user", c.caller, "howdah-as-user", c.as)))
+		if got := fmt.Sprint(err); got != c.want {
+			t.Errorf("%s as %s: %s, want %s", c.caller, c.as, got, c.want)
+		}
 	}
 }

@@ -26,9 +26,10 @@ func (a *Authenticator) impersonate(ctx context.Context, md metadata.MD, caller 
 	}
 	var refused error
 	start := time.Now()
-	for _, m := range wanted.modes(ctx, caller) {
+	for _, m := range a.Modes.order(caller, wanted.modes(ctx, caller)) {
 		err := a.may(ctx, caller, m)
 		if err == nil {
+			a.Modes.remember(caller, m)
 			a.Metrics.acted(m.name, nil, time.Since(start))
 			return wanted.user(caller, m), nil
 		}
@@ -41,15 +42,15 @@ func (a *Authenticator) impersonate(ctx context.Context, md metadata.MD, caller 
 }
 
 func (a *Authenticator) may(ctx context.Context, caller *User, m mode) error {
-	for i, part := range m.parts {
-		refusal := ""
-		if i == len(m.parts)-1 {
-			refusal = m.refusal
-		}
+	for i := 0; i < len(m.parts); i++ {
+		p := m.parts[i]
 		start := time.Now()
-		err := a.MayImpersonate(ctx, caller, part, refusal)
+		err := a.MayImpersonate(ctx, caller, p.Access, p.refusal)
 		a.Metrics.asked(m.name, err, time.Since(start))
-		if err != nil {
+		switch {
+		case err == nil:
+			i += p.covers
+		case p.covers == 0:
 			return err
 		}
 	}
@@ -97,17 +98,17 @@ func wantedUser(md metadata.MD) (*wanted, error) {
 }
 
 // parts are what the caller must be allowed to impersonate, one by one.
-func (w *wanted) parts() []Access {
+func (w *wanted) parts() []part {
 	const verb = "impersonate"
-	var all []Access
-	if namespace, name, ok := SplitServiceAccountName(w.name); ok {
-		all = append(all, Access{Verb: verb, Version: "v1", Resource: "serviceaccounts", Namespace: namespace, Name: name})
-	} else {
-		all = append(all, Access{Verb: verb, Version: "v1", Resource: "users", Name: w.name})
+	var all []part
+	add := func(one Access) {
+		one.Verb = verb
+		all = append(all, part{Access: one})
 	}
-	add := func(part Access) {
-		part.Verb = verb
-		all = append(all, part)
+	if namespace, name, ok := SplitServiceAccountName(w.name); ok {
+		add(Access{Version: "v1", Resource: "serviceaccounts", Namespace: namespace, Name: name})
+	} else {
+		add(Access{Version: "v1", Resource: "users", Name: w.name})
 	}
 	if w.uid != "" {
 		add(identity("uids", "", "", w.uid))

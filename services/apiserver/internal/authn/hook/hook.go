@@ -83,7 +83,7 @@ type answer struct {
 	err       error
 }
 
-// Verify implements authn.TokenVerifier. What the webhook says is remembered; that it could not be asked is not.
+// Verify implements authn.TokenVerifier. Whose token it is is remembered, and that it is nobody's; errors are not.
 func (v *Verifier) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(audiences, "\x00") + "\x01" + token))
 	if known, ok := v.answers.Get(sum); ok {
@@ -96,7 +96,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences []string)
 	defer cancel()
 	got, err, _ := v.asking.Do(string(sum[:]), func() (any, error) {
 		got, err := v.ask(ctx, token, audiences)
-		if err == nil && v.TTL > 0 {
+		if err == nil && got.known() && v.TTL > 0 {
 			v.answers.Add(sum, got, v.TTL)
 		}
 		return got, err
@@ -106,6 +106,9 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences []string)
 	}
 	return got.(answer).copy()
 }
+
+// known reports whether the webhook knows the token, or knows it to be nobody's. What it says to be wrong with one may pass.
+func (a answer) known() bool { return a.err == nil || errors.Is(a.err, authn.ErrNotMine) }
 
 // copy returns a user of the caller's own: groups are added to it.
 func (a answer) copy() (*authn.User, []string, error) {

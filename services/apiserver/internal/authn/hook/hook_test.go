@@ -48,7 +48,7 @@ func TestVerify(t *testing.T) {
 		{"known for others", `{"authenticated":true,"user":{"username":"jane"},"audiences":["z"]}`, nil, []string{"x"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"known for the API, asked for another", `{"authenticated":true,"user":{"username":"jane"}}`, nil, []string{"x"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"unknown", `{"authenticated":false}`, nil, []string{"api"}, "", authn.ErrNotMine.Error(), nil, 1},
-		{"bad", `{"authenticated":false,"error":"it is too old"}`, nil, []string{"api"}, "", "it is too old", nil, 1},
+		{"bad", `{"authenticated":false,"error":"it is too old"}`, nil, []string{"api"}, "", "it is too old", nil, 2},
 		{"bad, and for others", `{"authenticated":false,"error":"it is too old","audiences":["z"]}`, nil, []string{"api"}, "", authn.ErrNotMine.Error(), nil, 1},
 		{"known for several", `{"authenticated":true,"user":{"username":"jane"},"audiences":["z","y","x"]}`, nil, []string{"x", "y"}, "jane", "", []string{"y", "x"}, 1},
 		{"not asked", `{}`, errors.New("gone"), []string{"api"}, "", "gone", nil, 2},
