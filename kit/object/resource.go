@@ -20,11 +20,19 @@ import (
 type Resource[T Object] struct {
 	client *Client
 	kind   Kind[T]
+	// uninitialized says that lists show what waits for initializers, too.
+	uninitialized bool
 }
 
 // For returns the resource of a kind.
 func For[T Object](client *Client, kind Kind[T]) Resource[T] {
-	return Resource[T]{client, kind}
+	return Resource[T]{client: client, kind: kind}
+}
+
+// WithUninitialized returns the resource with lists that show what waits for initializers, too.
+func (r Resource[T]) WithUninitialized() Resource[T] {
+	r.uninitialized = true
+	return r
 }
 
 // Get returns an object as of now.
@@ -79,7 +87,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, options metav1.
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,
 		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
 		ResourceVersion: options.ResourceVersion, ResourceVersionMatch: string(options.ResourceVersionMatch),
-		Limit: options.Limit, Continue: options.Continue, Accept: listAccept(r.kind),
+		Limit: options.Limit, Continue: options.Continue, Accept: listAccept(r.kind), IncludeUninitialized: r.uninitialized,
 	})
 	if err != nil {
 		return nil, apistatus.FromGRPC(err)

@@ -22,7 +22,10 @@ import (
 	"howdah.dev/services/apiserver/internal/admission/webhooks"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/bootstrap"
+	"howdah.dev/services/apiserver/internal/codec"
+	"howdah.dev/services/apiserver/internal/initializers"
 	"howdah.dev/services/apiserver/internal/ledger"
+	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/apiserver/internal/store"
@@ -84,10 +87,33 @@ func (s *Server) definitions() []*apiextensionsv1.CustomResourceDefinition {
 
 // fixedDefinitions returns the removed kinds of Kubernetes' own groups that come with the admission plugins that are switched on.
 func (s *Server) fixedDefinitions() []*apiextensionsv1.CustomResourceDefinition {
+	var definitions []*apiextensionsv1.CustomResourceDefinition
 	if slices.Contains(s.cfg.EnabledAdmission, "PodSecurityPolicy") {
-		return []*apiextensionsv1.CustomResourceDefinition{bootstrap.PodSecurityPolicies()}
+		definitions = append(definitions, bootstrap.PodSecurityPolicies())
 	}
-	return nil
+	if s.initializes() {
+		definitions = append(definitions, bootstrap.InitializerConfigurations())
+	}
+	return definitions
+}
+
+// initializes reports whether objects may wait for initializers.
+func (s *Server) initializes() bool { return slices.Contains(s.cfg.EnabledAdmission, "Initializers") }
+
+// waiting tells which objects wait for initializers, and nothing where none can.
+func (s *Server) waiting() objects.Initializers {
+	if !s.initializes() {
+		return nil
+	}
+	return initializers.Waiting{}
+}
+
+// served returns the object service as it is served to all who are not the server itself.
+func (s *Server) served() apiv1.ObjectServiceServer {
+	if !s.initializes() {
+		return s.reviews
+	}
+	return &initializers.Server{ObjectServiceServer: s.reviews, Table: s.known.Table, Cache: s.cache, Offer: codec.Offer{CBOR: s.cfg.CBOR}}
 }
 
 // kinds implements plugin.Kinds with the table of the API.

@@ -137,7 +137,6 @@ func TestPodSecurityPolicies(t *testing.T) {
 func TestAdmissionSettingsAreChecked(t *testing.T) {
 	for name, configure := range map[string]func(*Config){
 		"unknown plugin":  func(c *Config) { c.EnabledAdmission = []string{"Nonsense"} },
-		"removed plugin":  func(c *Config) { c.EnabledAdmission = []string{"Initializers"} },
 		"absent file":     func(c *Config) { c.AdmissionConfig = "/does/not/exist" },
 		"no limits given": func(c *Config) { c.EnabledAdmission = []string{"EventRateLimit"} },
 	} {

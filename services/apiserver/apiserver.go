@@ -270,7 +270,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, Components: s.components, NodeDialer: cfg.NodeDialer,
 		Network: s.network, Aggregator: s.aggregator,
-		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
+		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
 	s.expire()
@@ -289,7 +289,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 // Register adds the services to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r = s.front.Registrar(r)
-	apiv1.RegisterObjectServiceServer(r, s.reviews)
+	apiv1.RegisterObjectServiceServer(r, s.served())
 	apiv1.RegisterDiscoveryServiceServer(r, s.discovery)
 	apiv1.RegisterTransactionServiceServer(r, s.transactions)
 	apiv1.RegisterHistoryServiceServer(r, s.history)

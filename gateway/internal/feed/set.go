@@ -222,16 +222,19 @@ func (s *Set) forget(f *feed) {
 }
 
 // key is what watchers have in common who can share.
-type key struct{ group, version, resource, namespace, name, labels, fields, accept, include string }
+type key struct {
+	group, version, resource, namespace, name, labels, fields, accept, include string
+	uninitialized                                                              bool
+}
 
 func keyOf(r *apiv1.WatchRequest) key {
-	return key{r.GetGroup(), r.GetVersion(), r.GetResource(), r.GetNamespace(), r.GetName(), r.GetLabelSelector(), r.GetFieldSelector(), r.GetAccept(), r.GetIncludeObject()}
+	return key{r.GetGroup(), r.GetVersion(), r.GetResource(), r.GetNamespace(), r.GetName(), r.GetLabelSelector(), r.GetFieldSelector(), r.GetAccept(), r.GetIncludeObject(), r.GetIncludeUninitialized()}
 }
 
 func (k key) request() *apiv1.WatchRequest {
 	return &apiv1.WatchRequest{
 		Group: k.group, Version: k.version, Resource: k.resource, Namespace: k.namespace, Name: k.name,
-		LabelSelector: k.labels, FieldSelector: k.fields, Accept: k.accept, IncludeObject: k.include,
+		LabelSelector: k.labels, FieldSelector: k.fields, Accept: k.accept, IncludeObject: k.include, IncludeUninitialized: k.uninitialized,
 	}
 }
 

@@ -103,6 +103,7 @@ func TestOptions(t *testing.T) {
 		{name: "snake case is not known", verb: List, query: "label_selector=x", want: url.Values{}},
 		{name: "booleans", verb: Watch, query: "allowWatchBookmarks=1&sendInitialEvents=False", want: url.Values{"allowWatchBookmarks": {"true"}, "sendInitialEvents": {"false"}}},
 		{name: "a bare boolean is true", verb: Patch, query: "force", want: url.Values{"force": {"true"}}},
+		{name: "uninitialized", verb: Create, query: "includeUninitialized=true", want: url.Values{"includeUninitialized": {"true"}}},
 		{name: "repeated", verb: Create, query: "dryRun=All&dryRun=Other&fieldManager=m&fieldManager=n&fieldValidation=Strict&pretty=true",
 			want: url.Values{"dryRun": {"All", "Other"}, "fieldManager": {"m"}, "fieldValidation": {"Strict"}, "pretty": {"true"}}},
 		{name: "delete", verb: Delete, query: "gracePeriodSeconds=0&propagationPolicy=Orphan&orphanDependents=true&dryRun=All",

@@ -34,9 +34,9 @@ const (
 // which is also the JSON name of the request message's field.
 var options = map[string]map[string]kind{
 	Get:              {"resourceVersion": text, "pretty": text, "includeObject": text},
-	List:             merge(selection, paging, map[string]kind{"timeoutSeconds": number, "pretty": text, "includeObject": text}),
-	Watch:            merge(selection, map[string]kind{"timeoutSeconds": number, "limit": unused, "allowWatchBookmarks": truth, "sendInitialEvents": maybe, "includeObject": text}),
-	Create:           writing,
+	List:             merge(selection, paging, uninitialized, map[string]kind{"timeoutSeconds": number, "pretty": text, "includeObject": text}),
+	Watch:            merge(selection, uninitialized, map[string]kind{"timeoutSeconds": number, "limit": unused, "allowWatchBookmarks": truth, "sendInitialEvents": maybe, "includeObject": text}),
+	Create:           merge(writing, uninitialized),
 	Update:           writing,
 	Patch:            merge(writing, map[string]kind{"force": maybe}),
 	Delete:           deletion,
@@ -47,7 +47,9 @@ var (
 	selection = map[string]kind{"labelSelector": text, "fieldSelector": text, "resourceVersion": text, "resourceVersionMatch": text}
 	paging    = map[string]kind{"limit": number, "continue": text}
 	writing   = map[string]kind{"dryRun": many, "fieldManager": text, "fieldValidation": text, "pretty": text}
-	deletion  = map[string]kind{"dryRun": many, "gracePeriodSeconds": text, "propagationPolicy": text, "orphanDependents": maybe, "pretty": text}
+	// uninitialized shows what waits for initializers, which the admission plugin Initializers knows.
+	uninitialized = map[string]kind{"includeUninitialized": truth}
+	deletion      = map[string]kind{"dryRun": many, "gracePeriodSeconds": text, "propagationPolicy": text, "orphanDependents": maybe, "pretty": text}
 )
 
 func merge(parts ...map[string]kind) map[string]kind {

@@ -53,7 +53,7 @@ func (h *Handler) call(ctx context.Context, i request.Info, form url.Values, bod
 		return h.client.Create(ctx, &apiv1.CreateRequest{
 			Group: i.Group, Version: i.Version, Resource: i.Resource, Namespace: i.Namespace, Name: i.Name, Subresource: i.Subresource,
 			Object: body, ContentType: get("contentType"), DryRun: form["dryRun"], FieldManager: get("fieldManager"),
-			FieldValidation: get("fieldValidation"), Accept: get("accept"), Pretty: get("pretty"),
+			FieldValidation: get("fieldValidation"), Accept: get("accept"), Pretty: get("pretty"), IncludeUninitialized: get("includeUninitialized") == "true",
 		}, header)
 	case request.Update:
 		return h.client.Update(ctx, &apiv1.UpdateRequest{
@@ -108,7 +108,7 @@ func (h *Handler) list(ctx context.Context, out *writer, i request.Info, form ur
 		LabelSelector: get("labelSelector"), FieldSelector: get("fieldSelector"), ResourceVersion: get("resourceVersion"),
 		ResourceVersionMatch: get("resourceVersionMatch"), Limit: limit(i, form), Continue: get("continue"),
 		TimeoutSeconds: integer(form, "timeoutSeconds"), Accept: get("accept"), Pretty: get("pretty"), IncludeObject: get("includeObject"),
-		AcceptEncoding: encoding,
+		AcceptEncoding: encoding, IncludeUninitialized: get("includeUninitialized") == "true",
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func watchRequest(i request.Info, form url.Values) *apiv1.WatchRequest {
 		LabelSelector: get("labelSelector"), FieldSelector: get("fieldSelector"), ResourceVersion: get("resourceVersion"),
 		ResourceVersionMatch: get("resourceVersionMatch"), TimeoutSeconds: integer(form, "timeoutSeconds"),
 		AllowWatchBookmarks: get("allowWatchBookmarks") == "true", SendInitialEvents: get("sendInitialEvents"),
-		Accept: get("accept"), IncludeObject: get("includeObject"),
+		Accept: get("accept"), IncludeObject: get("includeObject"), IncludeUninitialized: get("includeUninitialized") == "true",
 	}
 }
 

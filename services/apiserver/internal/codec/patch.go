@@ -172,6 +172,12 @@ func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []erro
 	return after, problems, nil
 }
 
+// JSONPatch applies a JSON patch to an object's JSON.
+func JSONPatch(before, patch []byte) ([]byte, error) {
+	after, _, err := jsonPatch(before, patch, false)
+	return after, err
+}
+
 // applyOperations applies a JSON patch. The library panics over some that replace the whole document by nothing.
 func applyOperations(operations jsonpatch.Patch, before []byte) (after []byte, err error) {
 	defer func() {

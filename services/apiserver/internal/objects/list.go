@@ -40,7 +40,7 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 	page, err := s.list(ctx, r.res, listOptions{
 		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
 		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(),
-		limit: req.GetLimit(), token: req.GetContinue(),
+		limit: req.GetLimit(), token: req.GetContinue(), initialized: !req.GetIncludeUninitialized(),
 	})
 	if err != nil {
 		return err
@@ -68,6 +68,7 @@ type listOptions struct {
 	resourceVersion, match  string
 	limit                   int64
 	token                   string
+	initialized             bool // what waits for initializers is left out
 }
 
 type listPage struct {
@@ -153,6 +154,9 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	resource.Listed(result)
 	if some {
 		page.items = selects(codec.Load(ctx, res.Kind, result.Items))
+		if o.initialized && s.Initializers != nil {
+			page.items = s.initialized(page.items)
+		}
 	}
 	page.meta.ResourceVersion = revisionText(result.Revision)
 	if some && result.Next != "" {

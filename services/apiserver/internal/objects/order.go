@@ -146,6 +146,11 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 	return errs
 }
 
+// validateAsNew returns every problem of an update of what nothing acts on yet: only its identity may not change.
+func validateAsNew(r *request, obj, old registry.Object) field.ErrorList {
+	return append(changedMeta(r.res.Kind, accessor(obj), accessor(old)), validate(r, obj)...)
+}
+
 // wholeMeta checks metadata as those of a new object.
 func wholeMeta(r *request, obj metav1.Object) field.ErrorList {
 	kind, at := r.res.Kind, field.NewPath("metadata")

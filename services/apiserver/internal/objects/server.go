@@ -51,6 +51,16 @@ type Ledger interface {
 	Commit(ctx context.Context, usages []*admission.Usage, writes []store.Write) ([]store.Result, error)
 }
 
+// Initializers says which objects are kept back until initializers have done their part.
+type Initializers interface {
+	// Hides reports whether lists and watches leave an object out that do not ask for what waits.
+	Hides(item *codec.Item) bool
+	// Waits reports whether an object waits.
+	Waits(obj registry.Object) bool
+	// Fails reports whether an initializer has failed, so that the object goes.
+	Fails(obj registry.Object) bool
+}
+
 // Config is what the service needs.
 type Config struct {
 	Table         *registry.Table
@@ -81,6 +91,8 @@ type Config struct {
 	Stale func(ctx context.Context, key string) (bool, error)
 	// Offer says which encodings are served beside the usual.
 	Offer codec.Offer
+	// Initializers says which objects wait for initializers; nil: none does.
+	Initializers Initializers
 	// MaxReads and MaxWrites bound the calls in flight; more are refused with 429. 0 is 400 and 200, less is no bound.
 	MaxReads, MaxWrites int
 	// MaxWatches bounds the watches that one user has open here; more are refused with 429. 0 is 10,000, less is no bound.

@@ -273,6 +273,14 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 		}
 		return &plan{current: item, createRevision: item.CreateRevision}, nil
 	}
+	if u.s.fails(obj) { // who waits for it is told why it goes
+		p.deleted, p.told, p.usage = true, true, nil
+		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Value: p.value, Revision: item.Revision})
+		if kind.Release != nil && u.s.Allocator != nil {
+			p.writes = append(p.writes, u.s.Allocator.Release(kind.Release(obj))...)
+		}
+		return p, nil
+	}
 	if goes(kind, obj, old) {
 		p.deleted, p.let, p.usage = true, true, nil
 		p.writes = append(p.writes, store.Write{Op: store.Delete, Key: item.Key, Revision: item.Revision})
@@ -342,7 +350,12 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	if u.action {
 		return nil, nil
 	}
-	errs := append(u.s.validateIn(r, obj, old), validateUpdate(r, obj, old, strategy)...)
+	errs := u.s.validateIn(r, obj, old)
+	if strategy == nil && u.s.uninitializedPod(old) {
+		errs = append(errs, validateAsNew(r, obj, old)...)
+	} else {
+		errs = append(errs, validateUpdate(r, obj, old, strategy)...)
+	}
 	if strategy == nil && r.res.Kind.Warnings != nil && len(errs) == 0 {
 		for _, w := range append(r.res.Kind.Warnings(obj, old), r.tolerated...) {
 			r.warn(w)

@@ -65,6 +65,7 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	if !some {
 		w.scope = nothing
 	}
+	w.hides = s.Initializers != nil && !req.GetIncludeUninitialized()
 	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
 		return err
 	}
@@ -159,6 +160,7 @@ type watch struct {
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	marked    int64 // revision of the last bookmark
+	hides     bool  // what waits for initializers
 	told      prometheus.Counter
 	sizes     prometheus.Observer // of events' objects
 	join      int64               // the caller has what follows this revision from a feed; 0: it does not, or the watch was handed over already
@@ -182,8 +184,7 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 			from = w.server.Cache.Applied()
 		}
 		w.sent = from
-		filtered := w.query.Label != nil || w.query.Field != nil
-		w.watcher, err = resource.Resume(ctx, w.scope, from, filtered, func(events []*cache.Event) error { return w.replayed(ctx, events) })
+		w.watcher, err = resource.Resume(ctx, w.scope, from, w.selects(), func(events []*cache.Event) error { return w.replayed(ctx, events) })
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}
 	var page cache.Page
@@ -191,6 +192,9 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	w.watcher, page = resource.WatchList(w.scope, query)
 	if w.scope == nothing {
 		page.Items = nil
+	}
+	if w.hides {
+		page.Items = w.server.initialized(page.Items)
 	}
 	resource.Began(page)
 	w.sent = page.Revision

@@ -123,14 +123,14 @@ func (w *watch) value(item *codec.Item) any {
 // ADDED, and one that is outside before and after is nothing.
 func (w *watch) seen(e *cache.Event) (string, *codec.Item) {
 	now, previous := e.Item.In(w.r.res.Kind), e.Previous
-	if w.query.Label == nil && w.query.Field == nil {
+	if !w.selects() {
 		return e.Type.String(), now
 	}
 	if previous != nil {
 		previous = previous.In(w.r.res.Kind)
 	}
-	before := previous != nil && previous.Matches(w.query.Label, w.query.Field)
-	after := e.Type != cache.Deleted && now.Matches(w.query.Label, w.query.Field)
+	before := previous != nil && w.matches(previous)
+	after := e.Type != cache.Deleted && w.matches(now)
 	switch {
 	case before && after:
 		return "MODIFIED", now
@@ -144,6 +144,14 @@ func (w *watch) seen(e *cache.Event) (string, *codec.Item) {
 	return "DELETED", previous.At(e.Revision)
 }
 
+// selects reports whether the watch leaves objects out by what they are.
+func (w *watch) selects() bool { return w.query.Label != nil || w.query.Field != nil || w.hides }
+
+// matches reports whether the watch shows an object.
+func (w *watch) matches(item *codec.Item) bool {
+	return item.Matches(w.query.Label, w.query.Field) && !(w.hides && w.server.Initializers.Hides(item))
+}
+
 // load has what is needed of custom objects converted in one go.
 func (w *watch) load(ctx context.Context, events []*cache.Event) {
 	kind := w.r.res.Kind
@@ -153,7 +161,7 @@ func (w *watch) load(ctx context.Context, events []*cache.Event) {
 	items := make([]*codec.Item, 0, len(events))
 	for _, e := range events {
 		items = append(items, e.Item)
-		if e.Previous != nil && (w.query.Label != nil || w.query.Field != nil) {
+		if e.Previous != nil && w.selects() {
 			items = append(items, e.Previous)
 		}
 	}

@@ -155,7 +155,7 @@ func (c *namespaces) clear(ctx context.Context, namespace string, res discovery.
 	if res.Remote {
 		return c.clearRemote(ctx, namespace, res, r)
 	}
-	resource := object.For(c.client, res.Metadata())
+	resource := object.For(c.client, res.Metadata()).WithUninitialized()
 	objects, _, err := resource.List(ctx, namespace, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil

@@ -237,8 +237,10 @@ type ListRequest struct {
 	IncludeObject string `protobuf:"bytes,14,opt,name=include_object,json=includeObject,proto3" json:"include_object,omitempty"`
 	// Compressions that the caller takes, as in the Accept-Encoding header: "gzip" or empty.
 	AcceptEncoding string `protobuf:"bytes,15,opt,name=accept_encoding,json=acceptEncoding,proto3" json:"accept_encoding,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Shows objects, too, that wait for initializers.
+	IncludeUninitialized bool `protobuf:"varint,16,opt,name=include_uninitialized,json=includeUninitialized,proto3" json:"include_uninitialized,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
@@ -376,6 +378,13 @@ func (x *ListRequest) GetAcceptEncoding() string {
 	return ""
 }
 
+func (x *ListRequest) GetIncludeUninitialized() bool {
+	if x != nil {
+		return x.IncludeUninitialized
+	}
+	return false
+}
+
 // ListResponse is a piece of the encoded list.
 type ListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -476,9 +485,11 @@ type WatchRequest struct {
 	// neither events nor bookmarks: the stream only stands for the watch, and ends when and as the watch does. It may never come to that.
 	JoinAfter int64 `protobuf:"varint,15,opt,name=join_after,json=joinAfter,proto3" json:"join_after,omitempty"`
 	// The stream is a feed for many: its tables never tell their columns, and `through` says, once, after which revision it begins.
-	Feed          bool `protobuf:"varint,16,opt,name=feed,proto3" json:"feed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Feed bool `protobuf:"varint,16,opt,name=feed,proto3" json:"feed,omitempty"`
+	// Shows objects, too, that wait for initializers.
+	IncludeUninitialized bool `protobuf:"varint,17,opt,name=include_uninitialized,json=includeUninitialized,proto3" json:"include_uninitialized,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
@@ -619,6 +630,13 @@ func (x *WatchRequest) GetJoinAfter() int64 {
 func (x *WatchRequest) GetFeed() bool {
 	if x != nil {
 		return x.Feed
+	}
+	return false
+}
+
+func (x *WatchRequest) GetIncludeUninitialized() bool {
+	if x != nil {
+		return x.IncludeUninitialized
 	}
 	return false
 }
@@ -788,9 +806,11 @@ type CreateRequest struct {
 	// Accept header.
 	Accept string `protobuf:"bytes,12,opt,name=accept,proto3" json:"accept,omitempty"`
 	// "true" indents JSON.
-	Pretty        string `protobuf:"bytes,13,opt,name=pretty,proto3" json:"pretty,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pretty string `protobuf:"bytes,13,opt,name=pretty,proto3" json:"pretty,omitempty"`
+	// Answers at once, where initializers are still to come (admission plugin Initializers), instead of waiting for them.
+	IncludeUninitialized bool `protobuf:"varint,14,opt,name=include_uninitialized,json=includeUninitialized,proto3" json:"include_uninitialized,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *CreateRequest) Reset() {
@@ -912,6 +932,13 @@ func (x *CreateRequest) GetPretty() string {
 		return x.Pretty
 	}
 	return ""
+}
+
+func (x *CreateRequest) GetIncludeUninitialized() bool {
+	if x != nil {
+		return x.IncludeUninitialized
+	}
+	return false
 }
 
 // CreateResponse carries the stored object.
@@ -2754,7 +2781,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	" \x01(\tR\rincludeObject\"H\n" +
 	"\vGetResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\x81\x04\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xb6\x04\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2771,11 +2798,12 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x06accept\x18\f \x01(\tR\x06accept\x12\x16\n" +
 	"\x06pretty\x18\r \x01(\tR\x06pretty\x12%\n" +
 	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\x12'\n" +
-	"\x0faccept_encoding\x18\x0f \x01(\tR\x0eacceptEncoding\"t\n" +
+	"\x0faccept_encoding\x18\x0f \x01(\tR\x0eacceptEncoding\x123\n" +
+	"\x15include_uninitialized\x18\x10 \x01(\bR\x14includeUninitialized\"t\n" +
 	"\fListResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12)\n" +
-	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\xba\x04\n" +
+	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\xef\x04\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2794,7 +2822,8 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x0einclude_object\x18\x0e \x01(\tR\rincludeObject\x12\x1d\n" +
 	"\n" +
 	"join_after\x18\x0f \x01(\x03R\tjoinAfter\x12\x12\n" +
-	"\x04feed\x18\x10 \x01(\bR\x04feed\"\x7f\n" +
+	"\x04feed\x18\x10 \x01(\bR\x04feed\x123\n" +
+	"\x15include_uninitialized\x18\x11 \x01(\bR\x14includeUninitialized\"\x7f\n" +
 	"\rWatchResponse\x121\n" +
 	"\x06events\x18\x01 \x03(\v2\x19.howdah.api.v1.WatchEventR\x06events\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
@@ -2804,7 +2833,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\fR\x06object\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12 \n" +
-	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\"\x83\x03\n" +
+	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\"\xb8\x03\n" +
 	"\rCreateRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2819,7 +2848,8 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	" \x01(\tR\ffieldManager\x12)\n" +
 	"\x10field_validation\x18\v \x01(\tR\x0ffieldValidation\x12\x16\n" +
 	"\x06accept\x18\f \x01(\tR\x06accept\x12\x16\n" +
-	"\x06pretty\x18\r \x01(\tR\x06pretty\"_\n" +
+	"\x06pretty\x18\r \x01(\tR\x06pretty\x123\n" +
+	"\x15include_uninitialized\x18\x0e \x01(\bR\x14includeUninitialized\"_\n" +
 	"\x0eCreateResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +

@@ -24,7 +24,7 @@ func (*LimitRanger) Name() string { return "LimitRanger" }
 func (*LimitRanger) Handles(a *admission.Attributes) bool {
 	switch {
 	case a.Is("", "pods"):
-		return podCreate(a) || a.Operation == admission.Update && a.Subresource == "resize"
+		return podBegins(a) || a.Operation == admission.Update && a.Subresource == "resize"
 	case a.Is("", "persistentvolumeclaims"):
 		return a.Subresource == "" && (a.Operation == admission.Create || a.Operation == admission.Update)
 	}

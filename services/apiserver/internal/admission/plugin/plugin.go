@@ -40,8 +40,6 @@ type Env struct {
 type Row struct {
 	// Name is Kubernetes' own.
 	Name string
-	// Gone says why there is no such plugin any more: it is as unknown as any other name.
-	Gone string
 	// On says that the plugin runs unless it is switched off.
 	On bool
 	// New makes the plugin. config is its part of the admission configuration, YAML or JSON, nil where it has none; a plugin
@@ -78,7 +76,7 @@ func build(table []Row, env *Env, s Settings) ([]admission.Plugin, error) {
 	}
 	var plugins []admission.Plugin
 	for _, row := range table {
-		if row.Gone != "" || !slices.Contains(s.Enabled, row.Name) && (!row.On || slices.Contains(s.Disabled, row.Name)) {
+		if !slices.Contains(s.Enabled, row.Name) && (!row.On || slices.Contains(s.Disabled, row.Name)) {
 			continue
 		}
 		p, err := row.New(env, s.Config[row.Name])
@@ -92,12 +90,7 @@ func build(table []Row, env *Env, s Settings) ([]admission.Plugin, error) {
 
 func (s Settings) validate(table []Row) error {
 	var names []string
-	gone := map[string]string{}
 	for _, row := range table {
-		if row.Gone != "" {
-			gone[row.Name] = " (" + row.Gone + ")"
-			continue
-		}
 		names = append(names, row.Name)
 	}
 	var problems []string
@@ -107,13 +100,13 @@ func (s Settings) validate(table []Row) error {
 	}{{"enable-admission-plugins", s.Enabled}, {"disable-admission-plugins", s.Disabled}} {
 		for _, name := range flag.given {
 			if !slices.Contains(names, name) {
-				problems = append(problems, fmt.Sprintf("%s plugin %q is unknown%s", flag.name, name, gone[name]))
+				problems = append(problems, fmt.Sprintf("%s plugin %q is unknown", flag.name, name))
 			}
 		}
 	}
 	for name := range s.Config {
 		if !slices.Contains(names, name) {
-			problems = append(problems, fmt.Sprintf("the admission configuration names the unknown plugin %q%s", name, gone[name]))
+			problems = append(problems, fmt.Sprintf("the admission configuration names the unknown plugin %q", name))
 		}
 	}
 	if len(problems) > 0 {
@@ -133,4 +126,9 @@ func (s Settings) validate(table []Row) error {
 // podCreate reports whether the write creates a pod.
 func podCreate(a *admission.Attributes) bool {
 	return a.Operation == admission.Create && a.Subresource == "" && a.Is("", "pods")
+}
+
+// podBegins reports whether the write creates a pod, or changes one that waits for initializers and is to be seen as created so.
+func podBegins(a *admission.Attributes) bool {
+	return podCreate(a) || a.Operation == admission.Update && a.Subresource == "" && a.Is("", "pods") && a.Old != nil && waiting(a.Old)
 }

@@ -46,7 +46,7 @@ func NewPodNodeSelector(objects admission.Objects, config []byte) (*PodNodeSelec
 func (*PodNodeSelector) Name() string { return "PodNodeSelector" }
 
 // Handles implements admission.Plugin.
-func (*PodNodeSelector) Handles(a *admission.Attributes) bool { return podCreate(a) }
+func (*PodNodeSelector) Handles(a *admission.Attributes) bool { return podBegins(a) }
 
 // Admit implements admission.Mutator.
 func (p *PodNodeSelector) Admit(ctx context.Context, a *admission.Attributes) error {

@@ -40,13 +40,13 @@ func (*ServiceAccount) Name() string { return "ServiceAccount" }
 
 // Handles implements admission.Plugin.
 func (*ServiceAccount) Handles(a *admission.Attributes) bool {
-	return podCreate(a) || a.Operation == admission.Update && a.Subresource == "ephemeralcontainers" && a.Is("", "pods")
+	return podBegins(a) || a.Operation == admission.Update && a.Subresource == "ephemeralcontainers" && a.Is("", "pods")
 }
 
 // Admit implements admission.Mutator.
 func (p *ServiceAccount) Admit(ctx context.Context, a *admission.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
-	if !ok || a.Operation != admission.Create {
+	if !ok || !podBegins(a) {
 		return nil
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -88,7 +88,7 @@ func (p *ServiceAccount) Validate(ctx context.Context, a *admission.Attributes) 
 	if enforced, err := strconv.ParseBool(account.Annotations[enforceMountable]); err != nil || !enforced {
 		return nil
 	}
-	if a.Operation == admission.Create {
+	if a.Subresource == "" {
 		err = mountable(&pod.Spec, account)
 	} else {
 		listed := map[string]bool{}

@@ -56,11 +56,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s runs after %s", pair[0], pair[1])
 		}
 	}
-	// Each can be made, or says why it cannot.
+	// Each can be made, but those that need a configuration.
 	for _, row := range Table() {
-		if row.Gone != "" {
-			continue
-		}
 		p, err := row.New(env(), nil)
 		switch row.Name {
 		case "EventRateLimit", "ImagePolicyWebhook":
@@ -101,7 +98,6 @@ func TestSettings(t *testing.T) {
 		"unknown":    {Settings{Enabled: []string{"Foo"}}, `enable-admission-plugins plugin "Foo" is unknown; the known ones are AlwaysAdmit, AlwaysDeny,`},
 		"unknown 2":  {Settings{Disabled: []string{"Bar"}}, `disable-admission-plugins plugin "Bar" is unknown`},
 		"both":       {Settings{Enabled: []string{"AlwaysDeny"}, Disabled: []string{"AlwaysDeny"}}, "AlwaysDeny in enable-admission-plugins and disable-admission-plugins overlapped"},
-		"removed":    {Settings{Enabled: []string{"Initializers"}}, `enable-admission-plugins plugin "Initializers" is unknown (initializers (metadata.initializers) are gone`},
 		"configured": {Settings{Config: map[string][]byte{"Priority": []byte("{}")}}, "admission plugin Priority: it takes no configuration"},
 		"config of":  {Settings{Config: map[string][]byte{"Foo": []byte("{}")}}, `the admission configuration names the unknown plugin "Foo"`},
 		"needs one":  {Settings{Enabled: []string{"EventRateLimit"}}, "admission plugin EventRateLimit: limits: Required value"},
