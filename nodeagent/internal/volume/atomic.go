@@ -15,6 +15,8 @@ import (
 type File struct {
 	Data []byte
 	Mode os.FileMode
+	// Owner is the user whose it is, nil root.
+	Owner *int64
 }
 
 // Files are the files of a volume, by their path in it.
@@ -133,6 +135,11 @@ func fill(dir string, files Files, own func(path string) error) error {
 		}
 		if err := os.Chmod(path, file.Mode); err != nil { // past the umask
 			return err
+		}
+		if file.Owner != nil {
+			if err := os.Lchown(path, int(*file.Owner), -1); err != nil {
+				return err
+			}
 		}
 		made = append(made, path)
 		for at := filepath.Dir(path); at != dir; at = filepath.Dir(at) {

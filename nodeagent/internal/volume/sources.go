@@ -62,7 +62,7 @@ func choose(data map[string][]byte, items []corev1.KeyToPath, byDefault *int32, 
 	files := Files{}
 	if len(items) == 0 {
 		for k, v := range data {
-			files[k] = File{v, mode(nil, byDefault)}
+			files[k] = File{Data: v, Mode: mode(nil, byDefault)}
 		}
 		return files, nil
 	}
@@ -74,7 +74,7 @@ func choose(data map[string][]byte, items []corev1.KeyToPath, byDefault *int32, 
 			}
 			return nil, fmt.Errorf(missing, item.Key)
 		}
-		files[item.Path] = File{value, mode(item.Mode, byDefault)}
+		files[item.Path] = File{Data: value, Mode: mode(item.Mode, byDefault)}
 	}
 	return files, nil
 }
@@ -93,7 +93,7 @@ func (m *Manager) downward(pod *corev1.Pod, status *corev1.PodStatus, items []co
 		if err != nil {
 			return nil, err
 		}
-		files[item.Path] = File{[]byte(value), mode(item.Mode, byDefault)}
+		files[item.Path] = File{Data: []byte(value), Mode: mode(item.Mode, byDefault)}
 	}
 	return files, nil
 }

@@ -54,5 +54,41 @@ func (m *Manager) tokenFile(ctx context.Context, pod *corev1.Pod, source *corev1
 		m.tokens[key] = held
 		m.mu.Unlock()
 	}
-	return Files{source.Path: {[]byte(held.value), fileMode}}, nil
+	user := soleUser(pod)
+	if user != nil || fsGroup(pod) != nil {
+		fileMode = 0o600
+	}
+	return Files{source.Path: {[]byte(held.value), fileMode, user}}, nil
+}
+
+// soleUser is the user that every container of the pod is said to run as; nil where one is not, or another. A token is that user's alone.
+func soleUser(pod *corev1.Pod) *int64 {
+	contexts := make([]*corev1.SecurityContext, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers)+len(pod.Spec.EphemeralContainers))
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			contexts = append(contexts, list[i].SecurityContext)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		contexts = append(contexts, pod.Spec.EphemeralContainers[i].SecurityContext)
+	}
+	var sole *int64
+	for _, own := range contexts {
+		user := runAs(pod, own)
+		if user == nil || sole != nil && *sole != *user {
+			return nil
+		}
+		sole = user
+	}
+	return sole
+}
+
+func runAs(pod *corev1.Pod, own *corev1.SecurityContext) *int64 {
+	if own != nil && own.RunAsUser != nil {
+		return own.RunAsUser
+	}
+	if all := pod.Spec.SecurityContext; all != nil {
+		return all.RunAsUser
+	}
+	return nil
 }

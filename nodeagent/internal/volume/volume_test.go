@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -387,5 +388,48 @@ func TestFSGroupOwnsVolumes(t *testing.T) {
 	}
 	if info.Mode()&os.ModeSetgid == 0 || info.Mode().Perm() != 0o777 {
 		t.Errorf("mode %v", info.Mode())
+	}
+}
+
+// A token is readable by all, unless it is known who has to read it: the one user of all containers, the pod's group, or both.
+func TestTokensBelongToTheirReaders(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("changing owners needs root")
+	}
+	user, other, group := int64(1000), int64(1001), int64(2000)
+	run := func(uid *int64) *corev1.SecurityContext { return &corev1.SecurityContext{RunAsUser: uid} }
+	for name, tt := range map[string]struct {
+		pod        *corev1.PodSecurityContext
+		containers []corev1.Container
+		want       string
+	}{
+		"nobody":           {nil, []corev1.Container{{}}, "0:0 -rw-r--r--"},
+		"user":             {&corev1.PodSecurityContext{RunAsUser: &user}, []corev1.Container{{}, {}}, "1000:0 -rw-------"},
+		"group":            {&corev1.PodSecurityContext{FSGroup: &group}, []corev1.Container{{}}, "0:2000 -rw-r-----"},
+		"both":             {&corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &group}, []corev1.Container{{}}, "1000:2000 -rw-r-----"},
+		"each its own":     {nil, []corev1.Container{{SecurityContext: run(&user)}, {SecurityContext: run(&other)}}, "0:0 -rw-r--r--"},
+		"all the same":     {nil, []corev1.Container{{SecurityContext: run(&user)}, {SecurityContext: run(&user)}}, "1000:0 -rw-------"},
+		"one of them says": {nil, []corev1.Container{{SecurityContext: run(&user)}, {}}, "0:0 -rw-r--r--"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, _, _ := setup(t)
+			p := podWith(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}})
+			p.Spec.SecurityContext, p.Spec.Containers = tt.pod, tt.containers
+			paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(filepath.Join(paths["v"], "token"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat := info.Sys().(*syscall.Stat_t)
+			if got := fmt.Sprintf("%d:%d %v", stat.Uid, stat.Gid, info.Mode()); got != tt.want {
+				t.Errorf("token is %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
