@@ -286,6 +286,27 @@ func TestCustomResourceValidation(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("blocked by metadata", func(t *testing.T) {
+		const blocked = "some validation rules were not checked"
+		long := strings.Repeat("x", 256<<10)
+		for body, want := range map[string]bool{
+			widgetBody("", `{"replicas":11}`): true,
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","annotations":{"a":"` + long + `"}},"spec":{"replicas":11}}`: true,
+			widgetBody("X_Y", `{"replicas":11}`): false,
+		} {
+			_, err := f.create(widget, "default", body)
+			if !apierrors.IsInvalid(err) || strings.Contains(err.Error(), blocked) != want || strings.Contains(err.Error(), "no more than ten") == want {
+				t.Errorf("%.100s: %.300s", body, err)
+			}
+		}
+		if _, err := f.create(widget, "default", widgetBody("m", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := f.change(widget, "default", "m", "merge-patch+json", `{"metadata":{"annotations":{"a":"`+long+`"}},"spec":{"replicas":11}}`)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), blocked) {
+			t.Errorf("%.300s", err)
+		}
+	})
 	t.Run("metadata", func(t *testing.T) {
 		for _, body := range []string{`{"metadata":{"name":"X_Y"},"spec":{}}`, `{"metadata":{"name":"x","labels":{"-":"y"}},"spec":{}}`} {
 			if _, err := f.create(widget, "default", body); !apierrors.IsInvalid(err) {
@@ -339,8 +360,9 @@ func TestCustomResourceFieldValidation(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = f.change(widget, "default", "p", "merge-patch+json", `{"spec":{"extra":1}}`, func(r *apiv1.PatchRequest) { r.FieldValidation = "Strict" })
-	if err == nil || !strings.Contains(err.Error(), `strict decoding error: unknown field "spec.extra"`) {
-		t.Errorf("patch: %v", err)
+	if err == nil || !strings.Contains(err.Error(), `: strict decoding error: unknown field "spec.extra"`) ||
+		!strings.Contains(err.Error(), `patch: Invalid value: "{\"apiVersion\":\"example.com/v1\",\"kind\":\"Widget\"`) || !strings.Contains(err.Error(), `managedFields`) {
+		t.Errorf("patch, which is to show what it makes: %v", err)
 	}
 	_, err = f.change(widget, "default", "p", "apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {extra: 1}")
 	if s := apistatus.Of(err); err == nil || !strings.Contains(s.Message, ".spec.extra: field not declared in schema") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -33,13 +35,13 @@ func (v *version) validateCreate(obj registry.Object) field.ErrorList {
 	}
 	now := content(obj)
 	if c.shape.object(now) == 0 {
-		return v.checkRules(context.Background(), c, v.checkScale(now, true), now, nil)
+		return v.checkRules(context.Background(), c, v.checkScale(now, true), obj, nil)
 	}
 	errs := validation.ValidateCustomResource(nil, now, c.whole)
 	errs = append(errs, v.checkScale(now, true)...)
 	errs = append(errs, objectmeta.Validate(nil, now, c.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, now)...)
-	return v.checkRules(context.Background(), c, errs, now, nil)
+	return v.checkRules(context.Background(), c, errs, obj, nil)
 }
 
 func (v *version) validateUpdate(obj, old registry.Object) field.ErrorList {
@@ -53,7 +55,7 @@ func (v *version) validateChange(ctx context.Context, obj, old registry.Object) 
 	}
 	now, before := content(obj), content(old)
 	if c.shape.object(now) == 0 {
-		return v.checkChange(ctx, c, v.checkScale(now, true), now, before)
+		return v.checkChange(ctx, c, v.checkScale(now, true), obj, old)
 	}
 	// What was there before and is wrong may stay as it is.
 	pair := common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})
@@ -63,7 +65,7 @@ func (v *version) validateChange(ctx context.Context, obj, old registry.Object) 
 	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, before)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, now)...)
 	}
-	return v.checkRules(ctx, c, errs, now, before, cel.WithRatcheting(pair))
+	return v.checkRules(ctx, c, errs, obj, old, cel.WithRatcheting(pair))
 }
 
 // validateStatus checks the status against its own part of the schema.
@@ -74,7 +76,7 @@ func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
 	}
 	now, before := content(obj), content(old)
 	if c.shape.object(now) == 0 {
-		return v.checkChange(context.Background(), c, v.checkScale(now, false), now, before)
+		return v.checkChange(context.Background(), c, v.checkScale(now, false), obj, old)
 	}
 	pair := common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})
 	var errs field.ErrorList
@@ -90,35 +92,51 @@ func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
 		len(listtype.ValidateListSetsAndMaps(nil, c.structural, before)) == 0 {
 		errs = append(errs, problems...)
 	}
-	return v.checkRules(context.Background(), c, errs, now, before, cel.WithRatcheting(pair))
+	return v.checkRules(context.Background(), c, errs, obj, old, cel.WithRatcheting(pair))
 }
 
-// checkRules evaluates x-kubernetes-validations, where the object is sound enough to be given to them.
-func (v *version) checkRules(ctx context.Context, c *compiled, errs field.ErrorList, now, before map[string]any, options ...cel.Option) field.ErrorList {
+// checkRules evaluates x-kubernetes-validations, where the object is sound enough to be given to them. old is nil for a new object.
+func (v *version) checkRules(ctx context.Context, c *compiled, errs field.ErrorList, obj, old registry.Object, options ...cel.Option) field.ErrorList {
 	if c.rules == nil {
 		return errs
 	}
-	for _, e := range errs {
-		switch e.Type {
-		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
-			return append(errs, field.Invalid(nil, nil,
-				"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
-		}
+	if slices.ContainsFunc(errs, blocksRules) || slices.ContainsFunc(v.metadata(obj, old), blocksRules) {
+		return append(errs, field.Invalid(nil, nil,
+			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
 	}
-	var old any // an untyped nil where there is none
-	if before != nil {
-		old = before
+	var before any // an untyped nil where there is none
+	if old != nil {
+		before = content(old)
 	}
-	more, _ := c.rules.Validate(ctx, nil, c.structural, now, old, celconfig.RuntimeCELCostBudget, options...)
+	more, _ := c.rules.Validate(ctx, nil, c.structural, content(obj), before, celconfig.RuntimeCELCostBudget, options...)
 	return append(errs, more...)
 }
 
+// blocksRules reports whether an object with such a problem is not given to the rules.
+func blocksRules(e *field.Error) bool {
+	switch e.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		return true
+	}
+	return false
+}
+
+// metadata returns what is wrong with the metadata, which others tell: here it only decides about the rules.
+func (v *version) metadata(obj, old registry.Object) field.ErrorList {
+	at := field.NewPath("metadata")
+	if old != nil {
+		return apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, at)
+	}
+	return apivalidation.ValidateObjectMetaAccessor(obj, v.namespaced, apivalidation.NameIsDNSSubdomain, at)
+}
+
 // checkChange is checkRules of a change.
-func (v *version) checkChange(ctx context.Context, c *compiled, errs field.ErrorList, now, before map[string]any) field.ErrorList {
+func (v *version) checkChange(ctx context.Context, c *compiled, errs field.ErrorList, obj, old registry.Object) field.ErrorList {
 	if c.rules == nil {
 		return errs
 	}
-	return v.checkRules(ctx, c, errs, now, before, cel.WithRatcheting(common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})))
+	pair := common.NewCorrelatedObject(content(obj), content(old), &model.Structural{Structural: c.structural})
+	return v.checkRules(ctx, c, errs, obj, old, cel.WithRatcheting(pair))
 }
 
 // checkScale checks the fields that the scale subresource shows.

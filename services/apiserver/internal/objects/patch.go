@@ -325,6 +325,8 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	}
 	problems := append(patched.Problems, unknown...)
 	switch {
+	case len(unknown) > 0 && p.opts.validation == codec.Strict:
+		return p.misfit(in, gvk, runtime.NewStrictDecodingError(problems))
 	case len(problems) > 0 && p.opts.validation == codec.Strict:
 		return patched.Refuse(runtime.NewStrictDecodingError(problems))
 	case strict:
@@ -335,7 +337,8 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	return nil
 }
 
-// misfit is the error of a patch that makes a custom object out of in whose metadata, or those of an object in it, are none.
+// misfit is the error, with err in it, of a patch that makes a custom object out of in which does not fit its schema. It shows what the
+// patch makes, which was not written down while nothing was wrong with it.
 func (p *patch) misfit(in runtime.Object, gvk schema.GroupVersionKind, err error) error {
 	patched, problem := codec.Patch(p.kind, p.body, in, p.r.res.New(), gvk, false)
 	if problem != nil {

@@ -22,7 +22,7 @@ func groupName(group string) string {
 
 // operationID makes the name of an operation, as in listCoreV1NamespacedPod.
 func operationID(verb string, gv schema.GroupVersion, rest string) string {
-	return verb + groupName(gv.Group) + title(gv.Version) + rest
+	return verb + groupName(gv.Group) + title(gv.Version) + title(rest)
 }
 
 // tagOf is the tag of a group's operations, or of one version's.
