@@ -46,7 +46,7 @@ func Kind(cfg Config) *registry.Kind {
 		PrepareUpdate:  typed.Change(prepareUpdate),
 		ValidateCreate: typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
-		NameIsValid:    validation.NameIsDNS1035Label,
+		NameIsValid:    validation.NameIsDNSLabel, // since 1.36 names may begin with a digit
 		Warnings:       typed.Warn(warnings),
 
 		Status: &registry.Status{
