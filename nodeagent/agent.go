@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
+	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
@@ -54,6 +55,7 @@ type Agent struct {
 	network   *network
 	record    func(ctx context.Context) error
 	hostDNS   container.DNS
+	sysctls   admit.Sysctls
 	working   chan struct{} // closed once pods are taken care of
 }
 
@@ -67,6 +69,10 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
+	sysctls, err := admit.NewSysctls(cfg.AllowedUnsafeSysctls)
+	if err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
 	machine := nodestatus.ThisMachine(cfg.RootDir, thresholds)
 	if cfg.NodeIP == "" {
 		addresses, err := machine.Addresses()
@@ -75,7 +81,7 @@ func New(cfg Config) (*Agent, error) {
 		}
 		cfg.NodeIP = addresses[0]
 	}
-	a := &Agent{cfg: cfg, informers: object.NewInformers(cfg.Objects), working: make(chan struct{})}
+	a := &Agent{cfg: cfg, sysctls: sysctls, informers: object.NewInformers(cfg.Objects), working: make(chan struct{})}
 	if a.hostDNS, err = container.ReadDNS(cfg.ResolvConf); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
@@ -108,18 +114,24 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		return err
 	}
 	a.network = network
+	appArmor := machine.AppArmor()
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
 		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
 		Volumes: a.volumes, Cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix), Objects: objects,
 		Status: a.writer, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
-		Probes:       &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: m.probed},
-		Node:         a.node,
-		HostIPs:      func() []string { return []string{cfg.NodeIP} },
-		Trace:        a.pods.Trace,
-		Rotation:     network,
-		Room:         a.room,
-		Others:       func() []*corev1.Pod { return a.pods.List("") },
+		Probes:   &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: m.probed},
+		Node:     a.node,
+		HostIPs:  func() []string { return []string{cfg.NodeIP} },
+		Trace:    a.pods.Trace,
+		Rotation: network,
+		Room:     a.room,
+		Site: func() admit.Site {
+			return admit.Site{Node: a.reporter.Node(), Others: a.pods.List(""), Sysctls: a.sysctls, AppArmor: appArmor}
+		},
+		FreshNode: func(ctx context.Context) (*corev1.Node, error) {
+			return object.For(cfg.Objects, object.Node).Get(ctx, "", cfg.NodeName)
+		},
 		Networked:    cfg.timings().Take,
 		RefreshEvery: cfg.RefreshEvery,
 	})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/nodestatus"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	// option of that name; default DefaultEvictionHard. Nothing is evicted yet: the conditions and what pods may
 	// use follow it.
 	EvictionHard string
+	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones: names, or beginnings that end with an asterisk.
+	AllowedUnsafeSysctls []string
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -144,6 +147,9 @@ func (c Config) validate() error {
 	}
 	if _, err := nodestatus.ParseThresholds(c.EvictionHard); err != nil {
 		problems = append(problems, fmt.Errorf("eviction thresholds: %w", err))
+	}
+	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }

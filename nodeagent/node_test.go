@@ -135,6 +135,8 @@ func (n *node) startAgent() {
 		NodeName: nodeName, Objects: n.client, RuntimeEndpoint: n.c.endpoint, ImagesDir: filepath.Join(n.dir, "images"),
 		RootDir: filepath.Join(n.dir, "howdah"), LogDir: filepath.Join(n.dir, "logs"), CgroupPrefix: prefix,
 		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second,
+		// The machine is not the node's own: what is left of its memory and disk says nothing of what the tests' pods need.
+		EvictionHard: "memory.available<10Mi,nodefs.available<10Mi,nodefs.inodesFree<1k,pid.available<1%",
 		Network: &nodeagent.Network{
 			PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.222.0.0/16")}, ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 			CNIConfig: filepath.Join(n.dir, "cni", "10-howdah.conflist"), CNIData: filepath.Join(n.dir, "cni", "data"),

@@ -21,7 +21,7 @@ import (
 // nodeFlags are a node agent's settings.
 type nodeFlags struct {
 	name, address, api, cri, imagesDir, clusterDomain, evictionHard string
-	clusterDNS, clusterCIDRs, serviceCIDRs                          []string
+	clusterDNS, clusterCIDRs, serviceCIDRs, sysctls                 []string
 	maxPods                                                         int64
 	simulate                                                        int
 }
@@ -40,6 +40,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
 	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders the node is short of memory, disk, inodes or processes (nothing is evicted yet)")
+	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -56,8 +57,8 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard,
-		Network:      &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
+		EvictionHard: n.evictionHard, AllowedUnsafeSysctls: n.sysctls,
+		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3)
 }
 

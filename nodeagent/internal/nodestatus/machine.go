@@ -146,6 +146,11 @@ func (m Machine) line(path string) string {
 	return strings.TrimSpace(first)
 }
 
+// AppArmor reports whether the kernel enforces AppArmor's profiles.
+func (m Machine) AppArmor() bool {
+	return strings.HasPrefix(m.line(filepath.Join(m.Sys, "module/apparmor/parameters/enabled")), "Y")
+}
+
 // Info describes the machine's system.
 func (m Machine) Info() corev1.NodeSystemInfo {
 	info := corev1.NodeSystemInfo{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
@@ -166,6 +167,11 @@ func TestReporter(t *testing.T) {
 		lease, err := object.For(client, object.Lease).Get(t.Context(), corev1.NamespaceNodeLease, "n")
 		return err == nil && *lease.Spec.HolderIdentity == "n" && *lease.Spec.LeaseDurationSeconds == 40 && lease.OwnerReferences[0].UID == node.UID
 	})
+	// Somebody advertises what no machine has.
+	node.Status.Capacity["example.com/gpu"] = resource.MustParse("2")
+	if node, err = object.For(client, object.Node).UpdateStatus(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
 	writes := api.Writes("nodes")
 	r.Poke()
 	runtime.Fail("Status", errors.New("stopped"))
@@ -174,6 +180,9 @@ func TestReporter(t *testing.T) {
 		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")
 		return err == nil && !Ready(node)
 	})
+	if gpus := node.Status.Allocatable["example.com/gpu"]; gpus.Value() != 2 || len(node.Status.Capacity) != 5 {
+		t.Errorf("allocatable %v, capacity %v", node.Status.Allocatable, node.Status.Capacity)
+	}
 	runtime.Fail("Status", nil)
 	within("ready again", func() bool { // with the next look, a second later
 		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")

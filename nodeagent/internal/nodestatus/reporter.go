@@ -215,11 +215,8 @@ func (r *Reporter) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status.Conditions = r.status(ctx, &fresh.Status).Conditions
 	update := fresh.DeepCopy()
-	foreign := fresh.Status.VolumesAttached
-	update.Status = status
-	update.Status.VolumesAttached = foreign
+	update.Status = r.status(ctx, &fresh.Status) // what others say of the node may be newer than what this one knows
 	stored, err := nodes.UpdateStatus(ctx, update)
 	if apierrors.IsConflict(err) {
 		r.Poke() // somebody else wrote; with the next round
@@ -249,6 +246,7 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	if err != nil {
 		problems = append(problems, err.Error())
 	} else {
+		advertised(old.Capacity, capacity, allocatable)
 		s.Capacity, s.Allocatable = capacity, allocatable
 	}
 	pressure, err := r.cfg.Machine.Pressure()
@@ -265,6 +263,11 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	problems = append(problems, runtimeProblems(answer.GetStatus(), err)...)
 	if err == nil {
 		s.RuntimeHandlers = handlers(answer.GetRuntimeHandlers())
+		s.Features = nil
+		if f := answer.GetFeatures(); f != nil {
+			groups := f.GetSupplementalGroupsPolicy()
+			s.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &groups}
+		}
 	}
 	if r.cfg.Problems != nil {
 		problems = append(problems, r.cfg.Problems()...)
@@ -274,6 +277,15 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	}
 	s.Conditions = conditions(old.Conditions, pressure, problems, r.cfg.Clock.Now())
 	return s
+}
+
+// advertised adds to what the machine has what others have advertised for the node, all of which pods may use.
+func advertised(old, capacity, allocatable corev1.ResourceList) {
+	for name, q := range old {
+		if _, own := capacity[name]; !own {
+			capacity[name], allocatable[name] = q, q
+		}
+	}
 }
 
 // handlers describes the runtime's ways to run a pod, the default one without a name among them. User namespaces are not named: this agent gives pods none.

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cni"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
@@ -77,8 +78,10 @@ type Config struct {
 	Rotation Rotation
 	// Room is what the node has for a pod that asks for more than it was given.
 	Room func(p *corev1.Pod) pod.Room
-	// Others are the pods that are bound to the node, with or without this one.
-	Others func() []*corev1.Pod
+	// Site is what new pods are to run on; its other pods are all that are bound to the node.
+	Site func() admit.Site
+	// FreshNode asks the API for the node as it is now.
+	FreshNode func(ctx context.Context) (*corev1.Node, error)
 	// Networked takes what the network's plugin has left to say of a new sandbox.
 	Networked func(sandbox string) (cni.Added, bool)
 	// RefreshEvery is how often written volumes are brought up to date.
@@ -94,11 +97,14 @@ type Manager struct {
 	workers map[types.UID]*worker
 	gone    map[types.UID]time.Time // pods that have ended here, until the API forgets them too
 	running sync.WaitGroup
+
+	admission sync.Mutex         // one pod is admitted after the other
+	taken     map[types.UID]bool // pods that the node took in this life of the agent and that are still here; below mu
 }
 
 // New returns a Manager; it does nothing before Run.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, workers: map[types.UID]*worker{}, gone: map[types.UID]time.Time{}}
+	return &Manager{cfg: cfg, workers: map[types.UID]*worker{}, gone: map[types.UID]time.Time{}, taken: map[types.UID]bool{}}
 }
 
 // Run lets the workers run until ctx ends, and waits for them. Containers
@@ -203,6 +209,7 @@ func (m *Manager) finished(w *worker, uid types.UID, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.workers, uid)
+	delete(m.taken, uid)
 	m.cfg.Metrics.forget(uid)
 	if known { // the informer may bring the pod once more before it is gone
 		m.gone[uid] = m.cfg.Clock.Now()

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +14,8 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 )
 
+var machineResources = []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
 // Metrics of the pods of a node, under the names that dashboards for
 // Kubernetes look for.
 type Metrics struct {
@@ -20,6 +23,7 @@ type Metrics struct {
 	start prometheus.Histogram
 	// Of image volumes: asked for, mounted, and refused by the runtime.
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
+	rejections                               *prometheus.CounterVec
 
 	mu     sync.Mutex
 	phases map[types.UID]corev1.PodPhase
@@ -41,8 +45,11 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.imagesAsked = count("requested_total", "Image volumes that containers asked for.")
 	m.imagesMounted = count("mounted_succeed_total", "Image volumes that were mounted.")
 	m.imagesFailed = count("mounted_errors_total", "Image volumes that could not be mounted.")
+	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
+	}, []string{"reason"})
 	if registerer != nil {
-		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections)
 	}
 	return m
 }
@@ -84,6 +91,14 @@ func (m *Metrics) mounted(c *corev1.Container, images map[string]container.Volum
 			m.imagesFailed.Inc()
 		}
 	}
+}
+
+// rejected counts a pod that the node did not take. Resources that are not every machine's share a reason, so that there are not as many as devices.
+func (m *Metrics) rejected(reason string) {
+	if name, ok := strings.CutPrefix(reason, "OutOf"); ok && !slices.Contains(machineResources, corev1.ResourceName(name)) {
+		reason = "OutOfExtendedResources"
+	}
+	m.rejections.WithLabelValues(reason).Inc()
 }
 
 func (m *Metrics) forget(uid types.UID) {

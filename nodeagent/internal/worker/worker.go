@@ -142,7 +142,7 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 		}
 		return false, observeRetry, false
 	}
-	w.begin(p, observed)
+	w.begin(ctx, p, observed)
 	w.recall(observed)
 	w.readMessages(observed)
 	asked := p
@@ -193,15 +193,15 @@ func (w *worker) waits() []time.Time {
 
 // begin seeds the memory in the first round: what runs already was started
 // by the agent's earlier life, and is as ready as the API says.
-func (w *worker) begin(p *corev1.Pod, observed *cri.Pod) {
+func (w *worker) begin(ctx context.Context, p *corev1.Pod, observed *cri.Pod) {
 	if !w.fresh {
 		return
 	}
 	w.fresh = false
 	if len(observed.Sandboxes) > 0 {
 		w.tracer.drop() // not this life's start
-	} else if p.Status.StartTime == nil {
-		w.admit(p)
+	} else if p.Status.StartTime == nil && p.DeletionTimestamp == nil {
+		w.memory.Failed = w.m.admit(ctx, p)
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, told := range list {
@@ -218,16 +218,6 @@ func (w *worker) begin(p *corev1.Pod, observed *cri.Pod) {
 			w.memory.Probes[run.ID] = pod.Probed{Started: told.Started != nil && *told.Started, Ready: told.Ready}
 		}
 	}
-}
-
-// admit asks whether the node takes a new pod.
-func (w *worker) admit(p *corev1.Pod) {
-	failure := pod.Admit(p, w.cfg.Others())
-	if failure == nil {
-		return
-	}
-	w.memory.Failed = failure
-	w.cfg.Events.Event(p, "", corev1.EventTypeWarning, failure.Reason, failure.Message)
 }
 
 // report hands the status to the writer. Of a pod that has left the API there

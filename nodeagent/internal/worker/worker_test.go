@@ -13,10 +13,12 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cni"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
@@ -44,6 +46,8 @@ type world struct {
 	volumes  error
 	room     pod.Room
 	others   []*corev1.Pod
+	node     *corev1.Node                // as the agent knows it
+	fresh    *corev1.Node                // as the API has it; nil is no answer
 	serving  map[types.UID]chan struct{} // closed when the pod leaves its services
 }
 
@@ -120,8 +124,14 @@ func (objects) Secret(context.Context, string, string) (*corev1.Secret, error) {
 }
 func (objects) Services(string) []*corev1.Service { return nil }
 
+func newNode(cpu string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("10"),
+	}}}
+}
+
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}}
+	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}, node: newNode("4")}
 	w.runtime.AddImage("docker.io/library/i:1")
 	return w
 }
@@ -144,10 +154,18 @@ func (w *world) start() (m *Manager, stop func()) {
 			defer w.mu.Unlock()
 			return w.room
 		},
-		Others: func() []*corev1.Pod {
+		Site: func() admit.Site {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return w.others
+			return admit.Site{Node: w.node, Others: w.others}
+		},
+		FreshNode: func(context.Context) (*corev1.Node, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.fresh == nil {
+				return nil, errors.New("the API does not answer")
+			}
+			return w.fresh, nil
 		},
 		Rotation: w, Networked: func(string) (cni.Added, bool) {
 			return cni.Added{Began: networkBegan, Ended: networkBegan.Add(3 * time.Millisecond), Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}, true

@@ -1,39 +1,24 @@
-package pod
+package admit
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
-// Admit reports why the node refuses a pod that nothing was made of yet: the host ports that it asks for belong to one
-// of the others that are bound to the node. The scheduler binds no such pod; who names the node in the specification may.
-// Of two that are both new, the older one has them.
-func Admit(p *corev1.Pod, others []*corev1.Pod) *Failure {
+// ports refuses pods that want a host port that one of the others has.
+func ports(p *corev1.Pod, s Site) *refusal {
 	wanted := hostPorts(p)
-	if len(wanted) == 0 {
-		return nil
-	}
-	for _, other := range others {
-		if other.UID == p.UID || Finished(other) || other.Status.StartTime == nil && !before(other, p) {
-			continue
-		}
+	for _, other := range s.Others {
 		for _, taken := range hostPorts(other) {
 			for _, port := range wanted {
 				if conflict(port, taken) {
-					return &Failure{Reason: "NodePorts", Rejected: true,
-						Message: "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"}
+					return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 				}
 			}
 		}
 	}
 	return nil
-}
-
-// before orders pods by age.
-func before(a, b *corev1.Pod) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
 }
 
 // hostPorts are the node's ports that run with the pod: those of its containers and sidecars.
@@ -47,7 +32,7 @@ func hostPorts(p *corev1.Pod) []corev1.ContainerPort {
 		}
 	}
 	for i := range p.Spec.InitContainers {
-		if Sidecar(&p.Spec.InitContainers[i]) {
+		if pod.Sidecar(&p.Spec.InitContainers[i]) {
 			add(&p.Spec.InitContainers[i])
 		}
 	}

@@ -1,0 +1,53 @@
+// Package admit decides, without any effect, whether the node takes a pod of which nothing was made yet. The scheduler looks for a node that does; who
+// names the node in the specification passes the scheduler by, and what it saw may have changed. A refusal is for good: the pod has failed, and its owner
+// makes another. Order, reasons and messages are those of the kubelet of Kubernetes 1.36.
+package admit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
+)
+
+// Site is what a pod is to run on.
+type Site struct {
+	Node *corev1.Node
+	// Others are the pods that have their place on the node.
+	Others []*corev1.Pod
+	// Sysctls are those that pods may set.
+	Sysctls Sysctls
+	// AppArmor says whether the kernel enforces its profiles.
+	AppArmor bool
+}
+
+// refusal is why a pod is not taken.
+type refusal struct{ reason, message string }
+
+// checks are asked in this order; the first that refuses is told.
+var checks = []func(p *corev1.Pod, s Site) *refusal{
+	pressure,
+	sysctls,
+	operatingSystem,
+	groups,
+	resources,
+	affinity,
+	name,
+	ports,
+	taints,
+	appArmor,
+}
+
+// Check returns why the node does not take the pod, nil where it does.
+func Check(p *corev1.Pod, s Site) *pod.Failure {
+	for _, check := range checks {
+		if r := check(p, s); r != nil {
+			return &pod.Failure{Reason: r.reason, Message: r.message, Rejected: true}
+		}
+	}
+	return nil
+}
+
+// predicate is a refusal by a rule that the scheduler has as well.
+func predicate(name, description string) *refusal {
+	return &refusal{name, "Predicate " + name + " failed: " + description}
+}
