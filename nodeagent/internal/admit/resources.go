@@ -21,7 +21,7 @@ func resources(p *corev1.Pod, s Site) *refusal {
 	used := map[corev1.ResourceName]resource.Quantity{}
 	for _, other := range s.Others {
 		// As the scheduler counts: the larger of what it asks for and what it was given.
-		for name, q := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{UseStatusResources: true}) {
+		for name, q := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}) {
 			sum := used[name]
 			sum.Add(q)
 			used[name] = sum

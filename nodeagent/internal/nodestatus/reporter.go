@@ -235,6 +235,7 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	s.NodeInfo = r.cfg.Machine.Info()
 	s.NodeInfo.KubeletVersion = r.cfg.Version
 	s.DaemonEndpoints.KubeletEndpoint.Port = r.cfg.Port
+	s.DeclaredFeatures = []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"} // in order
 	s.Addresses = nil
 	for _, ip := range r.cfg.Addresses {
 		s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})

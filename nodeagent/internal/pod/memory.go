@@ -19,13 +19,13 @@ type Memory struct {
 	Sandbox Trouble
 	// Volumes is why the volumes could not be made, and when to try again.
 	Volumes Trouble
-	// Given holds the resources that the pod has been given, by container name.
+	// Given holds the resources that the pod has been given, by container name and WholePod.
 	Given map[string]corev1.ResourceRequirements
-	// Applied holds the resources that runs have, by container ID.
+	// Applied holds the resources that runs have, by container ID, and the pod's group has of the pod's own, under WholePod.
 	Applied map[string]corev1.ResourceRequirements
 	// Pending is why the pod does not get other resources that it asks for; nil where it has what it asks for.
 	Pending *Pending
-	// Resize says what went wrong with giving containers other resources, by container name.
+	// Resize says what went wrong with giving the pod and its containers other resources, by container name and WholePod.
 	Resize map[string]Trouble
 	// Failed is why the agent itself ended the pod; sticky.
 	Failed *Failure

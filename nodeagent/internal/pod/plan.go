@@ -100,6 +100,7 @@ func (p *planner) make() {
 		p.main()
 	}
 	p.ephemeral()
+	p.resizeWhole()
 }
 
 // terminate decides whether the pod ends as a whole.

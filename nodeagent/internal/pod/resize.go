@@ -9,9 +9,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"howdah.dev/nodeagent/internal/cri"
 )
+
+// WholePod is the name under which what a pod asks for as a whole stands beside what its containers ask for.
+const WholePod = ""
+
+// Whole are the resources that a pod asks for as a whole; most ask for none.
+func Whole(p *corev1.Pod) corev1.ResourceRequirements {
+	if p.Spec.Resources == nil {
+		return corev1.ResourceRequirements{}
+	}
+	return *p.Spec.Resources.DeepCopy()
+}
+
+// ToldWhole returns what the API tells of the resources that a pod as a whole was given, and of those that it has: of each what its specification names.
+// It is not ok where an earlier agent has told nothing.
+func ToldWhole(p *corev1.Pod) (given, applied corev1.ResourceRequirements, ok bool) {
+	if p.Status.Resources == nil {
+		return given, applied, false
+	}
+	whole := Whole(p)
+	given.Requests, given.Limits = only(p.Status.AllocatedResources, whole.Requests), only(p.Status.Resources.Limits, whole.Limits)
+	applied.Requests, applied.Limits = only(p.Status.Resources.Requests, whole.Requests), given.Limits
+	return given, applied, true
+}
+
+// only returns the amounts whose names are among the keys of others.
+func only(list, others corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name := range others {
+		if q, ok := list[name]; ok {
+			out[name] = q
+		}
+	}
+	return out
+}
 
 // resizable are the resources that may change while a container runs.
 var resizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
@@ -33,9 +68,13 @@ type Resize struct {
 	To       corev1.ResourceRequirements
 }
 
-// Resized reports whether the pod asks for other resources than it was given before; given is by container name.
+// Resized reports whether the pod asks for other resources than it was given before; given is by container name
+// and WholePod.
 func Resized(p *corev1.Pod, given map[string]corev1.ResourceRequirements) bool {
-	for _, c := range longRunning(p) {
+	if before, ok := given[WholePod]; ok && !equality.Semantic.DeepEqual(before, Whole(p)) {
+		return true
+	}
+	for _, c := range containers(p) {
 		if before, ok := given[c.Name]; ok && !equality.Semantic.DeepEqual(before, c.Resources) {
 			return true
 		}
@@ -51,7 +90,10 @@ func Allocate(p *corev1.Pod, given map[string]corev1.ResourceRequirements, room 
 		return p, nil
 	}
 	before := p.DeepCopy()
-	for _, c := range longRunning(before) {
+	if had, ok := given[WholePod]; ok && before.Spec.Resources != nil {
+		before.Spec.Resources = had.DeepCopy()
+	}
+	for _, c := range containers(before) {
 		if had, ok := given[c.Name]; ok {
 			c.Resources = *had.DeepCopy()
 		}
@@ -83,60 +125,62 @@ func units(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Requests are the CPU and memory that a pod's long-running containers ask for together.
+// Requests are the CPU and memory that a pod asks for.
 func Requests(p *corev1.Pod) corev1.ResourceList {
-	sum := corev1.ResourceList{}
-	for _, c := range longRunning(p) {
-		for _, name := range resizable {
-			total := sum[name]
-			total.Add(c.Resources.Requests[name])
-			sum[name] = total
-		}
+	all := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	out := corev1.ResourceList{}
+	for _, name := range resizable {
+		out[name] = all[name]
 	}
-	return sum
+	return out
 }
 
-// Peak is the pod with the larger of two limits and requests for each container: what its group needs while some have
-// their new resources and some the old ones. No limit is larger than any.
+// Peak is the pod with the larger of two limits and requests for itself and for each container: what its group needs while some have
+// their new resources and some the old ones. No limit is larger than any. applied is by container name and WholePod.
 func Peak(p *corev1.Pod, applied map[string]corev1.ResourceRequirements) *corev1.Pod {
 	out := p.DeepCopy()
-	for _, c := range longRunning(out) {
-		old, ok := applied[c.Name]
-		if !ok {
-			continue
-		}
-		for _, name := range resizable {
-			if q, had := old.Limits[name]; !had {
-				delete(c.Resources.Limits, name)
-			} else if now, has := c.Resources.Limits[name]; has && q.Cmp(now) > 0 {
-				c.Resources.Limits[name] = q
-			}
-			if q, now := old.Requests[name], c.Resources.Requests[name]; q.Cmp(now) > 0 {
-				if c.Resources.Requests == nil {
-					c.Resources.Requests = corev1.ResourceList{}
-				}
-				c.Resources.Requests[name] = q
-			}
+	if old, ok := applied[WholePod]; ok && out.Spec.Resources != nil {
+		enlarge(out.Spec.Resources, old)
+	}
+	for _, c := range containers(out) {
+		if old, ok := applied[c.Name]; ok {
+			enlarge(&c.Resources, old)
 		}
 	}
 	return out
 }
 
-// Given are the resources of each long-running container, by name.
+// enlarge makes r as large as old.
+func enlarge(r *corev1.ResourceRequirements, old corev1.ResourceRequirements) {
+	for _, name := range resizable {
+		if q, had := old.Limits[name]; !had {
+			delete(r.Limits, name)
+		} else if now, has := r.Limits[name]; has && q.Cmp(now) > 0 {
+			r.Limits[name] = q
+		}
+		if q, now := old.Requests[name], r.Requests[name]; q.Cmp(now) > 0 {
+			if r.Requests == nil {
+				r.Requests = corev1.ResourceList{}
+			}
+			r.Requests[name] = q
+		}
+	}
+}
+
+// Given are the resources of the pod and of each container, by name and WholePod.
 func Given(p *corev1.Pod) map[string]corev1.ResourceRequirements {
-	given := map[string]corev1.ResourceRequirements{}
-	for _, c := range longRunning(p) {
+	given := map[string]corev1.ResourceRequirements{WholePod: Whole(p)}
+	for _, c := range containers(p) {
 		given[c.Name] = *c.Resources.DeepCopy()
 	}
 	return given
 }
 
-func longRunning(p *corev1.Pod) []*corev1.Container {
+// containers are those whose resources may change: all but ephemeral ones, which have none.
+func containers(p *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for i := range p.Spec.InitContainers {
-		if Sidecar(&p.Spec.InitContainers[i]) {
-			out = append(out, &p.Spec.InitContainers[i])
-		}
+		out = append(out, &p.Spec.InitContainers[i])
 	}
 	for i := range p.Spec.Containers {
 		out = append(out, &p.Spec.Containers[i])
@@ -170,12 +214,33 @@ func (p *planner) resize(c *corev1.Container, run *cri.Container) {
 		p.plan.Start = append(p.plan.Start, Start{Container: c, Attempt: p.attempt(c.Name), Backoff: p.memory.Backoff[c.Name]})
 		return
 	}
-	if wait := p.memory.Resize[c.Name]; wait.Until.After(p.now) {
-		p.wake(wait.Until)
+	if p.resizeWaits(c.Name) || p.resizeWaits(WholePod) {
 		return
 	}
 	p.plan.Regroup = true
 	p.plan.Resize = append(p.plan.Resize, Resize{ID: run.ID, Name: c.Name, To: c.Resources})
+}
+
+// resizeWaits reports whether a change that failed is to be waited for.
+func (p *planner) resizeWaits(name string) bool {
+	wait := p.memory.Resize[name].Until
+	if !wait.After(p.now) {
+		return false
+	}
+	p.wake(wait)
+	return true
+}
+
+// resizeWhole plans that the pod's group gets other limits, where those of the pod as a whole have changed.
+func (p *planner) resizeWhole() {
+	applied, known := p.memory.Applied[WholePod]
+	if !known || equality.Semantic.DeepEqual(applied, Whole(p.pod)) {
+		return
+	}
+	p.plan.Resizing = true
+	if !p.resizeWaits(WholePod) {
+		p.plan.Regroup = true
+	}
 }
 
 // resizeConditions say what has become of other resources that the pod asks for.
@@ -197,6 +262,48 @@ func resizeConditions(s *corev1.PodStatus, pod *corev1.Pod, memory *Memory, plan
 		reason, message = corev1.PodReasonError, memory.Resize[name].Message
 	}
 	set(corev1.PodResizeInProgress, plan.Resizing, reason, message)
+}
+
+// wholeResources says in the pod's status what it was given as a whole, and with what it runs.
+func wholeResources(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan) {
+	s.AllocatedResources = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	if plan.Resizing {
+		pod = inEffect(pod, observed, memory)
+	}
+	s.Resources = &corev1.ResourceRequirements{Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), Limits: groupLimits(pod)}
+}
+
+// inEffect is the pod with the resources that it and its runs have now.
+func inEffect(pod *corev1.Pod, observed *cri.Pod, memory *Memory) *corev1.Pod {
+	out := pod.DeepCopy()
+	if applied, ok := memory.Applied[WholePod]; ok && out.Spec.Resources != nil {
+		out.Spec.Resources = applied.DeepCopy()
+	}
+	for _, c := range containers(out) {
+		if run := observed.Latest(c.Name); run != nil {
+			if applied, ok := memory.Applied[run.ID]; ok {
+				c.Resources = *applied.DeepCopy()
+			}
+		}
+	}
+	return out
+}
+
+// groupLimits are those of a pod's group: of what one container may use without bounds, so may the pod, unless it has a limit of its own.
+func groupLimits(p *corev1.Pod) corev1.ResourceList {
+	limits := resourcehelper.PodLimits(p, resourcehelper.PodResourcesOptions{})
+	own := Whole(p).Limits
+	for _, name := range resizable {
+		if _, bounded := own[name]; bounded {
+			continue
+		}
+		for _, c := range containers(p) {
+			if q := c.Resources.Limits[name]; q.IsZero() {
+				delete(limits, name)
+			}
+		}
+	}
+	return limits
 }
 
 // resources says in a container's status what it was given, and with what it runs.

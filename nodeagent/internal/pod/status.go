@@ -65,8 +65,10 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	}
 	conditions(&s, pod, observed, facts.Now)
 	resizeConditions(&s, pod, memory, plan, facts.Now)
+	wholeResources(&s, pod, observed, memory, plan)
 	if rejected(pod, memory) {
 		s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+		s.Resources, s.AllocatedResources = nil, nil
 	}
 	return s
 }

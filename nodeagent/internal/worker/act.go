@@ -37,7 +37,7 @@ const (
 // act carries a plan out and reports whether it changed anything, so that
 // another look is due at once.
 func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, plan pod.Plan) bool {
-	if plan.Regroup && !w.regroup(p, observed, true) {
+	if plan.Regroup && !w.regroup(ctx, p, observed, true) {
 		return false
 	}
 	if len(plan.Stop) > 0 {
@@ -133,6 +133,7 @@ func (w *worker) makeSandbox(ctx context.Context, p *corev1.Pod, observed *cri.P
 	if err := w.cfg.Cgroups.Ensure(p); err != nil {
 		return err
 	}
+	w.memory.Applied[pod.WholePod] = pod.Whole(p)
 	config, err := w.builder(p, s).Sandbox(attempt)
 	if err != nil {
 		return err

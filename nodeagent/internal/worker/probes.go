@@ -109,7 +109,7 @@ func (w *worker) recall(observed *cri.Pod) {
 		delete(w.found, id)
 	}
 	for id := range w.memory.Applied {
-		if !running[id] {
+		if id != pod.WholePod && !running[id] {
 			delete(w.memory.Applied, id)
 		}
 	}

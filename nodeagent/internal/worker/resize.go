@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"howdah.dev/nodeagent/internal/cri"
@@ -29,22 +31,84 @@ func (w *worker) allocate(p *corev1.Pod) *corev1.Pod {
 
 // regroup sets the limits of the pod as a whole: at first those under which each container may have its old or its new
 // resources, at last the new ones. It reports whether it could.
-func (w *worker) regroup(p *corev1.Pod, observed *cri.Pod, first bool) bool {
+func (w *worker) regroup(ctx context.Context, p *corev1.Pod, observed *cri.Pod, first bool) bool {
+	var err error
+	group := p
 	if first {
-		applied := map[string]corev1.ResourceRequirements{}
-		for i := range observed.Containers {
-			run := &observed.Containers[i]
-			if had, ok := w.memory.Applied[run.ID]; ok {
-				applied[run.Name] = had
-			}
-		}
-		p = pod.Peak(p, applied)
+		group = pod.Peak(p, w.applied(observed))
+		err = w.checkWhole(ctx, p, observed)
 	}
-	err := w.cfg.Cgroups.Ensure(p)
+	if err == nil {
+		err = w.cfg.Cgroups.Ensure(group)
+	}
 	if err != nil {
-		w.resizeFailed(p, p.Spec.Containers[0].Name, err)
+		w.resizeFailed(p, pod.WholePod, err)
+		return false
 	}
-	return err == nil
+	if !first {
+		w.regrouped(p)
+	}
+	return true
+}
+
+// regrouped notes that the pod's group has what the pod asks for as a whole.
+func (w *worker) regrouped(p *corev1.Pod) {
+	delete(w.memory.Resize, pod.WholePod)
+	whole := pod.Whole(p)
+	if before, known := w.memory.Applied[pod.WholePod]; known && !equality.Semantic.DeepEqual(before, whole) {
+		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, "ResizeCompleted", "Pod resources changed")
+	}
+	w.memory.Applied[pod.WholePod] = whole
+}
+
+// applied are the resources that the pod and its runs have, by container name and WholePod.
+func (w *worker) applied(observed *cri.Pod) map[string]corev1.ResourceRequirements {
+	applied := map[string]corev1.ResourceRequirements{}
+	if had, ok := w.memory.Applied[pod.WholePod]; ok {
+		applied[pod.WholePod] = had
+	}
+	for i := range observed.Containers {
+		run := &observed.Containers[i]
+		if had, ok := w.memory.Applied[run.ID]; ok {
+			applied[run.Name] = had
+		}
+	}
+	return applied
+}
+
+// checkWhole refuses a limit of the pod's memory that is below what its containers use: the kernel would end one to get below it.
+func (w *worker) checkWhole(ctx context.Context, p *corev1.Pod, observed *cri.Pod) error {
+	was, is := w.memory.Applied[pod.WholePod].Limits[corev1.ResourceMemory], pod.Whole(p).Limits[corev1.ResourceMemory]
+	if !lowers(was, is) {
+		return nil
+	}
+	var used int64
+	for i := range observed.Containers {
+		if run := &observed.Containers[i]; run.State == cri.Running {
+			bytes, err := w.memoryUsed(ctx, run.ID)
+			if err != nil {
+				return err
+			}
+			used += bytes
+		}
+	}
+	if used >= is.Value() {
+		return fmt.Errorf("attempting to set pod memory limit (%d) below current usage (%d)", is.Value(), used)
+	}
+	return nil
+}
+
+// lowers reports whether a limit becomes less than it was; none is the highest.
+func lowers(was, is resource.Quantity) bool {
+	return !is.IsZero() && (was.IsZero() || is.Cmp(was) < 0)
+}
+
+// memoryUsed returns the bytes that a run cannot do without.
+func (w *worker) memoryUsed(ctx context.Context, id string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stats, err := w.cfg.Runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})
+	return int64(stats.GetStats().GetMemory().GetWorkingSetBytes().GetValue()), err
 }
 
 // resize gives running containers other resources and reports whether it got anywhere.
@@ -65,7 +129,7 @@ func (w *worker) resize(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 		w.cfg.Events.Event(p, r.Name, corev1.EventTypeNormal, "ResizeCompleted", "Container resources changed")
 	}
 	if all {
-		all = w.regroup(p, observed, false)
+		all = w.regroup(ctx, p, observed, false)
 	}
 	return all
 }
@@ -79,13 +143,13 @@ func (w *worker) adjust(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus,
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	was, is := w.memory.Applied[r.ID].Limits[corev1.ResourceMemory], r.To.Limits[corev1.ResourceMemory]
-	if !is.IsZero() && (was.IsZero() || is.Cmp(was) < 0) {
+	if lowers(was, is) {
 		// The kernel would end the container to get below its new limit.
-		stats, err := w.cfg.Runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: r.ID})
+		used, err := w.memoryUsed(ctx, r.ID)
 		if err != nil {
 			return err
 		}
-		if used := int64(stats.GetStats().GetMemory().GetWorkingSetBytes().GetValue()); used >= is.Value() {
+		if used >= is.Value() {
 			return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", r.Name, is.Value(), used)
 		}
 	}

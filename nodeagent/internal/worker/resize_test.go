@@ -118,3 +118,89 @@ func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
 		t.Errorf("%d rounds while there is nothing to do", more)
 	}
 }
+
+// whole is a pod with limits of its own, and a container without any.
+func whole(cpu, memory string) *corev1.Pod {
+	p := newPod("w", "w")
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	p.Spec.Resources = &corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+	return p
+}
+
+func TestResourcesOfThePodAsAWholeChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	w.room = pod.Room{Allocatable: two, Others: corev1.ResourceList{}}
+	m, stop := w.start()
+	m.Update(whole("500m", "64Mi"))
+	w.eventually("ready", w.ready("uid-w"))
+	has := func(cpu, memory string) func() bool {
+		return func() bool {
+			s := w.status("uid-w")
+			return s.Resources != nil && s.Resources.Limits.Cpu().String() == cpu && s.Resources.Limits.Memory().String() == memory && w.condition("uid-w", corev1.PodResizeInProgress) == "none"
+		}
+	}
+	m.Update(whole("750m", "32Mi"))
+	w.eventually("resized", has("750m", "32Mi"))
+	w.mu.Lock()
+	groups := slices.Compact(slices.Clone(w.groups))
+	w.mu.Unlock()
+	if want := []string{"cpu=500m memory=64Mi", "cpu=750m memory=64Mi", "cpu=750m memory=32Mi"}; !slices.Equal(groups, want) {
+		t.Errorf("groups %v, want %v", groups, want)
+	}
+	if s := w.status("uid-w"); s.AllocatedResources.Cpu().String() != "750m" || !w.told(" ResizeCompleted: Pod resources changed") {
+		t.Errorf("allocated %v, events %v", s.AllocatedResources, w.events)
+	}
+	m.Update(whole("750m", "16Mi")) // less than the 20 MB that are used
+	w.eventually("refused", func() bool { return w.condition("uid-w", corev1.PodResizeInProgress) == corev1.PodReasonError })
+	if s := w.status("uid-w"); s.Resources.Limits.Memory().String() != "32Mi" || !w.told(" ResizeError: Error: attempting to set pod memory limit (16777216) below current usage (20000000)") {
+		t.Errorf("resources %v, events %v", s.Resources, w.events)
+	}
+	m.Update(whole("3", "32Mi"))
+	w.eventually("infeasible", func() bool { return w.condition("uid-w", corev1.PodResizePending) == corev1.PodReasonInfeasible })
+	if s := w.status("uid-w"); s.AllocatedResources.Cpu().String() != "750m" {
+		t.Errorf("allocated %v", s.AllocatedResources)
+	}
+
+	// The agent's next life knows what the pod has.
+	stop()
+	told := whole("1", "32Mi")
+	told.Status = w.status("uid-w")
+	w.mu.Lock()
+	w.groups = nil
+	w.mu.Unlock()
+	m, _ = w.start()
+	m.Update(told)
+	w.eventually("resized", has("1", "32Mi"))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if want := []string{"cpu=1 memory=32Mi", "cpu=1 memory=32Mi"}; !slices.Equal(w.groups, want) {
+		t.Errorf("groups %v, want %v", w.groups, want)
+	}
+}
+
+func TestResourcesOfAnInitContainerChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.room = pod.Room{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	m, _ := w.start()
+	initial := func(cpu string) *corev1.Pod {
+		p := newPod("p", "a")
+		c := sized("init", cpu, "64Mi").Spec.Containers[0]
+		c.ResizePolicy = nil
+		p.Spec.InitContainers = []corev1.Container{c}
+		return p
+	}
+	m.Update(initial("500m"))
+	w.eventually("running", func() bool { return w.called("StartContainer init") })
+	m.Update(initial("750m"))
+	w.eventually("resized", func() bool {
+		s := w.status("uid-p")
+		return w.called("UpdateContainerResources init cpu=75000 memory=67108864") && len(s.InitContainerStatuses) == 1 &&
+			s.InitContainerStatuses[0].AllocatedResources.Cpu().String() == "750m" && s.InitContainerStatuses[0].Resources.Limits.Cpu().String() == "750m"
+	})
+	w.runtime.Exit("init", 0)
+	m.Wake("uid-p")
+	w.eventually("ready", w.ready("uid-p"))
+}

@@ -203,6 +203,9 @@ func (w *worker) begin(ctx context.Context, p *corev1.Pod, observed *cri.Pod) {
 	} else if p.Status.StartTime == nil && p.DeletionTimestamp == nil {
 		w.memory.Failed = w.m.admit(ctx, p)
 	}
+	if given, applied, ok := pod.ToldWhole(p); ok && len(observed.Sandboxes) > 0 {
+		w.memory.Given[pod.WholePod], w.memory.Applied[pod.WholePod] = given, applied
+	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, told := range list {
 			if told.Resources != nil && told.ContainerID != "" {

@@ -46,6 +46,7 @@ type world struct {
 	volumes  error
 	room     pod.Room
 	others   []*corev1.Pod
+	groups   []string                    // limits of pods as a whole, as they were set
 	node     *corev1.Node                // as the agent knows it
 	fresh    *corev1.Node                // as the API has it; nil is no answer
 	serving  map[types.UID]chan struct{} // closed when the pod leaves its services
@@ -108,11 +109,17 @@ func (v volumes) Refresh(context.Context, *corev1.Pod, *corev1.PodStatus) error 
 func (v volumes) SubPath(_ *corev1.Pod, _, path, _ string) (string, error)      { return path, nil }
 func (v volumes) Cleanup(types.UID) error                                       { return nil }
 
-type cgroups struct{}
+type cgroups struct{ *world }
 
 func (cgroups) Path(p *corev1.Pod) string { return "/kubepods/pod" + string(p.UID) }
-func (cgroups) Ensure(*corev1.Pod) error  { return nil }
 func (cgroups) Remove(*corev1.Pod) error  { return nil }
+func (c cgroups) Ensure(p *corev1.Pod) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limits := pod.Whole(p).Limits
+	c.groups = append(c.groups, fmt.Sprintf("cpu=%v memory=%v", limits.Cpu(), limits.Memory()))
+	return nil
+}
 
 type objects struct{ *world }
 
@@ -142,7 +149,7 @@ func (w *world) start() (m *Manager, stop func()) {
 	clk := clock.RealClock{}
 	m = New(Config{
 		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(w.runtime, objects{w}, w, clk),
-		Volumes: volumes{w}, Cgroups: cgroups{}, Objects: objects{w}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
+		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
 			return container.Node{Name: "n", RootDir: w.dir + "/root", LogDir: w.dir + "/log"}

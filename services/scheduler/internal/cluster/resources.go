@@ -48,7 +48,7 @@ func resourcesOf(list corev1.ResourceList) Resources {
 // Requests returns what a pod takes of its node: init containers, sidecars
 // and overhead included, as in Kubernetes' resource accounting.
 func Requests(pod *corev1.Pod) Resources {
-	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
+	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}))
 	r.Pods = 1
 	return r
 }
@@ -56,7 +56,7 @@ func Requests(pod *corev1.Pod) Resources {
 // ScoredRequests returns the requests with defaults for what is unset.
 func ScoredRequests(pod *corev1.Pod) Resources {
 	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{
-		UseStatusResources: true,
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 		NonMissingContainerRequests: corev1.ResourceList{
 			corev1.ResourceCPU:    *milliQuantity(defaultMilliCPU),
 			corev1.ResourceMemory: *quantity(defaultMemory),
