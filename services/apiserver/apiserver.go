@@ -114,7 +114,7 @@ type Config struct {
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	// Clock is the time; default the real one.
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
 }
 
 // backend is a store that has to be run.

@@ -26,7 +26,7 @@ type Config struct {
 	RequestTimeout time.Duration
 	// Source is where the configuration is found; nil: only Configure sets it.
 	Source  Source
-	Clock   clock.WithTicker
+	Clock   clock.WithTickerAndDelayedExecution
 	Metrics *Metrics
 }
 
@@ -38,6 +38,8 @@ type Dispatcher struct {
 	// seen are the source's revisions that are in force.
 	seen      atomic.Pointer[[2]int64]
 	following sync.Mutex
+
+	watches watches
 
 	mu     sync.Mutex // of what follows, and of changing the plan
 	levels map[string]*level
@@ -72,45 +74,59 @@ type Ticket struct {
 	seat                *seat
 	schema              *schema
 	begin               time.Time
-	watch               bool
+	watch, writes       bool
 	left                atomic.Bool
 	clock               clock.PassiveClock
+	forget              func() // the watch that the request is, if it is one
 }
 
-// Leave gives the seats back.
+// Leave gives the seats back, if need be after the events of a write were told.
 func (t *Ticket) Leave() {
 	if t == nil || t.left.Swap(true) {
 		return
 	}
+	t.schema.counts.finished(t.clock.Since(t.begin), t.watch, t.writes)
 	t.seat.leave()
-	t.schema.counts.finished(t.clock.Since(t.begin), t.seat.width, t.watch)
+}
+
+// End is Leave where the request is over: a watch has left when it had begun.
+func (t *Ticket) End() {
+	t.Leave()
+	if t != nil && t.forget != nil {
+		t.forget()
+	}
 }
 
 // Enter waits until the request may run. The error is a 429, and the ticket then only names schema and level.
 func (d *Dispatcher) Enter(ctx context.Context, r *Request) (*Ticket, error) {
 	d.follow()
 	s := d.classify(r)
-	width := min(max(r.Width, 1), maxWidth)
+	told := 0
+	if r.told() {
+		told = d.watches.interested(r.watched())
+		s.counts.watches.Observe(float64(told))
+	}
+	work := estimate(r.Width, told, int(s.level.widest.Load()))
 	t := &Ticket{
 		SchemaUID: string(s.object.UID), LevelUID: s.levelUID, Schema: s.object.Name, Level: s.level.name, schema: s, clock: d.cfg.Clock,
-		watch: r.Verb == "watch",
+		watch: r.Verb == "watch", writes: r.writes(),
 	}
 	begin := d.cfg.Clock.Now()
-	s.counts.arrived(width)
-	who := &presence{request: *r, schema: s.object.Name, width: width}
+	s.counts.arrived(work.Width(), t.writes)
+	who := &presence{request: *r, schema: s.object.Name, work: work, counts: s.counts}
 	seat, waited, reason := s.level.enter(ctx, who, flowHash(s.object, r), d.patience(ctx))
 	s.counts.enqueued(who.length)
-	s.counts.decided(d.cfg.Clock.Since(begin), waited, reason, width)
+	s.counts.decided(d.cfg.Clock.Since(begin), waited, reason, work.Width(), t.writes)
 	if reason != "" {
 		t.left.Store(true)
 		return t, apierrors.NewTooManyRequests(apistatus.TooManyRequests, s.level.refusals.retryAfter(d.cfg.Clock.Now()))
 	}
+	if t.watch && r.Path == "" && !r.Uncounted {
+		t.forget = d.watches.add(r.watched())
+	}
 	t.seat, t.begin = seat, d.cfg.Clock.Now()
 	return t, nil
 }
-
-// maxWidth is the most seats that one request takes.
-const maxWidth = 10
 
 // patience is how long the request may wait in a queue.
 func (d *Dispatcher) patience(ctx context.Context) time.Duration {
@@ -138,7 +154,7 @@ func (d *Dispatcher) Configure(schemas []*flowcontrolv1.FlowSchema, levels []*fl
 	order(schemas)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	shares := 0.0
+	shares, running, waiting := 0.0, 0.0, 0
 	for _, l := range levels {
 		shares += sharesOf(&l.Spec)
 	}
@@ -146,10 +162,11 @@ func (d *Dispatcher) Configure(schemas []*flowcontrolv1.FlowSchema, levels []*fl
 	for _, l := range levels {
 		state := d.levels[l.Name]
 		if state == nil {
-			state = &level{name: l.Name, clock: d.cfg.Clock, present: map[*presence]struct{}{}}
+			state = &level{name: l.Name, clock: d.cfg.Clock, present: map[*presence]struct{}{}, gauges: d.cfg.Metrics.gauges(l.Name), seats: d.cfg.Seats}
 		}
 		exempt, shape, c := compile(&l.Spec, float64(d.cfg.Seats), shares)
 		state.configure(exempt, shape, c)
+		running, waiting = running+c.nominal, waiting+shape.Queues*shape.QueueLength
 		alive[l.Name], uids[l.Name] = state, string(l.UID)
 	}
 	// A level that is gone serves those who wait in it; nobody comes any more.
@@ -159,6 +176,7 @@ func (d *Dispatcher) Configure(schemas []*flowcontrolv1.FlowSchema, levels []*fl
 		}
 	}
 	d.levels = alive
+	d.cfg.Metrics.ratios.relate(running, float64(waiting))
 	p := &plan{}
 	for _, s := range schemas {
 		if to := alive[s.Spec.PriorityLevelConfiguration.Name]; to != nil {

@@ -90,7 +90,7 @@ func (d *Dispatcher) dumpQueues() [][]string {
 		wanted := map[int]int{}
 		for who := range l.present {
 			if who.started.IsZero() {
-				wanted[l.queues.Queue(who.fair)] += who.width
+				wanted[l.queues.Queue(who.fair)] += who.work.Width()
 			}
 		}
 		for i, q := range l.queues.Looks() {
@@ -121,7 +121,7 @@ func (d *Dispatcher) dumpRequests(details bool) [][]string {
 			if who.fair != nil {
 				queue, place = l.queues.Queue(who.fair), l.queues.Place(who.fair)
 			}
-			row := []string{name, who.schema, fmt.Sprint(queue), fmt.Sprint(place), who.distinguished(methods[who.schema]), told(who.arrived), fmt.Sprint(who.width), "0", "0s", told(who.started)}
+			row := []string{name, who.schema, fmt.Sprint(queue), fmt.Sprint(place), who.distinguished(methods[who.schema]), told(who.arrived), fmt.Sprint(who.work.Seats), fmt.Sprint(who.work.Final), fmt.Sprint(who.work.Linger), told(who.started)}
 			if details {
 				resource, subresource, _ := strings.Cut(who.request.Resource, "/")
 				row = append(row, who.request.User.Name, who.request.Verb, who.request.path(), who.request.Namespace, who.request.Name, who.request.Version, resource, subresource)

@@ -2,7 +2,9 @@ package flow
 
 import (
 	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -18,10 +20,20 @@ const (
 	reasonCancelled = "cancelled"
 )
 
+// delayed is a clock that calls functions later.
+type delayed interface {
+	clock.PassiveClock
+	AfterFunc(d time.Duration, f func()) clock.Timer
+}
+
 // level is the running state of a priority level. It outlives the configurations that name it.
 type level struct {
-	name  string
-	clock clock.PassiveClock
+	name   string
+	clock  delayed
+	gauges *gauges
+	// seats are those of the whole server, widest the most that one request may take; 0 is no bound.
+	seats  int
+	widest atomic.Int32
 
 	mu     sync.Mutex
 	exempt bool
@@ -34,6 +46,9 @@ type level struct {
 	claim          claim
 	demand         demand
 	refusals       refusals
+	// executing is how many requests run.
+	executing int
+	last      fair.Dispatch // that was told
 	// present are the requests that wait or run, total what became of all.
 	present map[*presence]struct{}
 	total   totals
@@ -47,7 +62,8 @@ type presence struct {
 	request          Request
 	schema           string
 	arrived, started time.Time
-	width            int
+	work             fair.Work
+	counts           *counts
 	fair             *fair.Request
 	// length is that of its queue when it had come, itself included; 0 where there are no queues.
 	length int
@@ -58,7 +74,6 @@ type seat struct {
 	level   *level
 	request *fair.Request
 	who     *presence
-	width   int
 	once    sync.Once
 }
 
@@ -67,17 +82,20 @@ func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time
 	l.mu.Lock()
 	who.arrived = l.clock.Now()
 	l.present[who] = struct{}{}
-	s = &seat{level: l, who: who, width: who.width}
+	s = &seat{level: l, who: who}
 	if l.exempt {
-		l.running += who.width
+		l.running += who.work.Width()
 		l.notice()
 		l.begun(who)
 		l.mu.Unlock()
 		return s, false, ""
 	}
-	r, outcome := l.queues.Arrive(who.arrived, hash, who.width, func() chan struct{} { return make(chan struct{}) })
+	r, outcome := l.queues.Arrive(who.arrived, hash, who.work, func() chan struct{} { return make(chan struct{}) })
 	l.notice()
 	who.fair, s.request = r, r
+	if r != nil {
+		r.Caller = who
+	}
 	if r != nil && l.shape.Queues > 0 {
 		who.length = max(l.queues.Place(r)+1, 1)
 	}
@@ -106,7 +124,7 @@ func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time
 	}
 	l.mu.Lock()
 	if reason != "" && l.queues.Cancel(r) {
-		l.demand.set(l.clock.Now(), l.want())
+		l.changed(l.clock.Now())
 		return nil, true, l.refused(who, reason)
 	}
 	l.begun(who) // perhaps just in time
@@ -118,6 +136,8 @@ func (l *level) enter(ctx context.Context, who *presence, hash uint64, wait time
 func (l *level) begun(who *presence) {
 	who.started = l.clock.Now()
 	l.total.dispatched++
+	l.executing++
+	l.tell()
 }
 
 // refused notes that a request does not run, and unlocks the level.
@@ -135,35 +155,102 @@ func (l *level) refused(who *presence, reason string) string {
 	return reason
 }
 
-// leave gives the seats back, once.
+// leave ends the request, once. Its seats are free when the watches have been told of what it did.
 func (s *seat) leave() {
 	s.once.Do(func() {
 		l := s.level
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.present, s.who)
-		if s.request == nil {
-			l.running -= s.width
-		} else {
-			l.queues.Finish(l.clock.Now(), s.request)
-			l.serve()
+		l.executing--
+		now, linger := l.clock.Now(), s.who.work.Linger
+		if s.request != nil {
+			linger = l.queues.Finish(now, s.request)
 		}
-		l.demand.set(l.clock.Now(), l.want())
+		if linger <= 0 {
+			s.free(now)
+			return
+		}
+		l.tell()
+		l.clock.AfterFunc(linger, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if s.request != nil {
+				l.queues.Release(now.Add(linger), s.request)
+			}
+			s.free(now.Add(linger))
+		})
 	})
 }
 
+// free lets others have the seats. The level is locked.
+func (s *seat) free(now time.Time) {
+	l := s.level
+	s.who.counts.released(s.who.work.Width())
+	if s.request == nil {
+		l.running -= s.who.work.Width()
+	} else {
+		l.serve(now)
+	}
+	l.changed(now)
+}
+
 // serve starts those whose turn it is.
-func (l *level) serve() {
-	for r := l.queues.Next(l.clock.Now()); r != nil; r = l.queues.Next(l.clock.Now()) {
+func (l *level) serve(now time.Time) {
+	for r := l.queues.Next(now); r != nil; r = l.queues.Next(now) {
 		close(r.Ready)
+	}
+	l.crowded()
+}
+
+// crowded counts that a request whose turn it is wants more seats than are free, although some are.
+func (l *level) crowded() {
+	if l.queues.Waiting() == 0 || l.queues.Seats() >= l.queues.Limit() {
+		return
+	}
+	if r := l.queues.Turn(); r != nil {
+		if who, ok := r.Caller.(*presence); ok {
+			who.counts.tight.Inc()
+		}
 	}
 }
 
 // notice keeps the peak of the demand.
 func (l *level) notice() {
-	want := l.want()
-	l.demand.set(l.clock.Now(), want)
-	l.peak = max(l.peak, want)
+	l.changed(l.clock.Now())
+	l.peak = max(l.peak, l.want())
+}
+
+// changed notes what is wanted from now on.
+func (l *level) changed(now time.Time) {
+	l.demand.set(now, l.want())
+	l.tell()
+}
+
+// tell sets the metrics of how things are.
+func (l *level) tell() {
+	g := l.gauges
+	g.want.set(l.want())
+	g.running.set(float64(l.executing))
+	if l.exempt {
+		g.seats.set(float64(l.running))
+		return
+	}
+	g.seats.set(float64(l.queues.Seats()))
+	g.waiting.set(float64(l.queues.Waiting()))
+	g.r.Set(l.queues.R())
+	if l.shape.Queues == 0 {
+		return
+	}
+	if last := l.queues.Last(); last != l.last {
+		l.last = last
+		g.dispatched.Set(last.R)
+		g.due.Set(last.Due)
+		g.least.Set(last.Least)
+		g.most.Set(last.Most)
+		g.leastLess.Set(last.LeastLess)
+		g.mostLess.Set(last.MostLess)
+	}
 }
 
 // want is how many seats the level's requests hold or wait for.
@@ -187,6 +274,12 @@ func (l *level) configure(exempt bool, shape fair.Config, c claim) {
 		l.queues.Reshape(shape)
 	}
 	l.exempt, l.shape, l.claim = exempt, shape, c
+	widest := 0.0
+	if shape.Queues > 0 {
+		widest = max(1, min(math.Ceil(c.nominal*shareOfLevel), math.Floor(c.nominal/float64(max(shape.HandSize, 1)))))
+	}
+	l.widest.Store(int32(widest))
+	l.gauges.waiting.relate(float64(max(shape.Queues, 1) * shape.QueueLength))
 }
 
 // smoothing is the weight of the past in the demand of a level that wants less now than before.
@@ -209,7 +302,15 @@ func (l *level) limit(seats int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queues.SetLimit(seats)
-	l.serve()
+	of := float64(seats)
+	if seats == 0 {
+		of = math.Round(float64(l.seats) / 10)
+	}
+	for _, r := range []*ratio{l.gauges.seats, l.gauges.running, l.gauges.want} {
+		r.relate(of)
+	}
+	l.serve(l.clock.Now())
+	l.tell()
 }
 
 // state is what metrics and debugging show.

@@ -22,8 +22,28 @@ type Request struct {
 	Group, Resource, Namespace string
 	// Version and Name are told, not judged.
 	Version, Name string
-	// Width is how many seats it takes, 1 to 10.
+	// Width is how many seats it wants while it runs, before its level bounds them.
 	Width int
+	// Uncounted says of a watch that writes need not reckon with it: it is of the pods of one node, or told for others that are counted.
+	Uncounted bool
+}
+
+// watched is what a watch is of, or what a write changes.
+func (r *Request) watched() Watched {
+	resource, _, _ := strings.Cut(r.Resource, "/")
+	return Watched{Group: r.Group, Resource: resource, Namespace: r.Namespace, Name: r.Name}
+}
+
+// writes reports whether Kubernetes counts the request among those that write.
+func (r *Request) writes() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
+
+// told reports whether watches may be told of what the request does. A token changes nothing.
+func (r *Request) told() bool {
+	switch r.Verb {
+	case "create", "update", "patch", "delete":
+		return r.Path == "" && !(r.Group == "" && r.Resource == "serviceaccounts/token")
+	}
+	return false
 }
 
 // matches reports whether a schema's rules are for the request.

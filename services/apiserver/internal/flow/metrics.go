@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics/prometheusextension"
 )
 
 // Metrics has Kubernetes' names.
@@ -15,6 +16,11 @@ type Metrics struct {
 	nominal, least, most, current, demand, target  *prometheus.GaugeVec
 	average, deviation, highest                    *prometheus.GaugeVec
 	fairness                                       prometheus.Gauge
+	// progress and the like tell of R, which package fair explains.
+	progress, dispatch, latest, next, discounted *prometheus.GaugeVec
+	watches                                      *prometheus.HistogramVec
+	tight                                        *prometheus.CounterVec
+	ratios                                       *ratios
 }
 
 // NewMetrics registers the metrics; a nil registerer leaves them unregistered.
@@ -54,7 +60,16 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "apiserver_flowcontrol_seat_fair_frac", Help: "Share of its demand that a level gets beyond what is its own.",
 		}),
 	}
+	m.progress = gauge("current_r", "R, in seat-seconds, when something last changed.", "priority_level")
+	m.dispatch = gauge("dispatch_r", "R when a request was last let run.", "priority_level")
+	m.latest = gauge("latest_s", "R at which the queue of the request was due that was last let run.", "priority_level")
+	m.next = gauge("next_s_bounds", "Least and most, over the queues in which requests waited, of the R at which they were due.", "priority_level", "bound")
+	m.discounted = gauge("next_discounted_s_bounds", "The same, less what their running requests were estimated to take.", "priority_level", "bound")
+	m.watches = histogram("watch_count_samples", "Watches that a write had to tell.", []float64{0, 1, 10, 100, 1000, 10000}, both...)
+	m.tight = counter("request_dispatch_no_accommodation_total", "Times that the request whose turn it was wanted more seats than were free.", both...)
+	m.ratios = newRatios()
 	if registerer != nil {
+		registerer.MustRegister(m.progress, m.dispatch, m.latest, m.next, m.discounted, m.watches, m.tight, m.ratios.seats, m.ratios.requests, m.ratios.kinds, m.ratios.demand)
 		registerer.MustRegister(m.rejected, m.dispatched, m.queued, m.queuedSeats, m.executing, m.executingSeats, m.wait, m.execution, m.width, m.length,
 			m.average, m.deviation, m.highest, m.nominal, m.least, m.most, m.current, m.demand, m.target, m.fairness)
 	}
@@ -68,7 +83,8 @@ type counts struct {
 	dispatched                                     prometheus.Counter
 	queued, queuedSeats, executing, executingSeats prometheus.Gauge
 	wait, refusedWait, execution, begun, width     prometheus.Observer
-	length                                         prometheus.Observer
+	length, watches                                prometheus.Observer
+	tight                                          prometheus.Counter
 }
 
 func (m *Metrics) counts(level, schema string) *counts {
@@ -79,14 +95,17 @@ func (m *Metrics) counts(level, schema string) *counts {
 		executing: m.executing.WithLabelValues(level, schema), executingSeats: m.executingSeats.WithLabelValues(level, schema),
 		wait: m.wait.WithLabelValues(level, schema, "true"), refusedWait: m.wait.WithLabelValues(level, schema, "false"),
 		execution: m.execution.WithLabelValues(level, schema, "regular"), begun: m.execution.WithLabelValues(level, schema, "watch"),
+		watches: m.watches.WithLabelValues(level, schema), tight: m.tight.WithLabelValues(level, schema),
 		length: m.length.WithLabelValues(level, schema), width: m.width.WithLabelValues(level, schema),
 	}
 }
 
-func (c *counts) arrived(width int) {
+// arrived notes a request of which it is not known yet whether it may run.
+func (c *counts) arrived(width int, writes bool) {
 	c.queued.Inc()
 	c.queuedSeats.Add(float64(width))
 	c.width.Observe(float64(width))
+	c.metrics.ratios.waiting[writes].add(1)
 }
 
 func (c *counts) enqueued(length int) {
@@ -95,9 +114,10 @@ func (c *counts) enqueued(length int) {
 	}
 }
 
-func (c *counts) decided(after time.Duration, waited bool, reason string, width int) {
+func (c *counts) decided(after time.Duration, waited bool, reason string, width int, writes bool) {
 	c.queued.Dec()
 	c.queuedSeats.Sub(float64(width))
+	c.metrics.ratios.waiting[writes].add(-1)
 	if reason != "" {
 		c.metrics.rejected.WithLabelValues(c.level, c.schema, reason).Inc()
 		// As in Kubernetes, who waited in vain counts with those that were let run.
@@ -115,18 +135,22 @@ func (c *counts) decided(after time.Duration, waited bool, reason string, width 
 	c.wait.Observe(after.Seconds())
 	c.executing.Inc()
 	c.executingSeats.Add(float64(width))
+	c.metrics.ratios.running[writes].add(1)
 }
 
-// finished notes the end of a request, or that a watch has begun.
-func (c *counts) finished(took time.Duration, width int, watch bool) {
+// finished notes the end of a request, or that a watch has begun. Its seats may be taken for longer.
+func (c *counts) finished(took time.Duration, watch, writes bool) {
 	c.executing.Dec()
-	c.executingSeats.Sub(float64(width))
+	c.metrics.ratios.running[writes].add(-1)
 	if watch {
 		c.begun.Observe(took.Seconds())
 		return
 	}
 	c.execution.Observe(took.Seconds())
 }
+
+// released notes that the seats of a request are free again.
+func (c *counts) released(width int) { c.executingSeats.Sub(float64(width)) }
 
 func (m *Metrics) divided(level string, c claim, limit int) {
 	m.nominal.WithLabelValues(level).Set(c.nominal)
@@ -147,7 +171,13 @@ func (m *Metrics) fraction(f float64) { m.fairness.Set(f) }
 
 // forget drops what is told of a level that is gone.
 func (m *Metrics) forget(level string) {
-	for _, g := range []*prometheus.GaugeVec{m.average, m.deviation, m.highest, m.nominal, m.least, m.most, m.current, m.demand, m.target} {
+	for _, g := range []*prometheus.GaugeVec{m.average, m.deviation, m.highest, m.nominal, m.least, m.most, m.current, m.demand, m.target, m.progress, m.dispatch, m.latest} {
 		g.DeleteLabelValues(level)
+	}
+	for _, g := range []*prometheus.GaugeVec{m.next, m.discounted} {
+		g.DeletePartialMatch(prometheus.Labels{"priority_level": level})
+	}
+	for _, h := range []*prometheusextension.TimingHistogramVec{m.ratios.seats, m.ratios.requests, m.ratios.demand} {
+		h.DeletePartialMatch(prometheus.Labels{"priority_level": level})
 	}
 }

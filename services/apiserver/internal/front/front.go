@@ -212,7 +212,7 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 
 // end gives back what admit took. A panic becomes a 500 that names the trace.
 func (c *call) end(ctx context.Context, resp any, err *error, panicked any) {
-	c.ticket.Leave()
+	c.ticket.End()
 	if r := c.other; r != nil {
 		defer func() {
 			code := int32(200)

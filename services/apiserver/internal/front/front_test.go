@@ -13,6 +13,7 @@ import (
 	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/authn"
+	"howdah.dev/services/apiserver/internal/flow"
 )
 
 // broken is a service that panics, and tells who asked.
@@ -34,6 +35,25 @@ func (b broken) Document(ctx context.Context, _ *apiv1.DocumentRequest) (*apiv1.
 		return nil, err
 	}
 	return &apiv1.DocumentResponse{Object: []byte(user.Name)}, nil
+}
+
+// TestUncountedWatches are those whose events cost writes nothing.
+func TestUncountedWatches(t *testing.T) {
+	t.Parallel()
+	none := func(string, string, string) (int, int) { return 0, 0 }
+	for message, want := range map[*apiv1.WatchRequest]flow.Watched{
+		{Version: "v1", Resource: "pods"}:                                                         {Resource: "pods"},
+		{Version: "v1", Resource: "pods", FieldSelector: "spec.nodeName="}:                        {Resource: "pods"},
+		{Version: "v1", Resource: "pods", Namespace: "a", FieldSelector: "metadata.name=b"}:       {Resource: "pods", Namespace: "a", Name: "b"},
+		{Group: "apps", Version: "v1", Resource: "deployments", FieldSelector: "spec.nodeName=b"}: {Group: "apps", Resource: "deployments"},
+		{Version: "v1", Resource: "pods", FieldSelector: "spec.nodeName=a"}:                       {},
+		{Version: "v1", Resource: "pods", Feed: true}:                                             {},
+	} {
+		r := read(message, none)
+		if got := (flow.Watched{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}); r.Uncounted != (want == flow.Watched{}) || !r.Uncounted && got != want {
+			t.Errorf("%v: %+v", message, r)
+		}
+	}
 }
 
 // counting counts how often somebody is authenticated.
@@ -107,14 +127,17 @@ func TestRead(t *testing.T) {
 		long    bool
 	}{
 		{"get", &apiv1.GetRequest{Version: "v1", Resource: "pods"}, "get", 1, false},
-		{"list", &apiv1.ListRequest{Version: "v1", Resource: "pods"}, "list", 13, false},
+		{"list", &apiv1.ListRequest{Version: "v1", Resource: "pods"}, "list", 10, false},
+		{"list of the past", &apiv1.ListRequest{Version: "v1", Resource: "pods", ResourceVersion: "7", ResourceVersionMatch: "Exact"}, "list", 13, false},
+		{"a further page by label", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 10, Continue: "x", LabelSelector: "a=b"}, "list", 7, false},
 		{"a page", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500}, "list", 5, false},
 		{"a page by label", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 500, LabelSelector: "a=b"}, "list", 5, false},
-		{"a page of all", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 5000}, "list", 13, false},
-		{"a collection that goes", &apiv1.DeleteCollectionRequest{Version: "v1", Resource: "pods"}, "deletecollection", 13, false},
+		{"a page of all", &apiv1.ListRequest{Version: "v1", Resource: "pods", Limit: 5000}, "list", 10, false},
+		{"a collection that goes", &apiv1.DeleteCollectionRequest{Version: "v1", Resource: "pods"}, "deletecollection", 1, false},
 		{"one by list", &apiv1.ListRequest{Version: "v1", Resource: "pods", FieldSelector: "metadata.name=a"}, "list", 1, false},
-		{"a watch with its state", &apiv1.WatchRequest{Version: "v1", Resource: "pods"}, "watch", 13, false},
+		{"a watch with its state", &apiv1.WatchRequest{Version: "v1", Resource: "pods"}, "watch", 10, false},
 		{"a watch that goes on", &apiv1.WatchRequest{Version: "v1", Resource: "pods", ResourceVersion: "7"}, "watch", 1, false},
+		{"a watch of one", &apiv1.WatchRequest{Version: "v1", Resource: "pods", FieldSelector: "metadata.name=a"}, "watch", 1, false},
 		{"exec", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Version: "v1", Resource: "pods", Subresource: "exec", Method: "POST"}}}, "create", 0, true},
 		{"a batch", &apiv1.BatchRequest{Items: make([]*apiv1.BatchItem, 250)}, "post", 3, false},
 		{"what is new", &apiv1.GetResponse{}, "post", 0, false},

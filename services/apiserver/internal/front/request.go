@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/fields"
+
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
@@ -31,11 +33,14 @@ type resource interface {
 	GetNamespace() string
 }
 
-// perSeat is how many writes of a batch one seat is reckoned to be worth, and bytesPerSeat how many bytes of stored objects, which is
-// Kubernetes' own measure.
 const (
-	perSeat      = 100
+	// perSeat is how many writes of a batch one seat is reckoned to be worth, and batchWidth the most seats that one takes.
+	perSeat    = 100
+	batchWidth = 10
+	// bytesPerSeat is how many bytes of stored objects a seat is worth, and cachedBytes the most that a list from the cache holds at a
+	// time, which are Kubernetes' own measures.
 	bytesPerSeat = 100_000
+	cachedBytes  = 1_000_000
 )
 
 // Count tells how many objects there are of a resource, and how many bytes they are stored as.
@@ -52,7 +57,7 @@ func read(message any, count Count) request {
 		r.Verb, r.Path, r.document = "get", m.GetPath(), true
 		return r
 	case *apiv1.BatchRequest:
-		r.Verb, r.Path, r.Width = "post", "/howdah/v1/batch", (len(m.GetItems())+perSeat-1)/perSeat
+		r.Verb, r.Path, r.Width = "post", "/howdah/v1/batch", min((len(m.GetItems())+perSeat-1)/perSeat, batchWidth)
 		return r
 	case *apiv1.ConnectRequest:
 		open := m.GetOpen()
@@ -72,6 +77,7 @@ func read(message any, count Count) request {
 		r.Verb = "list"
 	case *apiv1.WatchRequest:
 		r.Verb = "watch"
+		r.Uncounted = m.GetFeed()
 	case *apiv1.CreateRequest:
 		r.Verb = "create"
 	case *apiv1.UpdateRequest:
@@ -94,8 +100,27 @@ func read(message any, count Count) request {
 		subresource = m.GetSubresource()
 	}
 	r.of(message.(resource), name, subresource)
-	r.Width = width(message, count)
+	r.narrow(message)
+	r.Width = r.width(message, count)
 	return r
+}
+
+// narrow reads out of a field selector whether one object is asked for, or the pods of a node.
+func (r *request) narrow(message any) {
+	m, ok := message.(interface{ GetFieldSelector() string })
+	if !ok || m.GetFieldSelector() == "" || r.Verb == "deletecollection" {
+		return
+	}
+	selector, err := fields.ParseSelector(m.GetFieldSelector())
+	if err != nil {
+		return // it is refused
+	}
+	if name, one := selector.RequiresExactMatch("metadata.name"); one && r.Name == "" {
+		r.Name = name
+	}
+	if node, one := selector.RequiresExactMatch("spec.nodeName"); one && node != "" && r.plain == "pods" {
+		r.Uncounted = true
+	}
 }
 
 func (r *request) of(m resource, name, subresource string) {
@@ -123,27 +148,49 @@ func (r *request) access(message any) authn.Access {
 	return a
 }
 
-// width estimates the seats: a list costs by what it has to look at.
-func width(message any, count Count) int {
-	var n, bytes int
-	var limit int64
+// width estimates the seats: a list costs by what it has in memory at a time.
+func (r *request) width(message any, count Count) int {
+	var limit int
+	stored, selects := false, false
 	switch m := message.(type) {
 	case *apiv1.ListRequest:
-		if strings.Contains(m.GetFieldSelector(), "metadata.name=") {
-			return 1
-		}
-		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
-		limit = m.GetLimit()
+		limit, stored = int(m.GetLimit()), past(m)
+		selects = m.GetLabelSelector() != "" || m.GetFieldSelector() != ""
 	case *apiv1.WatchRequest:
-		if m.GetName() != "" || m.GetResourceVersion() != "" && m.GetResourceVersion() != "0" && m.GetSendInitialEvents() == "" {
+		begins := m.GetSendInitialEvents() == "true" || m.GetSendInitialEvents() == "1"
+		if !begins && m.GetResourceVersion() != "" && m.GetResourceVersion() != "0" {
 			return 1
 		}
-		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
-	case *apiv1.DeleteCollectionRequest:
-		n, bytes = count(m.GetGroup(), m.GetVersion(), m.GetResource())
+	default:
+		return 1
 	}
-	if limit > 0 && limit < int64(n) {
-		bytes = bytes / n * int(limit)
+	n, bytes := count(r.Group, r.Version, r.plain)
+	if n == 0 {
+		return 1
+	}
+	loaded := n
+	if limit > 0 {
+		loaded = min(n, limit)
+	}
+	switch {
+	case r.Name != "":
+		loaded = 1
+	case stored && selects:
+		loaded = max(loaded, n/2)
+	}
+	if bytes = bytes / n * loaded; !stored {
+		bytes = min(bytes, cachedBytes)
 	}
 	return max((bytes+bytesPerSeat-1)/bytesPerSeat, 1)
+}
+
+// past reports whether a list is of a state that Kubernetes does not answer from its cache: an exact revision, or what follows a page.
+func past(m *apiv1.ListRequest) bool {
+	switch m.GetResourceVersionMatch() {
+	case "Exact":
+		return true
+	case "":
+		return m.GetContinue() != "" || m.GetLimit() > 0 && m.GetResourceVersion() != "" && m.GetResourceVersion() != "0"
+	}
+	return false
 }

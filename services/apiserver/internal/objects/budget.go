@@ -32,15 +32,12 @@ func (d *deletion) disrupt(ctx context.Context, pod *corev1.Pod) ([]store.Write,
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil {
 		return nil, nil // it serves nobody
 	}
-	items, err := d.budgets(pod)
-	if err != nil || len(items) == 0 {
-		return nil, err
-	}
-	// What the budget allows changes by the moment: only the newest state may refuse.
+	// What the budget allows changes by the moment, and it may just have been made: only the newest state counts.
 	if err := d.s.Cache.Fresh(ctx); err != nil {
 		return nil, storeError(err, d.r.res.GroupResource(), d.r.name, d.r.verb)
 	}
-	if items, err = d.budgets(pod); err != nil || len(items) == 0 {
+	items, err := d.budgets(pod)
+	if err != nil || len(items) == 0 {
 		return nil, err
 	}
 	if len(items) > 1 {

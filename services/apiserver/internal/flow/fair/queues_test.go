@@ -126,7 +126,7 @@ func TestRandomWorlds(t *testing.T) {
 				w.q.SetLimit(grow)
 				drain()
 			default:
-				r, outcome := w.q.Arrive(w.now, uint64(random.IntN(9))*0x9e3779b97f4a7c15, 1+random.IntN(15), ready)
+				r, outcome := w.q.Arrive(w.now, uint64(random.IntN(9))*0x9e3779b97f4a7c15, Work{Seats: 1 + random.IntN(15)}, ready)
 				switch outcome {
 				case Started:
 					w.running = append(w.running, run{r: r, ends: w.now.Add(time.Duration(random.IntN(100)) * time.Millisecond)})
@@ -175,7 +175,7 @@ func TestFlowsGetTheSame(t *testing.T) {
 		}
 		fill := func(flow int) {
 			for range 1 + random.IntN(3) { // always more than can be served: every flow is backlogged
-				r, outcome := w.q.Arrive(w.now, uint64(flow), width[flow], ready)
+				r, outcome := w.q.Arrive(w.now, uint64(flow), Work{Seats: width[flow]}, ready)
 				if outcome > Waits {
 					return
 				}
@@ -216,9 +216,9 @@ func TestIdlenessIsNotSaved(t *testing.T) {
 	t.Parallel()
 	q := New(Config{Queues: 2, HandSize: 1, QueueLength: 1000}, 1)
 	now := time.Unix(0, 0)
-	current, _ := q.Arrive(now, 0, 1, ready)
+	current, _ := q.Arrive(now, 0, Work{Seats: 1}, ready)
 	for range 500 {
-		q.Arrive(now, 0, 1, ready)
+		q.Arrive(now, 0, Work{Seats: 1}, ready)
 	}
 	step := func() *Request {
 		now = now.Add(10 * time.Millisecond)
@@ -231,7 +231,7 @@ func TestIdlenessIsNotSaved(t *testing.T) {
 	}
 	second := map[*Request]bool{}
 	for range 100 {
-		r, _ := q.Arrive(now, 1, 1, ready)
+		r, _ := q.Arrive(now, 1, Work{Seats: 1}, ready)
 		second[r] = true
 	}
 	served := 0
@@ -249,20 +249,20 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	none := New(Config{}, 1)
-	none.Arrive(now, 1, 1, ready)
-	if _, outcome := none.Arrive(now, 1, 1, ready); outcome != NoQueue {
+	none.Arrive(now, 1, Work{Seats: 1}, ready)
+	if _, outcome := none.Arrive(now, 1, Work{Seats: 1}, ready); outcome != NoQueue {
 		t.Error(outcome)
 	}
 	full := New(Config{Queues: 2, HandSize: 1, QueueLength: 2}, 1)
 	for range 3 {
-		if _, outcome := full.Arrive(now, 0, 1, ready); outcome > Waits {
+		if _, outcome := full.Arrive(now, 0, Work{Seats: 1}, ready); outcome > Waits {
 			t.Error(outcome)
 		}
 	}
-	if _, outcome := full.Arrive(now, 0, 1, ready); outcome != QueueFull {
+	if _, outcome := full.Arrive(now, 0, Work{Seats: 1}, ready); outcome != QueueFull {
 		t.Error(outcome)
 	}
-	if _, outcome := full.Arrive(now, 1, 1, ready); outcome != Waits {
+	if _, outcome := full.Arrive(now, 1, Work{Seats: 1}, ready); outcome != Waits {
 		t.Error("a full queue is in the way of another flow:", outcome)
 	}
 }
@@ -271,9 +271,9 @@ func TestReshapeLosesNobody(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	q := New(Config{Queues: 8, HandSize: 2, QueueLength: 100}, 1)
-	running, _ := q.Arrive(now, 0, 1, ready)
+	running, _ := q.Arrive(now, 0, Work{Seats: 1}, ready)
 	for n := range 50 {
-		q.Arrive(now, uint64(n), 1, ready)
+		q.Arrive(now, uint64(n), Work{Seats: 1}, ready)
 	}
 	for _, cfg := range []Config{{Queues: 3, HandSize: 1, QueueLength: 1}, {}, {Queues: 64, HandSize: 6, QueueLength: 5}} {
 		q.Reshape(cfg)
@@ -293,7 +293,7 @@ func BenchmarkArriveAndFinish(b *testing.B) {
 	q := New(Config{Queues: 128, HandSize: 6, QueueLength: 50}, 600)
 	now := time.Now()
 	for b.Loop() {
-		r, _ := q.Arrive(now, 12345, 1, ready)
+		r, _ := q.Arrive(now, 12345, Work{Seats: 1}, ready)
 		q.Finish(now, r)
 	}
 }
@@ -301,14 +301,14 @@ func BenchmarkArriveAndFinish(b *testing.B) {
 func BenchmarkBacklog(b *testing.B) {
 	q := New(Config{Queues: 128, HandSize: 6, QueueLength: 50}, 1)
 	now := time.Now()
-	running, _ := q.Arrive(now, 0, 1, ready)
+	running, _ := q.Arrive(now, 0, Work{Seats: 1}, ready)
 	for n := range uint64(1000) {
-		q.Arrive(now, n*0x9e3779b97f4a7c15, 1, ready)
+		q.Arrive(now, n*0x9e3779b97f4a7c15, Work{Seats: 1}, ready)
 	}
 	n := uint64(0)
 	for b.Loop() {
 		n++
-		q.Arrive(now, n*0x9e3779b97f4a7c15, 1, ready)
+		q.Arrive(now, n*0x9e3779b97f4a7c15, Work{Seats: 1}, ready)
 		now = now.Add(time.Millisecond)
 		q.Finish(now, running)
 		running = q.Next(now)
@@ -320,11 +320,11 @@ func TestNoSeats(t *testing.T) {
 	t.Parallel()
 	now, ready := time.Unix(0, 0), func() chan struct{} { return make(chan struct{}) }
 	closed := New(Config{Queues: 1, HandSize: 1, QueueLength: 1}, 0)
-	r, outcome := closed.Arrive(now, 0, 1, ready)
+	r, outcome := closed.Arrive(now, 0, Work{Seats: 1}, ready)
 	if outcome != Waits || closed.Next(now) != nil {
 		t.Errorf("%v", outcome)
 	}
-	if _, outcome := closed.Arrive(now, 0, 1, ready); outcome != QueueFull {
+	if _, outcome := closed.Arrive(now, 0, Work{Seats: 1}, ready); outcome != QueueFull {
 		t.Errorf("the second: %v", outcome)
 	}
 	closed.SetLimit(1)
@@ -332,15 +332,71 @@ func TestNoSeats(t *testing.T) {
 		t.Error("nobody is let in when there is a seat")
 	}
 	alone := New(Config{}, 0)
-	first, outcome := alone.Arrive(now, 0, 5, ready)
+	first, outcome := alone.Arrive(now, 0, Work{Seats: 5}, ready)
 	if outcome != Started || first.Seats() != 1 {
 		t.Fatalf("%v", outcome)
 	}
-	if _, outcome := alone.Arrive(now, 0, 1, ready); outcome != NoQueue {
+	if _, outcome := alone.Arrive(now, 0, Work{Seats: 1}, ready); outcome != NoQueue {
 		t.Errorf("beside it: %v", outcome)
 	}
 	alone.Finish(now, first)
-	if _, outcome := alone.Arrive(now, 0, 1, ready); outcome != Started {
+	if _, outcome := alone.Arrive(now, 0, Work{Seats: 1}, ready); outcome != Started {
 		t.Errorf("after it: %v", outcome)
+	}
+}
+
+// TestWorkAfterTheEnd keeps the seats of a request that makes others work when it has ended, and charges its flow for it.
+func TestWorkAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	q := New(Config{Queues: 1, HandSize: 1, QueueLength: 10}, 4)
+	r, _ := q.Arrive(now, 0, Work{Seats: 1, Final: 8, Linger: 10 * time.Millisecond}, ready)
+	if q.Seats() != 4 { // more than there are
+		t.Fatalf("%d seats are held", q.Seats())
+	}
+	waits, outcome := q.Arrive(now, 0, Work{Seats: 1}, ready)
+	if outcome != Waits {
+		t.Fatal(outcome)
+	}
+	now = now.Add(time.Second)
+	if linger := q.Finish(now, r); linger != 20*time.Millisecond || q.Seats() != 4 || q.Next(now) != nil {
+		t.Errorf("it lingers for %v on %d seats", linger, q.Seats())
+	}
+	q.Release(now, r)
+	if q.Seats() != 0 || q.Next(now) != waits || q.Finish(now, waits) != 0 || q.Seats() != 0 {
+		t.Errorf("%d seats are held by nobody", q.Seats())
+	}
+}
+
+// TestProgress moves R by the seats that each active queue could have, and tells of what was due when a request is started.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	q := New(Config{Queues: 2, HandSize: 1, QueueLength: 10}, 1)
+	hashes := map[int]uint64{} // of a flow for each queue
+	for hash := uint64(0); len(hashes) < 2; hash++ {
+		hashes[Deal(nil, hash, 2, 1)[0]] = hash
+	}
+	first, _ := q.Arrive(now, hashes[0], Work{Seats: 1}, ready)
+	if d := q.Last(); d != (Dispatch{}) || q.R() != 0 {
+		t.Errorf("the first: %+v, R %v", d, q.R())
+	}
+	q.Next(now.Add(time.Second)) // the only queue has all: one seat, for a second
+	if q.R() != 1 {
+		t.Errorf("R %v", q.R())
+	}
+	now = now.Add(time.Second)
+	q.Arrive(now, hashes[1], Work{Seats: 1}, ready)
+	now = now.Add(2 * time.Second) // two of them share the seat
+	q.Finish(now, first)
+	if q.R() != 2 || q.Next(now) == nil {
+		t.Errorf("R %v", q.R())
+	}
+	if d := q.Last(); d.R != 2 || d.Due != 1 || d.Least != 1 || d.Most != 1 || d.LeastLess != 1 {
+		t.Errorf("%+v", d)
+	}
+	now = now.Add(time.Hour)
+	if q.Next(now); q.R() != 2+3600 {
+		t.Errorf("R %v", q.R())
 	}
 }
