@@ -1,8 +1,6 @@
 package custom
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"howdah.dev/services/apiserver/internal/registry"
@@ -12,7 +10,7 @@ import (
 func (v *version) scaling() *registry.Scale {
 	number := func(obj registry.Object, path string) int32 {
 		n, _, err := unstructured.NestedInt64(content(obj), steps(path)...)
-		if err != nil { // validation has kept it out
+		if err != nil { // which Check tells
 			return 0
 		}
 		return int32(n)
@@ -25,17 +23,22 @@ func (v *version) scaling() *registry.Scale {
 			}
 			return number(obj, v.scale.SpecReplicasPath), number(obj, v.scale.StatusReplicasPath), selector
 		},
-		Set: func(obj registry.Object, replicas int32) {
-			// It fails only where a part of the path is no object, which the schema has refused.
-			_ = unstructured.SetNestedField(content(obj), int64(replicas), steps(v.scale.SpecReplicasPath)...)
+		Set: func(obj registry.Object, replicas int32) error {
+			return unstructured.SetNestedField(content(obj), int64(replicas), steps(v.scale.SpecReplicasPath)...)
 		},
-		Check: func(obj registry.Object) error {
-			if _, ok, err := unstructured.NestedInt64(content(obj), steps(v.scale.SpecReplicasPath)...); err != nil {
-				return err
-			} else if !ok {
-				return fmt.Errorf("the spec replicas field %q does not exist", v.scale.SpecReplicasPath)
+		Field: v.scale.SpecReplicasPath,
+		Check: func(obj registry.Object) (wants bool, err error) {
+			_, wants, err = unstructured.NestedInt64(content(obj), steps(v.scale.SpecReplicasPath)...)
+			if err != nil {
+				return false, err
 			}
-			return nil
+			if _, _, err := unstructured.NestedInt64(content(obj), steps(v.scale.StatusReplicasPath)...); err != nil {
+				return false, err
+			}
+			if v.scale.LabelSelectorPath != nil && *v.scale.LabelSelectorPath != "" {
+				_, _, err = unstructured.NestedString(content(obj), steps(*v.scale.LabelSelectorPath)...)
+			}
+			return wants, err
 		},
 	}
 }

@@ -45,7 +45,10 @@ func replicationController(now func() time.Time) *registry.Kind {
 			c := obj.(*rc)
 			return row.Deref(c.Spec.Replicas), c.Status.Replicas, labels.Set(c.Spec.Selector).AsSelector().String()
 		},
-		Set: func(obj registry.Object, replicas int32) { obj.(*rc).Spec.Replicas = &replicas },
+		Set: func(obj registry.Object, replicas int32) error {
+			obj.(*rc).Spec.Replicas = &replicas
+			return nil
+		},
 	}
 	k.SelectableFields = typed.Get(func(c *rc) fields.Set {
 		return fields.Set{"status.replicas": strconv.Itoa(int(c.Status.Replicas))}

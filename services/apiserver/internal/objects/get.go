@@ -122,8 +122,11 @@ func (s *Server) answer(r *request, item *codec.Item, form codec.Form) (answer, 
 			return answer{}, err
 		}
 		if check := kind.Scale.Check; check != nil {
-			if err := check(obj); err != nil {
-				return answer{}, apierrors.NewInternalError(err)
+			switch wants, err := check(obj); {
+			case err != nil:
+				return answer{}, plain(err)
+			case !wants:
+				return answer{}, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", kind.Scale.Field))
 			}
 		}
 		b, contentType, err := s.scaleAnswer(kind, scaleOf(kind, obj), form)

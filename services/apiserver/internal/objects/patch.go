@@ -245,8 +245,10 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	before := scaleOf(p.r.res.Kind, old)
-	before.SetGroupVersionKind(scaleGVK)
+	before, err := scaleBefore(p.r.res.Kind, old)
+	if err != nil {
+		return nil, err
+	}
 	seen := before.DeepCopy()
 	seen.ManagedFields = scaled.Entries()
 	after := &autoscalingv1.Scale{}
@@ -278,8 +280,10 @@ func (p *patch) applyScale() (operation, bool, error) {
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		before := scaleOf(p.r.res.Kind, old)
-		before.SetGroupVersionKind(scaleGVK)
+		before, err := scaleBefore(p.r.res.Kind, old)
+		if err != nil {
+			return nil, err
+		}
 		after, entries, err := scaled.Apply(before, applied.DeepCopy(), p.opts.manager, p.force)
 		if err != nil {
 			return nil, plain(err)

@@ -2,6 +2,8 @@ package objects
 
 import (
 	"context"
+	"fmt"
+	"math"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +34,26 @@ func scaleOf(kind *registry.Kind, obj registry.Object) *autoscalingv1.Scale {
 	}
 }
 
+// unset stands for replicas that an object does not say: a Scale that still has them after a change names none.
+const unset = math.MinInt32
+
+// scaleBefore is the Scale of an object that is to be changed.
+func scaleBefore(kind *registry.Kind, obj registry.Object) (*autoscalingv1.Scale, error) {
+	scale := scaleOf(kind, obj)
+	scale.SetGroupVersionKind(scaleGVK)
+	if kind.Scale.Check == nil {
+		return scale, nil
+	}
+	wants, err := kind.Scale.Check(obj)
+	if err != nil {
+		return nil, plain(err)
+	}
+	if !wants {
+		scale.Spec.Replicas = unset
+	}
+	return scale, nil
+}
+
 type changeFunc = func(ctx context.Context, old registry.Object) (registry.Object, error)
 
 // scaleUpdate reads a PUT of a Scale, which u is.
@@ -60,8 +82,11 @@ func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRe
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		before, after := scaleOf(r.res.Kind, old), scale.DeepCopy()
-		before.SetGroupVersionKind(scaleGVK)
+		before, err := scaleBefore(r.res.Kind, old)
+		if err != nil {
+			return nil, err
+		}
+		after := scale.DeepCopy()
 		after.SetGroupVersionKind(scaleGVK)
 		entries, err := scaled.Update(before, after, r.manager(opts.manager))
 		if err != nil {
@@ -84,6 +109,9 @@ func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, ent
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, errs)
 		}
 	}
+	if r.res.Kind.Scale.Check != nil && scale.Spec.Replicas == unset {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", r.res.Kind.Scale.Field))
+	}
 	obj := old.DeepCopyObject().(registry.Object)
 	if scale.ResourceVersion != "" || !r.res.Kind.NeedsRevision { // a Scale need not name a revision, whatever its object must
 		obj.SetResourceVersion(scale.ResourceVersion)
@@ -91,7 +119,9 @@ func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, ent
 	if scale.UID != "" {
 		obj.SetUID(scale.UID)
 	}
-	r.res.Kind.Scale.Set(obj, scale.Spec.Replicas)
+	if err := r.res.Kind.Scale.Set(obj, scale.Spec.Replicas); err != nil {
+		return nil, plain(err)
+	}
 	obj.SetManagedFields(entries)
 	return obj, nil
 }

@@ -17,6 +17,9 @@ func (s *Server) scaleAnswer(kind *registry.Kind, scale *autoscalingv1.Scale, fo
 		age = duration.HumanDuration(s.now().Sub(created))
 	}
 	cells := []any{scale.Name, int64(scale.Spec.Replicas), int64(scale.Status.Replicas), age}
+	if kind.Custom != nil && scale.Spec.Replicas == 0 {
+		cells[1] = nil // the column is a path, at which the Scale of a custom resource says nothing
+	}
 	return codec.Single(scale, scaleGVK, scaleColumns(kind.Custom != nil), cells, form)
 }
 

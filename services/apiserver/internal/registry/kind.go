@@ -218,10 +218,13 @@ type Scale struct {
 	Get func(Object) (spec, status int32, selector string)
 	// Path leads to the desired replicas; nil is spec.replicas.
 	Path []string
-	// Set changes the desired replicas.
-	Set func(obj Object, replicas int32)
-	// Check, which may be nil, fails where the object does not say how many replicas it wants.
-	Check func(Object) error
+	// Field is where the desired replicas are, as errors name it.
+	Field string
+	// Set changes the desired replicas. It fails where there is no place for them.
+	Set func(obj Object, replicas int32) error
+	// Check reports whether the object says how many replicas it wants. It fails where something that a Scale shows is of another type.
+	// It may be nil: then the object always does.
+	Check func(Object) (wants bool, err error)
 }
 
 // Reservation is a cluster-unique value that belongs to one object.

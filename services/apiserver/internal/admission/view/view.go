@@ -251,7 +251,9 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 		if scale.Spec.Replicas == was {
 			return false, nil
 		}
-		a.Resource.Kind.Scale.Set(a.Object, scale.Spec.Replicas)
+		if err := a.Resource.Kind.Scale.Set(a.Object, scale.Spec.Replicas); err != nil {
+			return false, err
+		}
 		v.request.Changed()
 		return true, nil
 	}

@@ -65,7 +65,10 @@ func Kind(now func() time.Time) *registry.Kind {
 				}
 				return deref(d.Spec.Replicas), d.Status.Replicas, selector.String()
 			},
-			Set: func(obj registry.Object, replicas int32) { obj.(*appsv1.Deployment).Spec.Replicas = &replicas },
+			Set: func(obj registry.Object, replicas int32) error {
+				obj.(*appsv1.Deployment).Spec.Replicas = &replicas
+				return nil
+			},
 		},
 
 		Columns: columns,

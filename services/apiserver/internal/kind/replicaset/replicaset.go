@@ -62,7 +62,10 @@ func Kind(now func() time.Time) *registry.Kind {
 				}
 				return deref(rs.Spec.Replicas), rs.Status.Replicas, selector.String()
 			},
-			Set: func(obj registry.Object, replicas int32) { obj.(*appsv1.ReplicaSet).Spec.Replicas = &replicas },
+			Set: func(obj registry.Object, replicas int32) error {
+				obj.(*appsv1.ReplicaSet).Spec.Replicas = &replicas
+				return nil
+			},
 		},
 
 		Columns: columns,

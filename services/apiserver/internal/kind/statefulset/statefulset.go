@@ -44,7 +44,10 @@ func Kind(now func() time.Time) *registry.Kind {
 			s := obj.(*appsv1.StatefulSet)
 			return row.Deref(s.Spec.Replicas), s.Status.Replicas, workload.Selector(s.Spec.Selector)
 		},
-		Set: func(obj registry.Object, replicas int32) { obj.(*appsv1.StatefulSet).Spec.Replicas = &replicas },
+		Set: func(obj registry.Object, replicas int32) error {
+			obj.(*appsv1.StatefulSet).Spec.Replicas = &replicas
+			return nil
+		},
 	}
 	k.Columns = append([]metav1.TableColumnDefinition{
 		column.Name(),
