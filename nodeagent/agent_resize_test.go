@@ -47,6 +47,39 @@ func (n *node) testResize(t *testing.T) {
 		return false
 	})
 	n.remove("grows")
+
+	// The pod as a whole, and a container without limits of its own.
+	whole := sizes("100m", "64Mi")
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "whole"}, Spec: corev1.PodSpec{Resources: &whole, Containers: []corev1.Container{shell("exec sleep 1000")}}})
+	p := n.await("whole", "ready", 30*time.Second, ready)
+	n.groupLimit(p, 64<<20)
+	for _, want := range []string{"128Mi", "32Mi"} {
+		size := sizes("100m", want)
+		n.change("whole", func(p *corev1.Pod) { p.Spec.Resources = &size })
+		n.await("whole", "resized", 20*time.Second, func(p *corev1.Pod) bool {
+			return p.Status.Resources != nil && p.Status.Resources.Limits.Memory().String() == want && p.Status.AllocatedResources.Memory().String() == want
+		})
+		n.groupLimit(p, size.Limits.Memory().Value())
+	}
+	n.remove("whole")
+}
+
+// groupLimit looks at the limit of a pod's own group, in cgroup v1 or v2.
+func (n *node) groupLimit(p *corev1.Pod, want int64) {
+	n.t.Helper()
+	var found []string
+	for _, pattern := range []string{"/sys/fs/cgroup/memory/howdah-test-*/kubepods/pod%s/memory.limit_in_bytes", "/sys/fs/cgroup/memory/howdah-test-*/kubepods/*/pod%s/memory.limit_in_bytes",
+		"/sys/fs/cgroup/howdah-test-*/kubepods/pod%s/memory.max", "/sys/fs/cgroup/howdah-test-*/kubepods/*/pod%s/memory.max"} {
+		files, _ := filepath.Glob(fmt.Sprintf(pattern, p.UID))
+		found = append(found, files...)
+	}
+	if len(found) != 1 {
+		n.t.Fatalf("groups of the pod: %v", found)
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil || strings.TrimSpace(string(data)) != strconv.FormatInt(want, 10) {
+		n.t.Errorf("limit %s, %v; want %d", data, err, want)
+	}
 }
 
 // limits looks at a limit of a pod's group and of the groups in it, in cgroup v1 or v2.

@@ -12,21 +12,22 @@ func QOS(pod *corev1.Pod) corev1.PodQOSClass {
 		return pod.Status.QOSClass
 	}
 	requests, limits, guaranteed := corev1.ResourceList{}, corev1.ResourceList{}, true
-	count := func(c *corev1.Container) {
+	count := func(r corev1.ResourceRequirements) {
 		full := 0
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			add(requests, name, c.Resources.Requests)
-			if add(limits, name, c.Resources.Limits) {
+		for _, name := range resizable {
+			add(requests, name, r.Requests)
+			if add(limits, name, r.Limits) {
 				full++
 			}
 		}
 		guaranteed = guaranteed && full == 2
 	}
-	for i := range pod.Spec.InitContainers {
-		count(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		count(&pod.Spec.Containers[i])
+	if whole := Whole(pod); len(whole.Requests)+len(whole.Limits) > 0 { // what its containers ask for does not count then
+		count(whole)
+	} else {
+		for _, c := range containers(pod) {
+			count(c.Resources)
+		}
 	}
 	if len(requests) == 0 && len(limits) == 0 {
 		return corev1.PodQOSBestEffort

@@ -158,5 +158,10 @@ func TestQOS(t *testing.T) {
 		if got := QOS(p); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
+		whole := testPod(corev1.RestartPolicyAlways, "a")
+		whole.Spec.Resources = &p.Spec.Containers[0].Resources
+		if got := QOS(whole); got != test.want {
+			t.Errorf("%s, of the pod as a whole: %s, want %s", name, got, test.want)
+		}
 	}
 }
