@@ -41,7 +41,7 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 		return false
 	}
 	if len(plan.Stop) > 0 {
-		w.stopAll(ctx, p, s, plan.Stop)
+		w.stopAll(ctx, p, s, plan.Stop, nil)
 	}
 	for _, id := range plan.Remove {
 		if run := observed.ByID(id); run != nil && w.removeContainer(ctx, id) {

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -120,8 +122,8 @@ func (w *worker) recall(observed *cri.Pod) {
 	}
 }
 
-func (w *worker) stopProbe(id string) {
-	for _, kind := range []probe.Kind{probe.Startup, probe.Liveness, probe.Readiness} {
+func (w *worker) stopProbe(id string, kinds ...probe.Kind) {
+	for _, kind := range kinds {
 		key := id + "/" + string(kind)
 		if cancel, ok := w.probes[key]; ok {
 			cancel()
@@ -130,9 +132,12 @@ func (w *worker) stopProbe(id string) {
 	}
 }
 
-func (w *worker) stopProbes() {
+// stopProbes ends the probes of these kinds.
+func (w *worker) stopProbes(kinds ...probe.Kind) {
 	for key, cancel := range w.probes {
-		cancel()
-		delete(w.probes, key)
+		if _, kind, _ := strings.Cut(key, "/"); slices.Contains(kinds, probe.Kind(kind)) {
+			cancel()
+			delete(w.probes, key)
+		}
 	}
 }

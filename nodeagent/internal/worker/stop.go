@@ -15,6 +15,7 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/probe"
 )
 
 const (
@@ -23,13 +24,13 @@ const (
 	minGrace = 2
 )
 
-// terminate ends the pod step by step; each round does what is left.
-func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observed *cri.Pod, s *corev1.PodStatus, t *pod.Termination) (again bool, next time.Duration, done bool) {
+// terminate ends the pod step by step; each round does what is left. Meanwhile it tells what the readiness probes find.
+func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observed *cri.Pod, s *corev1.PodStatus, t *pod.Termination, tell func()) (again bool, next time.Duration, done bool) {
 	if t.Failure != nil && w.memory.Failed == nil {
 		w.memory.Failed = t.Failure
 		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, t.Failure.Reason, t.Failure.Message)
 	}
-	w.stopProbes()
+	w.stopProbes(probe.Startup, probe.Liveness)
 	if t.Delete || gone {
 		w.tracer.stopping(w.cfg.Trace(p))
 	}
@@ -37,7 +38,7 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 	if ctx.Err() != nil {
 		return true, 0, false
 	}
-	if w.stopRunning(ctx, p, s, observed, t.Grace) {
+	if w.stopRunning(ctx, p, s, observed, t.Grace, tell) {
 		return true, 0, false
 	}
 	for _, sandbox := range observed.Sandboxes {
@@ -66,7 +67,7 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 
 // stopRunning ends what runs: first the main containers together, then the
 // sidecars, the last one first. It reports whether anything ran.
-func (w *worker) stopRunning(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, observed *cri.Pod, grace *int64) bool {
+func (w *worker) stopRunning(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, observed *cri.Pod, grace *int64, tell func()) bool {
 	sidecars := map[string]int{}
 	for i := range p.Spec.InitContainers {
 		if pod.Sidecar(&p.Spec.InitContainers[i]) {
@@ -90,20 +91,21 @@ func (w *worker) stopRunning(ctx context.Context, p *corev1.Pod, s *corev1.PodSt
 	}
 	switch {
 	case len(mains) > 0:
-		w.stopAll(ctx, p, s, mains)
+		w.stopAll(ctx, p, s, mains, tell)
 	case last != nil:
-		w.stopAll(ctx, p, s, []pod.Stop{{Run: last, Message: "Stopping container " + last.Name, Grace: grace}})
+		w.stopAll(ctx, p, s, []pod.Stop{{Run: last, Message: "Stopping container " + last.Name, Grace: grace}}, tell)
 	default:
 		return false
 	}
 	return true
 }
 
-// stopAll ends runs at the same time and returns when all have ended, or ctx.
-func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop) {
+// stopAll ends runs at the same time and returns when all have ended, or ctx. Until then they are asked whether they are ready, and
+// tell, where it is given, is called when there may be news of it: load balancers take those that are not out of rotation.
+func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop, tell func()) {
 	var wg sync.WaitGroup
 	for _, stop := range stops {
-		w.stopProbe(stop.Run.ID)
+		w.stopProbe(stop.Run.ID, probe.Startup, probe.Liveness)
 		w.cfg.Events.Event(p, stop.Run.Name, corev1.EventTypeNormal, "Killing", stop.Message)
 		grace := w.grace(p, stop)
 		if grace > 0 && w.waited > 0 {
@@ -111,9 +113,32 @@ func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus
 		}
 		wg.Go(func() { w.stop(ctx, p, s, stop.Run, grace) })
 	}
-	wg.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wg.Wait()
+	}()
+	w.tellUntil(ended, tell)
 	for _, stop := range stops {
+		w.stopProbe(stop.Run.ID, probe.Readiness)
 		delete(w.memory.Probes, stop.Run.ID)
+	}
+}
+
+// tellUntil calls tell whenever something has woken the worker.
+func (w *worker) tellUntil(ended <-chan struct{}, tell func()) {
+	if tell == nil {
+		<-ended
+		return
+	}
+	for {
+		select {
+		case <-ended:
+			w.wake() // a signal that came meanwhile was perhaps for the rounds
+			return
+		case <-w.signal:
+			tell()
+		}
 	}
 }
 

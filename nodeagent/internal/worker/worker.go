@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/volume"
 )
 
@@ -88,7 +89,7 @@ func sooner(a, b *corev1.Pod) bool {
 
 // run rounds until the pod has left, or ctx ends.
 func (w *worker) run(ctx context.Context) {
-	defer w.stopProbes()
+	defer w.stopProbes(probe.Startup, probe.Liveness, probe.Readiness)
 	defer w.tracer.end()
 	timer := w.cfg.Clock.NewTimer(idleRound)
 	defer timer.Stop()
@@ -147,14 +148,14 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 	w.readMessages(observed)
 	asked := p
 	p = w.allocate(p)
-	now := w.cfg.Clock.Now()
-	plan := pod.Make(p, observed, w.memory, now)
-	status := pod.Status(p, observed, w.memory, plan, pod.Facts{
-		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly,
-	})
+	plan, status := w.look(p, observed)
 	w.report(asked, gone, observed, &status)
 	if plan.Terminate != nil {
-		return w.terminate(actionCtx, p, gone, observed, &status, plan.Terminate)
+		return w.terminate(actionCtx, p, gone, observed, &status, plan.Terminate, func() {
+			w.recall(observed)
+			_, status := w.look(p, observed)
+			w.report(asked, gone, observed, &status)
+		})
 	}
 	w.watch(ctx, p, observed, &status)
 	again = w.act(actionCtx, p, observed, &status, plan)
@@ -169,6 +170,15 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 		next = min(next, max(trouble.Sub(w.cfg.Clock.Now()), time.Millisecond))
 	}
 	return again, next, false
+}
+
+// look says what is to be done for the pod, and how it stands.
+func (w *worker) look(p *corev1.Pod, observed *cri.Pod) (pod.Plan, corev1.PodStatus) {
+	now := w.cfg.Clock.Now()
+	plan := pod.Make(p, observed, w.memory, now)
+	return plan, pod.Status(p, observed, w.memory, plan, pod.Facts{
+		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly,
+	})
 }
 
 // waits are the times at which something that failed is tried again.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -501,6 +502,54 @@ func TestProbesDecide(t *testing.T) {
 	if want := "a Killing: Container a failed liveness probe, will be restarted"; !slices.Contains(w.events, want) {
 		t.Errorf("no event %q", want)
 	}
+}
+
+// A pod that ends slowly may become unready meanwhile, which load balancers have to hear; that it lives is no longer asked.
+func TestReadinessIsToldToTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var unready, lived atomic.Bool
+	release := make(chan struct{})
+	ending := make(chan struct{})
+	w.runtime.OnExec(func(_ string, command []string) (string, int32) {
+		switch command[0] {
+		case "hook":
+			close(ending)
+			<-release
+		case "ready":
+			if unready.Load() {
+				return "no", 1
+			}
+		case "live":
+			if unready.Load() {
+				lived.Store(true)
+			}
+		}
+		return "", 0
+	})
+	m, _ := w.start()
+	p := newPod("p", "a")
+	run := func(name string) *corev1.ExecAction { return &corev1.ExecAction{Command: []string{name}} }
+	check := func(name string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: run(name)}, PeriodSeconds: 1, FailureThreshold: 1}
+	}
+	c := &p.Spec.Containers[0]
+	c.ReadinessProbe, c.LivenessProbe = check("ready"), check("live")
+	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: run("hook")}}
+	m.Update(p)
+	w.eventually("ready", w.ready(p.UID))
+	m.Update(endingPod(p, 30))
+	<-ending
+	if !w.ready(p.UID)() {
+		t.Error("a pod is unready because it ends")
+	}
+	unready.Store(true)
+	w.eventually("unready while it ends", func() bool { return !w.ready(p.UID)() })
+	if lived.Load() {
+		t.Error("a pod that ends is asked whether it lives")
+	}
+	close(release)
+	w.eventually("gone", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.deleted) == 1 })
 }
 
 func TestManyPods(t *testing.T) {
