@@ -17,7 +17,7 @@ import (
 type doubts uint8
 
 const (
-	// unpruned: there may be unknown fields, or nulls where none are allowed.
+	// unpruned: there may be unknown fields, nulls where none are allowed, or what is read in another way than it was written.
 	unpruned doubts = 1 << iota
 	// undefaulted: a field that has a default may be missing.
 	undefaulted
@@ -214,6 +214,9 @@ func (n *shape) value(value any) doubts {
 		}
 	case float64:
 		if n.of == "number" {
+			if v == math.Trunc(v) {
+				d |= unpruned // it is written as a whole number, and read again as one
+			}
 			return d | n.number(v, 0)
 		}
 	case bool:

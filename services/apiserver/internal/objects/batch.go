@@ -234,7 +234,12 @@ func (b *batch) atomic(ctx context.Context) {
 	errs := make([]error, len(b.items))
 	failed := false
 	for n := range b.items {
-		items[n], errs[n] = b.guard(ctx, n, func(context.Context, item) error { return nil })
+		items[n], errs[n] = b.guard(ctx, n, func(ctx context.Context, in item) error {
+			if !in.dryRun {
+				return nil
+			}
+			return b.s.settled(ctx, in.r)
+		})
 		failed = failed || errs[n] != nil
 	}
 	answers := make([]answer, len(b.items))

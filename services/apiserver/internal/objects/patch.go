@@ -351,6 +351,19 @@ func (p *patch) misfit(in runtime.Object, gvk schema.GroupVersionKind, err error
 	return patched.Refuse(err)
 }
 
+// nullsAreEmpty makes labels and annotations that are null empty, as they are in the metadata of objects of Go types.
+func nullsAreEmpty(u *unstructured.Unstructured) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		texts, _ := metadata[name].(map[string]any)
+		for key, value := range texts {
+			if value == nil {
+				texts[key] = ""
+			}
+		}
+	}
+}
+
 // unshare copies a patched custom object whose maps may be changed when it is fitted to its schema: they may be those of the object before.
 func unshare(kind *registry.Kind, out runtime.Object) {
 	if u, ok := out.(*unstructured.Unstructured); ok && kind != nil && kind.Custom != nil && !kind.Custom.Sound(u) {
@@ -363,6 +376,9 @@ func (p *patch) applyOperation() (operation, bool, error) {
 	applied, err := p.read(p.r.res.GVK)
 	if err != nil {
 		return nil, false, err
+	}
+	if p.r.res.Kind.Custom != nil {
+		nullsAreEmpty(applied)
 	}
 	manager, err := p.s.Fields.For(p.r.res, p.r.subresource)
 	if err != nil {

@@ -128,6 +128,11 @@ func (s *Server) outcome(p *plan, handed *cache.Handed, kind *registry.Kind, key
 func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer, error) {
 	r := op.about()
 	r.dryRun = dryRun
+	if dryRun {
+		if err := s.settled(ctx, r); err != nil {
+			return answer{}, err
+		}
+	}
 	if two, ok := op.(staged); ok && !dryRun {
 		if first := two.before(); first != nil {
 			if _, err := s.execute(ctx, first, false); err != nil {
@@ -179,6 +184,15 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
 		}
 	}
+}
+
+// settled waits until all is known that was committed before: a dry run commits nothing that would tell that its plan was made from a
+// state that has passed.
+func (s *Server) settled(ctx context.Context, r *request) error {
+	if err := s.Cache.Fresh(ctx); err != nil {
+		return storeError(err, r.res.GroupResource(), r.name, r.verb)
+	}
+	return nil
 }
 
 // planned makes a plan. What it refuses because of a state that may have passed is asked of the newest state once more:

@@ -57,6 +57,11 @@ func Warnings(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path, annotations *
 			w.say(at.Child("labelSelector"), nullSelector)
 		}
 	}
+	for _, gone := range goneAnnotations {
+		if _, ok := meta.Annotations[gone.key]; ok {
+			w.say(annotations.Key(gone.key), "%s", gone.text)
+		}
+	}
 	w.volumes(spec.Volumes, path.Child("volumes"))
 	w.names(spec, path)
 	w.annotations(spec, meta, annotations)
@@ -131,6 +136,13 @@ func (w *warner) names(spec *corev1.PodSpec, path *field.Path) {
 			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", s.Name)
 		}
 	}
+}
+
+// goneAnnotations have done nothing for long.
+var goneAnnotations = [...]struct{ key, text string }{
+	{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+	{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 }
 
 // annotations tells of those that do nothing any more.
