@@ -296,6 +296,31 @@ func TestInitializersThatNeverCome(t *testing.T) {
 	}
 }
 
+// TestInitializersOfEverything names all resources: reviews, which are not stored, are answered all the same.
+func TestInitializersOfEverything(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t, withInitializers, withoutAccounts)
+	all := strings.NewReplacer("NAME", "a", "RESOURCE", "*", `"apiGroups":[""]`, `"apiGroups":["*"]`, `"apiVersions":["v1"]`, `"apiVersions":["*"]`)
+	if _, err := f.create("admissionregistration.k8s.io/v1alpha1/initializerconfigurations", "", all.Replace(oneInitializer)); err != nil {
+		t.Fatal(err)
+	}
+	f.must(f.create("authorization.k8s.io/v1/selfsubjectaccessreviews", "", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
+	if got := f.post(f.ctx, "coordination.k8s.io/v1/leases", `{"metadata":{"name":"l"}}`, true); got.code != 202 {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err := f.api.Update(ctx, &apiv1.UpdateRequest{
+		Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Namespace: "default", Name: "put", Object: []byte(`{"metadata":{"name":"put"}}`), ContentType: "application/json",
+	})
+	if err = apistatus.FromGRPC(err); apistatus.Of(err).Code != 504 && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a PUT that creates: %v", err)
+	}
+	if got := f.named("coordination.k8s.io/v1/leases", true); len(got) != 2 {
+		t.Errorf("leases: %v", got)
+	}
+}
+
 // TestInitializersOutliveTheServer ends the server while it holds a create: the next one knows the object as one that waits, and no more.
 func TestInitializersOutliveTheServer(t *testing.T) {
 	t.Parallel()

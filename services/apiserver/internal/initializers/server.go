@@ -50,20 +50,35 @@ func (s *Server) Create(ctx context.Context, in *apiv1.CreateRequest) (*apiv1.Cr
 		resp.Object, resp.Code = shown(resp.GetObject(), resp.GetContentType()), http.StatusAccepted
 		return resp, nil
 	}
-	resp.Object, resp.ContentType, err = s.initialized(ctx, c, in.GetAccept(), in.GetPretty())
+	resp.Object, resp.ContentType, err = s.initialized(ctx, c, in)
 	return resp, err
 }
 
+// asked is what a write says of its answer.
+type asked interface {
+	GetAccept() string
+	GetPretty() string
+	GetDryRun() []string
+}
+
+// answered is the answer to an update or a patch, which waits where it has created the object.
+func (s *Server) answered(ctx context.Context, c *creation, req asked, body []byte, contentType string) ([]byte, string, error) {
+	if c.watcher == nil || len(req.GetDryRun()) > 0 {
+		return shown(body, contentType), contentType, nil
+	}
+	return s.initialized(ctx, c, req)
+}
+
 // initialized waits for an object that is being created, and returns it as the client wants it.
-func (s *Server) initialized(ctx context.Context, c *creation, accept, pretty string) ([]byte, string, error) {
+func (s *Server) initialized(ctx context.Context, c *creation, req asked) ([]byte, string, error) {
 	flow.Release(ctx) // initializers have to be served meanwhile
 	item, err := c.wait(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	form, err := s.Offer.Negotiate(accept, pretty, "")
+	form, err := s.Offer.Negotiate(req.GetAccept(), req.GetPretty(), "")
 	if err == nil {
-		form, err = form.For(c.res.Kind, accept, s.Offer)
+		form, err = form.For(c.res.Kind, req.GetAccept(), s.Offer)
 	}
 	if err != nil {
 		return nil, "", err
@@ -81,16 +96,18 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (*apiv1.GetResp
 	return resp, err
 }
 
-// Update implements apiv1.ObjectServiceServer.
+// Update implements apiv1.ObjectServiceServer. One that creates the object is held as a creation is.
 func (s *Server) Update(ctx context.Context, in *apiv1.UpdateRequest) (*apiv1.UpdateResponse, error) {
 	req := proto.CloneOf(in)
 	var err error
 	if req.Object, req.ContentType, err = taken(in.GetObject(), in.GetContentType()); err != nil {
 		return nil, err
 	}
-	resp, err := s.ObjectServiceServer.Update(ctx, req)
+	c := &creation{cache: s.Cache}
+	defer c.stop()
+	resp, err := s.ObjectServiceServer.Update(Attend(ctx, c.begin), req)
 	if err == nil {
-		resp.Object = shown(resp.GetObject(), resp.GetContentType())
+		resp.Object, resp.ContentType, err = s.answered(ctx, c, in, resp.GetObject(), resp.GetContentType())
 	}
 	return resp, err
 }
@@ -105,15 +122,10 @@ func (s *Server) Patch(ctx context.Context, in *apiv1.PatchRequest) (*apiv1.Patc
 	c := &creation{cache: s.Cache}
 	defer c.stop()
 	resp, err := s.patch(Attend(ctx, c.begin), req)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		resp.Object, resp.ContentType, err = s.answered(ctx, c, in, resp.GetObject(), resp.GetContentType())
 	}
-	if c.watcher != nil && len(in.GetDryRun()) == 0 {
-		resp.Object, resp.ContentType, err = s.initialized(ctx, c, in.GetAccept(), in.GetPretty())
-		return resp, err
-	}
-	resp.Object = shown(resp.GetObject(), resp.GetContentType())
-	return resp, nil
+	return resp, err
 }
 
 // patch has a patch say of the annotation what it says of the field. What it then says holds for one revision of the object.

@@ -23,16 +23,21 @@ import (
 type Initializers struct {
 	Objects    admission.Objects
 	Authorizer authz.Authorizer
+	Kinds      Kinds
 }
 
 // Name implements admission.Plugin.
 func (*Initializers) Name() string { return "Initializers" }
 
 // Handles implements admission.Plugin.
-func (*Initializers) Handles(a *admission.Attributes) bool {
+func (p *Initializers) Handles(a *admission.Attributes) bool {
 	switch a.Operation {
 	case admission.Create:
-		return a.Subresource == "" && a.Object != nil
+		if a.Subresource != "" || a.Object == nil {
+			return false
+		}
+		_, _, stored := p.Kinds.ResourceOf(a.Resource.Kind.GVK) // a review is answered, and is nowhere to wait
+		return stored
 	case admission.Update:
 		return a.Object != nil && a.Old != nil && (waiting(a.Object) || waiting(a.Old))
 	}
