@@ -90,7 +90,7 @@ func (r *ring) age(now time.Time) {
 	}
 	for r.cooled = max(r.cooled, r.head); r.cooled < len(r.events) && now.Sub(r.events[r.cooled].at) > coolAfter; r.cooled++ {
 		e := r.events[r.cooled]
-		e.Item.Trim()
+		e.Item.Rest() // it may be the newest still
 		if e.Previous != nil {
 			e.Previous.Trim()
 		}

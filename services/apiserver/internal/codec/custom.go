@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,11 +29,16 @@ func (i *Item) In(kind *registry.Kind) *Item {
 	if i.Kind == kind || kind.Custom == nil {
 		return i
 	}
+	i.use()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, v := range i.views {
+	stale := -1
+	for n, v := range i.views {
 		if v.Kind == kind {
 			return v
+		}
+		if v.Kind.GVK == kind.GVK {
+			stale = n
 		}
 	}
 	view := &Item{
@@ -40,8 +46,11 @@ func (i *Item) In(kind *registry.Kind) *Item {
 		Revision: i.Revision, CreateRevision: i.CreateRevision,
 	}
 	view.bytes.Store(i.bytes.Load())
-	if len(i.views) >= maxViews { // the oldest is of a schema that has passed
-		i.views = append(i.views[:0:0], i.views[1:]...)
+	if len(i.views) >= maxViews && stale < 0 {
+		stale = 0
+	}
+	if stale >= 0 { // it is of a schema that has passed
+		i.views = slices.Delete(slices.Clone(i.views), stale, stale+1)
 	}
 	i.views = append(i.views, view)
 	return view

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,19 +121,19 @@ func (i *Item) use() {
 	}
 }
 
-// Cool forgets what was computed from the item where none of it was used since the last call.
+// Cool forgets what was computed from the item where none of it was used since the last call, but for what a webhook has converted.
 func (i *Item) Cool() {
 	if i.used.Load() {
 		i.used.Store(false)
 	} else if i.warm() {
-		i.Trim()
+		i.Rest()
 	}
 }
 
 func (i *Item) warm() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.decoded.Load() != nil || i.memos != nil || i.views != nil
+	return i.decoded.Load() != nil || i.memos != nil || slices.ContainsFunc(i.views, func(v *Item) bool { return !v.converted() || v.encoded() })
 }
 
 // Trim forgets what was computed from the item; it is computed again when asked for.
@@ -142,6 +143,32 @@ func (i *Item) Trim() {
 	i.decoded.Store(nil)
 	i.memos = nil
 	i.views = nil
+}
+
+// Rest is Trim of an item that is the newest of its object: what a webhook has converted is kept, since the webhook may be away when it is asked for.
+func (i *Item) Rest() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.decoded.Store(nil)
+	i.memos = nil
+	i.views = slices.DeleteFunc(slices.Clone(i.views), func(v *Item) bool { return !v.converted() })
+	for _, v := range i.views {
+		v.mu.Lock()
+		v.memos = nil
+		v.mu.Unlock()
+	}
+}
+
+// encoded reports whether encodings of the item are kept.
+func (i *Item) encoded() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.memos != nil
+}
+
+// converted reports whether the item is what a webhook has made of the stored object.
+func (i *Item) converted() bool {
+	return i.Kind.Custom != nil && i.Kind.Custom.Remote() && i.decoded.Load() != nil
 }
 
 // Copy returns a decoded object that the caller may change.
