@@ -3,7 +3,6 @@ package object
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -28,6 +27,7 @@ type Informers struct {
 	started bool
 	run     []func(ctx context.Context)
 	synced  []cache.InformerSynced
+	catchUp []func(ctx context.Context) error
 }
 
 // NewInformers returns an empty set.
@@ -58,6 +58,7 @@ func (o Option) slim(item runtime.Object) {
 type Informer[T Object] struct {
 	client *Client
 	kind   Kind[T]
+	option Option
 	shared cache.SharedIndexInformer
 	traces *traces
 }
@@ -85,6 +86,7 @@ func InformerFor[T Object](set *Informers, kind Kind[T], options ...Option) *Inf
 		set.byKey[key] = inf
 		set.run = append(set.run, inf.shared.RunWithContext)
 		set.synced = append(set.synced, inf.shared.HasSynced)
+		set.catchUp = append(set.catchUp, inf.CatchUp)
 	}
 	if len(o.Indexers) > 0 {
 		if err := inf.shared.AddIndexers(o.Indexers); err != nil {
@@ -95,7 +97,7 @@ func InformerFor[T Object](set *Informers, kind Kind[T], options ...Option) *Inf
 }
 
 func newInformer[T Object](client *Client, kind Kind[T], o Option) *Informer[T] {
-	inf := &Informer[T]{client: client, kind: kind, traces: &traces{}}
+	inf := &Informer[T]{client: client, kind: kind, option: o, traces: &traces{}}
 	source := &source[T]{For(client, kind), o, inf.traces}
 	inf.shared = cache.NewSharedIndexInformer(source, kind.New(), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	return inf
@@ -164,37 +166,6 @@ func typed[T Object](objects []any) []T {
 
 // HasSynced reports whether the first full picture stands.
 func (i *Informer[T]) HasSynced() bool { return i.shared.HasSynced() }
-
-// catchUpEvery is how often a cache is asked how far it is: it tells nobody.
-const catchUpEvery = 5 * time.Millisecond
-
-// CatchUp waits until the informer has heard of everything that was written of the kind before the call.
-func (i *Informer[T]) CatchUp(ctx context.Context) error {
-	list, _, err := For(i.client, Metadata(i.kind.GVK, i.kind.Resource, i.kind.Namespaced)).List(ctx, "", metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("look for the newest of %s: %w", i.kind.Resource, err)
-	}
-	var newest int64
-	for _, o := range list {
-		revision, err := strconv.ParseInt(o.ResourceVersion, 10, 64)
-		if err != nil {
-			return fmt.Errorf("revision of %s: %w", KeyOf(o), err)
-		}
-		newest = max(newest, revision)
-	}
-	ticker := time.NewTicker(catchUpEvery)
-	defer ticker.Stop()
-	for {
-		if heard, err := strconv.ParseInt(i.shared.LastSyncResourceVersion(), 10, 64); err == nil && heard >= newest {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for revision %d of %s: %w", newest, i.kind.Resource, ctx.Err())
-		}
-	}
-}
 
 // AddHandler calls change for every change, in order, on one goroutine: old
 // is nil for a new object, new is nil for a deleted one.

@@ -1,8 +1,6 @@
 package object_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -69,36 +67,6 @@ func TestInformerTellsOldAndNew(t *testing.T) {
 	}
 	if all, b, c := len(informer.List("")), len(informer.List("b")), len(informer.List("c")); all != 1 || b != 1 || c != 0 {
 		t.Errorf("List: %d in all, %d in b, %d in c", all, b, c)
-	}
-}
-
-func TestInformerCatchesUp(t *testing.T) {
-	t.Parallel()
-	_, client := objecttest.Start(t)
-	maps := object.For(client, object.ConfigMap)
-	if _, err := maps.Create(t.Context(), configMap("a", "one", "1")); err != nil {
-		t.Fatal(err)
-	}
-	set := object.NewInformers(client)
-	informer := object.InformerFor(set, object.ConfigMap)
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := informer.CatchUp(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("one that does not run has caught up: %v", err)
-	}
-	handler, changes := recorded()
-	informer.AddHandler(handler)
-	follow(t, set)
-	if _, err := maps.Create(t.Context(), configMap("a", "two", "1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := informer.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"->one=1", "->two=1"} {
-		if got := await(t, want, changes); got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
 	}
 }
 

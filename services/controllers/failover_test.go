@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -155,6 +157,66 @@ func TestFailover(t *testing.T) {
 	}
 	if len(fences) < 3 {
 		t.Errorf("fences %v, want those of several leaders", fences)
+	}
+}
+
+// TestNewLeaderWaitsForItsCaches: a standby that has not heard of what the leader made makes none of it again.
+func TestNewLeaderWaitsForItsCaches(t *testing.T) {
+	t.Parallel()
+	api := objecttest.New()
+	client := api.Serve(t)
+	late, lateClient := api.ServeLate(t)
+	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	leadership := newElection()
+	follow := func(client *object.Client) *Server {
+		s, err := New(Config{Objects: client, Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(), Enabled: "workloads,network"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, s.Run)
+		if !s.Ready(t.Context()) {
+			t.Fatal("the caches do not fill")
+		}
+		return s
+	}
+	made := func(name string) {
+		d := nginx(3)
+		d.Name = name
+		d.Spec.Selector.MatchLabels = map[string]string{"app": name}
+		d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+		create(t, client, object.Deployment, d)
+		create(t, client, object.Service, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.ServiceSpec{Selector: d.Spec.Selector.MatchLabels, ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+		})
+		await(t, client, object.ReplicaSet, "3 replicas of "+name, func(sets []*appsv1.ReplicaSet) bool {
+			return slices.ContainsFunc(sets, func(rs *appsv1.ReplicaSet) bool { return rs.Labels["app"] == name && rs.Status.Replicas == 3 })
+		})
+		await(t, client, object.EndpointSlice, "slice of "+name, func(all []*discoveryv1.EndpointSlice) bool {
+			return slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[discoveryv1.LabelServiceName] == name })
+		})
+	}
+	follow(client)
+	made("first") // it leads
+	standby := follow(lateClient)
+	var releases []func()
+	for _, resource := range []string{"replicasets", "pods", "endpointslices"} {
+		releases = append(releases, late.Hold(resource))
+	}
+	made("before")
+	leadership.deposeLeader()
+	for _, release := range releases {
+		time.Sleep(50 * time.Millisecond) // nothing tells that a leader waits
+		if queues, err := standby.ListQueues(t.Context(), &controllersv1.ListQueuesRequest{}); err != nil || queues.GetLeader() {
+			t.Errorf("it leads with late caches (%v)", err)
+		}
+		release()
+	}
+	made("after")
+	for call, want := range map[string]int{"create pods": 9, "create endpointslices": 3} { // ReplicaSets are made by name: a second try is none
+		if n := api.Calls(call); n != want {
+			t.Errorf("%s: %d, want %d", call, n, want)
+		}
 	}
 }
 

@@ -110,7 +110,9 @@ func (l *life) run(ctx context.Context) error {
 // lead runs the queues until the leadership ends.
 func (l *life) lead(ctx context.Context, epoch int64) error {
 	l.cfg.Objects.SetFence(l.cfg.Role, epoch)
-	l.catchUp(ctx)
+	if err := l.catchUp(ctx); err != nil {
+		return err
+	}
 	l.env.Lead()
 	l.leading.Store(true)
 	defer l.leading.Store(false)
@@ -121,15 +123,28 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 	return task.Run(ctx, l.loops...)
 }
 
-// catchUpTimeout bounds how long a new leader waits for what the one before has written.
-const catchUpTimeout = 2 * time.Second
+const (
+	// catchUpTimeout bounds how long a new leader waits for what the one before has written.
+	catchUpTimeout = 15 * time.Second
+	// catchUpRetry is how long after an error of the API it is asked again.
+	catchUpRetry = 250 * time.Millisecond
+)
 
-// catchUp lets the caches show what the leader before has written, which can write no more since the fence is set. Without an answer
-// of the API the process leads all the same: what it writes fails then, or is as late as its caches.
-func (l *life) catchUp(ctx context.Context) {
+// catchUp lets the caches show what the leader before has written, which can write no more since the fence is set: one that plans without
+// it makes things again. A process that does not get there leads no longer, and begins a new life with fresh caches.
+func (l *life) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	if err := l.env.CatchUp(ctx); err != nil {
-		slog.WarnContext(ctx, "lead with caches that may be late", "err", err)
+	for {
+		err := l.informers.CatchUp(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			slog.WarnContext(ctx, "caches stay behind: the leadership is given up", "err", err)
+			return fmt.Errorf("catch up: %w", err)
+		case <-l.cfg.Clock.After(catchUpRetry):
+		}
 	}
 }

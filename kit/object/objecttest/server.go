@@ -111,9 +111,14 @@ func Start(t testing.TB) (*Server, *object.Client) {
 // Serve serves the API until the test ends and returns a client of it.
 func (s *Server) Serve(t testing.TB) *object.Client {
 	t.Helper()
+	return s.serve(t, s)
+}
+
+func (s *Server) serve(t testing.TB, objects apiv1.ObjectServiceServer) *object.Client {
+	t.Helper()
 	listener := rpc.ListenInMemory()
 	server := rpc.NewServer(nil, prometheus.NewRegistry())
-	apiv1.RegisterObjectServiceServer(server, s)
+	apiv1.RegisterObjectServiceServer(server, objects)
 	apiv1.RegisterDiscoveryServiceServer(server, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -4,7 +4,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -52,19 +51,6 @@ type Env struct {
 // empty: they would fill with the keys of what comes and goes.
 func Handle[T object.Object](env *Env, informer *object.Informer[T], change func(old, new T)) {
 	env.handlers = append(env.handlers, func() { informer.AddHandler(change) })
-}
-
-// CatchUp waits until the caches show the pods and sets that were made before the call. A new leader that plans without those of the one
-// before makes them again.
-func (e *Env) CatchUp(ctx context.Context) error {
-	var problems []error
-	if e.pods != nil {
-		problems = append(problems, e.pods.CatchUp(ctx))
-	}
-	if e.sets != nil {
-		problems = append(problems, e.sets.CatchUp(ctx))
-	}
-	return errors.Join(problems...)
 }
 
 // Lead begins to call the handlers. The informers have synced.
