@@ -87,7 +87,21 @@ func (c *Controller) Name() string { return c.cfg.Name }
 // Enqueue asks for key to be reconciled. by is the trace of the change that
 // asks for it; it need not be valid.
 func (c *Controller) Enqueue(key string, by trace.SpanContext) {
+	c.note(key, by)
+	c.queue.Add(key)
+}
+
+// EnqueueWithin is Enqueue for what need not be seen to at once: the key is reconciled after the delay, or earlier where it was asked for
+// before, so that one reconcile serves all that happened until then.
+func (c *Controller) EnqueueWithin(key string, by trace.SpanContext, delay time.Duration) {
+	c.note(key, by)
+	c.queue.AddAfter(key, delay)
+}
+
+// note keeps what asks for a key.
+func (c *Controller) note(key string, by trace.SpanContext) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	known := c.causes[key]
 	switch {
 	case known == nil:
@@ -98,8 +112,6 @@ func (c *Controller) Enqueue(key string, by trace.SpanContext) {
 	case len(known.others) < maxLinks:
 		known.others = append(known.others, trace.Link{SpanContext: by})
 	}
-	c.mu.Unlock()
-	c.queue.Add(key)
 }
 
 // EnqueueAfter asks for key to be reconciled after a delay.

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/job"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
+	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
 )
 
@@ -95,6 +96,7 @@ type Server struct {
 	metrics   *reconcile.Metrics
 	skew      prometheus.Histogram // how late CronJobs' jobs are
 	jobs      *job.Metrics
+	sets      *statefulset.Metrics
 	late      prometheus.Histogram // how late expired Jobs are deleted
 	life      atomic.Pointer[life]
 }
@@ -105,7 +107,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.applyDefaults()
 	s := &Server{
 		cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer), jobs: job.NewMetrics(cfg.Registerer),
-		late: ttlafterfinished.NewLateness(cfg.Registerer),
+		sets: statefulset.NewMetrics(cfg.Registerer), late: ttlafterfinished.NewLateness(cfg.Registerer),
 	}
 	var err error
 	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {

@@ -53,7 +53,9 @@ func table() []row {
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
 		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
 		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
-		{"workloads", "statefulset", "statefulset-controller", simple(statefulset.New)},
+		{"workloads", "statefulset", "statefulset-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return statefulset.New(env, s.sets), nil
+		}},
 		{"workloads", "cronjob", "cronjob-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return cronjob.New(env, s.skew), nil
 		}},

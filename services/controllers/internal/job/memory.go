@@ -1,9 +1,12 @@
 package job
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -22,6 +25,9 @@ type memo struct {
 	current bool
 	// wrote is the resourceVersion of the last status that was written. An older job in the cache counts what that status has counted.
 	wrote uint64
+	// without are the pods that have lost their finalizer and whose copies in the cache have it still. The status may have counted them
+	// already.
+	without map[types.UID]bool
 	// refused says that the last creation of pods failed.
 	refused bool
 }
@@ -38,6 +44,36 @@ func (m *memory) of(job types.UID) *memo {
 		m.jobs[job] = known
 	}
 	return known
+}
+
+// untracked notes the pods that have lost their finalizer.
+func (m *memo) untracked(pods []*corev1.Pod, err error) error {
+	if m.without == nil && len(pods) > 0 {
+		m.without = map[types.UID]bool{}
+	}
+	for _, p := range pods {
+		m.without[p.UID] = true
+	}
+	return err
+}
+
+// seen returns a job's pods of the cache as they are since they have lost their finalizer.
+func (m *memo) seen(cached []*corev1.Pod) []*corev1.Pod {
+	if len(m.without) == 0 {
+		return cached
+	}
+	pods, still := slices.Clone(cached), map[types.UID]bool{}
+	for n, p := range pods {
+		if !m.without[p.UID] || !tracked(p) {
+			continue
+		}
+		still[p.UID] = true
+		bare := *p
+		bare.Finalizers = slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+		pods[n] = &bare
+	}
+	m.without = still
+	return pods
 }
 
 func (m *memory) forget(job types.UID) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Metrics are Kubernetes' metrics of jobs. A nil one measures nothing.
@@ -16,6 +18,9 @@ type Metrics struct {
 	indexes  *prometheus.CounterVec
 	creation *prometheus.CounterVec
 	external *prometheus.CounterVec
+	policy   *prometheus.CounterVec
+	terminal *prometheus.CounterVec
+	skipped  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -33,9 +38,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		pods:     counter("job_pods_finished_total", "Pods whose end was counted.", "completion_mode", "result"),
 		indexes:  counter("job_finished_indexes_total", "Indexes that have succeeded or failed.", "status", "backoffLimit"),
 		creation: counter("job_pods_creation_total", "Pods that were created, by reason.", "reason", "status"),
+		policy:   counter("pod_failures_handled_by_failure_policy_total", "Failed pods that a rule of the pod failure policy matched, by its action.", "action"),
+		terminal: counter("terminated_pods_tracking_finalizer_total", "Pods that ended with the finalizer of jobs (add), and that lost it or went (delete).", "event"),
+		skipped:  counter("stale_sync_skips_total", "Reconciles of jobs that were skipped because a cache was behind.", "group", "resource"),
 		external: counter("jobs_by_external_controller_total", "Jobs that are left to other controllers.", "controller_name"),
 	}
-	registerer.MustRegister(m.seconds, m.syncs, m.finished, m.pods, m.indexes, m.creation, m.external)
+	registerer.MustRegister(m.seconds, m.syncs, m.finished, m.pods, m.indexes, m.creation, m.external, m.policy, m.terminal, m.skipped)
 	return m
 }
 
@@ -50,6 +58,39 @@ func mode(job *batchv1.Job) string {
 func (m *Metrics) seen(job *batchv1.Job) {
 	if m != nil && !ours(job) {
 		m.external.WithLabelValues(*job.Spec.ManagedBy).Inc()
+	}
+}
+
+// stale counts a reconcile that waits for a cache.
+func (m *Metrics) stale(of schema.GroupResource) {
+	if m != nil {
+		m.skipped.WithLabelValues(of.Group, of.Resource).Inc()
+	}
+}
+
+// tracking counts the ended pods that have the finalizer, whoever they belong to.
+func (m *Metrics) tracking(old, new *corev1.Pod) {
+	if m == nil {
+		return
+	}
+	holds := func(p *corev1.Pod) bool {
+		return p != nil && tracked(p) && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
+	}
+	switch was, is := holds(old), holds(new); {
+	case is && !was:
+		m.terminal.WithLabelValues("add").Inc()
+	case was && !is:
+		m.terminal.WithLabelValues("delete").Inc()
+	}
+}
+
+// judged counts the failures that a pod failure policy has decided about, once the status that notes them is stored.
+func (m *Metrics) judged(actions map[batchv1.PodFailurePolicyAction]int) {
+	if m == nil {
+		return
+	}
+	for action, n := range actions {
+		m.policy.WithLabelValues(string(action)).Add(float64(n))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"howdah.dev/kit/object"
 )
 
 func TestMetrics(t *testing.T) {
@@ -24,6 +26,14 @@ func TestMetrics(t *testing.T) {
 	other := newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/queue") })
 	m.seen(other)
 	m.seen(before)
+	m.stale(object.Pod.GroupResource())
+	m.judged(map[batchv1.PodFailurePolicyAction]int{batchv1.PodFailurePolicyActionIgnore: 3})
+	pending, ended, free := &corev1.Pod{}, &corev1.Pod{}, &corev1.Pod{}
+	pending.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	ended.Finalizers, ended.Status.Phase, free.Status.Phase = pending.Finalizers, corev1.PodFailed, corev1.PodFailed
+	for _, change := range [][2]*corev1.Pod{{nil, pending}, {pending, ended}, {ended, ended}, {ended, free}, {free, nil}, {nil, ended}} {
+		m.tracking(change[0], change[1])
+	}
 	for _, c := range []struct {
 		metric prometheus.Collector
 		want   float64
@@ -34,6 +44,10 @@ func TestMetrics(t *testing.T) {
 		{m.indexes.WithLabelValues("failed", "perIndex"), 1},
 		{m.finished.WithLabelValues("Indexed", "failed", "FailedIndexes"), 1},
 		{m.syncs.WithLabelValues("Indexed", "success", "pods_created"), 1},
+		{m.skipped.WithLabelValues("", "pods"), 1},
+		{m.policy.WithLabelValues("Ignore"), 3},
+		{m.terminal.WithLabelValues("add"), 2},
+		{m.terminal.WithLabelValues("delete"), 1},
 		{m.external.WithLabelValues("example.com/queue"), 1},
 	} {
 		if got := testutil.ToFloat64(c.metric); got != c.want {

@@ -20,7 +20,8 @@ import (
 // A pod that no job will count must not be kept by the finalizer: one without a job, or of a job that is gone or has ended.
 
 // podChanged looks at pods that may be orphans.
-func (c *jobs) podChanged(_, p *corev1.Pod) {
+func (c *jobs) podChanged(old, p *corev1.Pod) {
+	c.metrics.tracking(old, p)
 	if p == nil || !tracked(p) {
 		return
 	}
@@ -70,12 +71,14 @@ func (c *jobs) reconcileOrphan(ctx context.Context, key string) (time.Duration, 
 			return 0, nil
 		}
 	}
-	return 0, c.untrack(ctx, []*corev1.Pod{p})
+	_, err := c.untrack(ctx, []*corev1.Pod{p})
+	return 0, err
 }
 
-// untrack takes the finalizer off pods. One that is gone has none.
-func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod) error {
+// untrack takes the finalizer off pods and returns those that have it no more. One that is gone has none.
+func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod) (without []*corev1.Pod, err error) {
 	var items []object.Item
+	var patched []*corev1.Pod
 	for _, p := range pods {
 		if !tracked(p) {
 			continue
@@ -85,22 +88,25 @@ func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod) error {
 			"$deleteFromPrimitiveList/finalizers": []string{batchv1.JobTrackingFinalizer},
 		}})
 		if err != nil {
-			return fmt.Errorf("encode patch of finalizers: %w", err)
+			return nil, fmt.Errorf("encode patch of finalizers: %w", err)
 		}
+		patched = append(patched, p)
 		items = append(items, object.For(c.client, object.Pod).PatchItem(p.Namespace, p.Name, types.StrategicMergePatchType, patch, ""))
 	}
 	if len(items) == 0 {
-		return nil
+		return nil, nil
 	}
 	results, err := c.client.Batch(ctx, items, false)
 	if err != nil {
-		return fmt.Errorf("remove finalizers of pods: %w", err)
+		return nil, fmt.Errorf("remove finalizers of pods: %w", err)
 	}
 	var problems []error
-	for _, r := range results {
+	for n, r := range results {
 		if r.Err != nil && !apierrors.IsNotFound(r.Err) && !apierrors.IsConflict(r.Err) { // a conflict is with a namesake
 			problems = append(problems, fmt.Errorf("remove finalizer of pod: %w", r.Err))
+			continue
 		}
+		without = append(without, patched[n])
 	}
-	return errors.Join(problems...)
+	return without, errors.Join(problems...)
 }

@@ -53,6 +53,8 @@ type Plan struct {
 	Status batchv1.JobStatus
 	// Counted are pods to take the finalizer off, once Status is stored.
 	Counted []*corev1.Pod
+	// Judged counts the failures that Status takes note of or ignores by a rule of the pod failure policy, by the rule's action.
+	Judged map[batchv1.PodFailurePolicyAction]int
 	// Events tell of Status, once it is stored.
 	Events []Event
 	// After is when time alone changes the plan; 0 is never.
@@ -96,7 +98,7 @@ func Decide(job *batchv1.Job, selector labels.Selector, seen Observed, now time.
 		p.Status.Terminating = &terminating
 	}
 	t.settle(&p.Status)
-	p.Counted = t.note(&p.Status, v)
+	p.Counted, p.Judged = t.note(&p.Status, v), t.judged
 	if v != nil {
 		p.conclude(t, v, seen.Settled, now)
 	}

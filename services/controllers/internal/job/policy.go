@@ -12,6 +12,7 @@ import (
 type ruling struct {
 	action  batchv1.PodFailurePolicyAction // Count where no rule matches
 	message string                         // why the job fails, of FailJob
+	matched bool                           // a rule says so
 }
 
 // judge applies the first rule that matches the failed pod.
@@ -25,7 +26,7 @@ func judge(job *batchv1.Job, p *corev1.Pod) ruling {
 		if !matches {
 			continue
 		}
-		r := ruling{action: rule.Action}
+		r := ruling{action: rule.Action, matched: true}
 		if rule.Action == batchv1.PodFailurePolicyActionFailJob {
 			r.message = fmt.Sprintf("%s matching %v rule at index %d", cause, rule.Action, i)
 		}

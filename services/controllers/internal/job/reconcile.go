@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -18,12 +19,15 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
-	"howdah.dev/services/controllers/internal/pace"
 	"howdah.dev/services/controllers/internal/podcontrol"
 )
 
-// catchUp is how long caches that are behind are given before the API is asked again.
-const catchUp = time.Second
+const (
+	// catchUp is how long caches that are behind are given before the API is asked again.
+	catchUp = time.Second
+	// batch is how long after a change of a pod or of the status a job is looked at: Kubernetes' SyncJobBatchPeriod.
+	batch = time.Second
+)
 
 var kind = batchv1.SchemeGroupVersion.WithKind("Job")
 
@@ -37,7 +41,6 @@ type jobs struct {
 	clock   clock.PassiveClock
 	queue   *reconcile.Controller
 	orphans *reconcile.Controller // keys of pods that no job will count
-	pace    *pace.Pace
 	memory  memory
 	metrics *Metrics
 }
@@ -47,20 +50,25 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	events := env.Recorder("job-controller")
 	c := &jobs{
 		client: env.Client, jobs: object.InformerFor(env.Informers, object.Job), pods: env.Pods(), events: events, clock: env.Clock,
-		control: podcontrol.New(env, kind, events).WithFinalizer(batchv1.JobTrackingFinalizer), pace: pace.New(), metrics: metrics,
+		control: podcontrol.New(env, kind, events).WithFinalizer(batchv1.JobTrackingFinalizer), metrics: metrics,
 	}
-	c.queue = reconcile.New(reconcile.Config{Name: "job", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics})
+	c.queue = reconcile.New(reconcile.Config{Name: "job", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	c.orphans = reconcile.New(reconcile.Config{Name: "job_orphan_pod", Kind: "Pod", Workers: 2, Reconcile: c.reconcileOrphan, Metrics: env.Metrics})
 	controller.Handle(env, c.jobs, c.jobChanged)
-	c.control.Follow(env, c.queue, c.mayAdopt)
+	c.control.Follow(env, batched{c.queue}, c.mayAdopt)
 	controller.Handle(env, c.pods, c.podChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue, c.orphans}}
 }
 
+// batched is the queue of what pods ask for.
+type batched struct{ queue *reconcile.Controller }
+
+// Enqueue implements podcontrol.Queue.
+func (b batched) Enqueue(key string, by trace.SpanContext) { b.queue.EnqueueWithin(key, by, batch) }
+
 func (c *jobs) jobChanged(old, new *batchv1.Job) {
 	if old != nil && (new == nil || old.UID != new.UID || Finished(new)) {
 		c.control.Forget(old.UID)
-		c.pace.Forget(old.UID)
 		c.memory.forget(old.UID)
 		c.orphaned(old)
 	}
@@ -70,8 +78,12 @@ func (c *jobs) jobChanged(old, new *batchv1.Job) {
 	if old == nil {
 		c.metrics.seen(new)
 	}
-	if !Finished(new) {
-		c.queue.Enqueue(object.KeyOf(new), c.jobs.Trace(new))
+	switch key := object.KeyOf(new); {
+	case Finished(new):
+	case old == nil || old.UID != new.UID || old.Generation != new.Generation:
+		c.queue.Enqueue(key, c.jobs.Trace(new))
+	default:
+		batched{c.queue}.Enqueue(key, c.jobs.Trace(new))
 	}
 }
 
@@ -102,12 +114,9 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 	if err != nil || selector.Empty() {
 		return 0, nil // validation refuses both; nothing sensible can be done
 	}
-	now := c.clock.Now()
-	if wait := c.pace.Wait(job.UID, job.Generation, now); wait > 0 {
-		return wait, nil
-	}
 	m := c.memory.of(job.UID)
 	if version(job) < m.wrote {
+		c.metrics.stale(object.Job.GroupResource())
 		return podcontrol.Patience, nil // the event of the newer one calls again
 	}
 	if !m.current {
@@ -116,21 +125,31 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 		}
 		return c.reconcile(ctx, key) // with what the caches show now
 	}
+	after, next, err := c.step(ctx, job, selector, m)
+	if err == nil && next != nil {
+		after, _, err = c.step(ctx, next, selector, m)
+	}
+	return after, err
+}
+
+// step plans and carries out one step. Where pods whose end is noted have lost their finalizer and so can be counted, it returns the job
+// to do so with, as the API has it now.
+func (c *jobs) step(ctx context.Context, job *batchv1.Job, selector labels.Selector, m *memo) (after time.Duration, next *batchv1.Job, err error) {
+	now := c.clock.Now()
 	settled := c.control.Settled(job.UID)
-	own := c.pods.ByIndex(controller.ByController, string(job.UID))
+	own := m.seen(c.pods.ByIndex(controller.ByController, string(job.UID)))
 	m.failures.See(job, own)
 	plan := Decide(job, selector, Observed{
 		Pods:    append(own, c.pods.ByIndex(controller.ByController, controller.OrphansOf(job.Namespace))...),
 		Settled: settled, Wait: m.failures.Wait(now),
 	}, now)
-	c.pace.Ran(job.UID, job.Generation, len(own), now)
-	err = c.apply(ctx, job, m, plan)
+	next, err = c.apply(ctx, job, m, plan)
 	c.metrics.synced(job, plan, settled, err, c.clock.Since(now))
-	after := plan.After
+	after = plan.After
 	if !settled || len(plan.Create) > 0 {
 		after = sooner(after, podcontrol.Patience) // should the events never come
 	}
-	return after, err
+	return after, next, err
 }
 
 // current says whether the caches show what the API has: all of the job's pods, and the job, at least as new. It is asked once a job and
@@ -154,46 +173,57 @@ func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Se
 		}
 		there[p.Name] = true
 		if cached, ok := c.pods.Get(p.Namespace, p.Name); !ok || version(cached) < version(p) {
+			c.metrics.stale(object.Pod.GroupResource())
 			return false, nil
 		}
 	}
 	for _, p := range c.pods.ByIndex(controller.ByController, string(job.UID)) {
 		if !there[p.Name] && selector.Matches(labels.Set(p.Labels)) {
+			c.metrics.stale(object.Pod.GroupResource())
 			return false, nil
 		}
 	}
-	return version(job) >= version(live), nil
+	if version(job) < version(live) {
+		c.metrics.stale(object.Job.GroupResource())
+		return false, nil
+	}
+	return true, nil
 }
 
-// apply carries out a plan. Whatever fails, ends of pods are counted.
-func (c *jobs) apply(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) error {
+// apply carries out a plan and returns the stored job, where ends of pods were noted. Whatever else fails, they are.
+func (c *jobs) apply(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) (next *batchv1.Job, err error) {
 	if len(plan.Adopt)+len(plan.Release) > 0 {
 		live := func(ctx context.Context) (metav1.Object, error) {
 			return object.For(c.client, object.Job).Get(ctx, job.Namespace, job.Name)
 		}
-		return c.control.Claim(ctx, job, plan.Adopt, plan.Release, live)
+		return nil, c.control.Claim(ctx, job, plan.Adopt, plan.Release, live)
 	}
 	status := plan.Status
-	problem := c.remove(ctx, job, plan)
+	problem := c.remove(ctx, job, m, plan)
 	if problem == nil {
 		status = plan.Removed()
 	}
 	if len(plan.Create) > 0 {
 		problem = c.create(ctx, job, plan.Create, m.refused)
 		if m.refused = problem != nil; !m.refused && len(plan.Counted)+len(plan.Events) == 0 {
-			return nil // the events of the new pods bring the status
+			return nil, nil // the events of the new pods bring the status
 		}
 	}
-	if err := c.write(ctx, job, m, status, plan.Events); err != nil {
-		return errors.Join(problem, err)
+	stored, err := c.write(ctx, job, m, status, plan.Events)
+	if err != nil || stored == nil {
+		return nil, errors.Join(problem, err)
 	}
-	return errors.Join(problem, c.untrack(ctx, plan.Counted))
+	c.metrics.judged(plan.Judged)
+	if len(plan.Counted) > 0 {
+		next = stored
+	}
+	return next, errors.Join(problem, m.untracked(c.untrack(ctx, plan.Counted)))
 }
 
 // remove deletes the pods that the job does not want, and those that it stops.
-func (c *jobs) remove(ctx context.Context, job *batchv1.Job, plan Plan) error {
+func (c *jobs) remove(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) error {
 	if len(plan.Surplus) > 0 {
-		if err := c.untrack(ctx, plan.Surplus); err != nil {
+		if err := m.untracked(c.untrack(ctx, plan.Surplus)); err != nil {
 			return err
 		}
 		if err := c.control.Delete(ctx, job, plan.Surplus); err != nil {
@@ -227,24 +257,24 @@ func (c *jobs) create(ctx context.Context, job *batchv1.Job, pods []NewPod, fail
 	return err
 }
 
-// write stores a status that has changed, and then tells of it.
-func (c *jobs) write(ctx context.Context, job *batchv1.Job, m *memo, status batchv1.JobStatus, events []Event) error {
+// write stores a status that has changed, tells of it, and returns the job with it, nil where the job is gone.
+func (c *jobs) write(ctx context.Context, job *batchv1.Job, m *memo, status batchv1.JobStatus, events []Event) (*batchv1.Job, error) {
 	if apiequality.Semantic.DeepEqual(job.Status, status) {
-		return nil
+		return job, nil
 	}
 	updated := *job
 	updated.Status = status
 	stored, err := object.For(c.client, object.Job).UpdateStatus(ctx, &updated)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("update status: %w", err)
+		return nil, fmt.Errorf("update status: %w", err)
 	}
 	m.wrote = version(stored)
 	for _, e := range events {
 		c.events.Event(job, e.Type, e.Reason, e.Message)
 	}
 	c.metrics.wrote(job, stored)
-	return nil
+	return stored, nil
 }

@@ -26,11 +26,13 @@ type tally struct {
 	// last is the failed pod of each index that waits for a new one. It keeps its finalizer until then: from it the new pod learns how
 	// often the index has failed.
 	last map[int]*corev1.Pod
+	// judged counts the failures that a rule of the pod failure policy decides about now, by its action.
+	judged map[batchv1.PodFailurePolicyAction]int
 }
 
 // count makes the tally of a job's own pods.
 func count(job *batchv1.Job, own []*corev1.Pod) *tally {
-	t := &tally{job: job, pods: slices.Clone(own), last: map[int]*corev1.Pod{}}
+	t := &tally{job: job, pods: slices.Clone(own), last: map[int]*corev1.Pod{}, judged: map[batchv1.PodFailurePolicyAction]int{}}
 	slices.SortFunc(t.pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a.Name, b.Name))
 	})
@@ -197,8 +199,14 @@ func (t *tally) note(status *batchv1.JobStatus, v *verdict) (counted []*corev1.P
 			}
 		case p.Status.Phase == corev1.PodSucceeded:
 			noted.Succeeded, room = append(noted.Succeeded, p.UID), room-1
-		case t.isFailure(p, v) && judge(t.job, p).counts():
-			noted.Failed, room = append(noted.Failed, p.UID), room-1
+		case t.isFailure(p, v):
+			r := judge(t.job, p)
+			if r.matched {
+				t.judged[r.action]++
+			}
+			if r.counts() {
+				noted.Failed, room = append(noted.Failed, p.UID), room-1
+			}
 		}
 	}
 	t.write(status, done)

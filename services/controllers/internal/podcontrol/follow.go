@@ -6,13 +6,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
-	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
 )
 
+// Queue takes the keys of owners, with the trace of what asks for them.
+type Queue interface {
+	Enqueue(key string, by trace.SpanContext)
+}
+
 // Follow enqueues the owner of every pod that changes, and the former owner of one that has left it. A pod without an owner enqueues the
 // keys that mayAdopt returns for it; mayAdopt is not asked about pods without labels or on their way out.
-func (c *Control) Follow(env *controller.Env, queue *reconcile.Controller, mayAdopt func(orphan *corev1.Pod) (keys []string)) {
+func (c *Control) Follow(env *controller.Env, queue Queue, mayAdopt func(orphan *corev1.Pod) (keys []string)) {
 	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
 		p := new
 		if p == nil {
@@ -42,7 +46,7 @@ func (c *Control) Follow(env *controller.Env, queue *reconcile.Controller, mayAd
 	})
 }
 
-func (c *Control) enqueueOwner(queue *reconcile.Controller, namespace string, ref *metav1.OwnerReference, by trace.SpanContext) {
+func (c *Control) enqueueOwner(queue Queue, namespace string, ref *metav1.OwnerReference, by trace.SpanContext) {
 	if ref.Kind == c.kind.Kind && ref.APIVersion == c.kind.GroupVersion().String() {
 		queue.Enqueue(object.Key(namespace, ref.Name), by)
 	}

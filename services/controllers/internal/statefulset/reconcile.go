@@ -37,15 +37,16 @@ type statefulSets struct {
 	clock   clock.PassiveClock
 	queue   *reconcile.Controller
 	pace    *pace.Pace
+	metrics *Metrics
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller; metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	events := env.Recorder("statefulset-controller")
 	c := &statefulSets{
 		client: env.Client, sets: object.InformerFor(env.Informers, object.StatefulSet), pods: env.Pods(),
 		claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), history: revision.NewHistory(env),
-		control: podcontrol.NewWorded(env, kind, events, word), events: events, clock: env.Clock, pace: pace.New(),
+		control: podcontrol.NewWorded(env, kind, events, word), events: events, clock: env.Clock, pace: pace.New(), metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "statefulset", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics})
 	controller.Handle(env, c.sets, c.setChanged)
@@ -58,6 +59,7 @@ func (c *statefulSets) setChanged(old, new *appsv1.StatefulSet) {
 	if new == nil || old != nil && old.UID != new.UID {
 		c.control.Forget(old.UID)
 		c.pace.Forget(old.UID)
+		c.metrics.forget(old)
 	}
 	set := new
 	if set == nil {
@@ -120,6 +122,7 @@ func (c *statefulSets) reconcile(ctx context.Context, key string) (time.Duration
 		return 0, err
 	}
 
+	c.metrics.seen(set, seen, now)
 	problem := c.apply(ctx, set, Decide(set, seen, now))
 	status, after := Status(set, seen, collisions, now)
 	if err := c.writeStatus(ctx, set, status); err != nil {

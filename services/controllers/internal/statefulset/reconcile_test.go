@@ -26,7 +26,7 @@ import (
 // begin runs the controller, and nodes on which every pod becomes ready at once and goes when it should.
 func begin(t *testing.T, prepare func(*controllertest.Cluster)) *controllertest.Cluster {
 	t.Helper()
-	c := controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	c := controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 	nodes := object.NewInformers(c.Client)
 	inf := object.InformerFor(nodes, object.Pod)
 	pods := object.For(c.Client, object.Pod)

@@ -58,17 +58,23 @@ func (w *walk) renew() {
 
 // renewWithin deletes as many pods as may be unavailable beside those that are.
 func (w *walk) renewWithin(most int) {
-	for _, p := range w.replicas {
-		if p == nil || p.DeletionTimestamp != nil || !w.available(p) {
-			most--
-		}
-	}
+	most -= w.unavailable()
 	for place := len(w.replicas) - 1; place >= w.partition() && most > 0; place-- {
 		if p := w.replicas[place]; p != nil && w.outdated(p) {
 			w.plan.Delete = append(w.plan.Delete, p)
 			most--
 		}
 	}
+}
+
+// unavailable counts the wanted pods that are missing, going or not available.
+func (w *walk) unavailable() (n int) {
+	for _, p := range w.replicas {
+		if p == nil || p.DeletionTimestamp != nil || !w.available(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // outdated says whether the pod is to be deleted for a newer one. One that has ended is on its way out already.
