@@ -73,12 +73,19 @@ type round struct {
 	profile    Profile
 	pod        *corev1.Pod
 	snapshot   cluster.Snapshot
-	checks     []filter.Check
-	named      []int  // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
-	namedBy    string // the filter that knows them
-	across     bool   // a filter looks across nodes: one placement a round
+	prepared   []prepared
+	checks     []filter.Check // the prepared ones, or what they are if a node is otherwise
+	named      []int          // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
+	namedBy    string         // the filter that knows them
+	across     bool           // a filter looks across nodes: one placement a round
 	raters     []rater
 	candidates []candidate
+}
+
+// prepared is a filter's check of the pod, nil where every node passes.
+type prepared struct {
+	filter filter.Filter
+	check  filter.Check
 }
 
 type rater struct {
@@ -96,7 +103,9 @@ type candidate struct {
 func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 	r := &round{profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes), Nominees: snapshot.Nominees}}
 	for _, f := range p.Filters {
-		if c := f.Prepare(pod, snapshot); c != nil {
+		c := f.Prepare(pod, snapshot)
+		r.prepared = append(r.prepared, prepared{f, c})
+		if c != nil {
 			r.checks = append(r.checks, c)
 			r.across = r.across || f.AcrossNodes
 		}

@@ -63,12 +63,23 @@ func refusing(checks []filter.Check, n *cluster.Node) filter.Check {
 	return nil
 }
 
-// where is the round as it would be if a node were like n.
+// where is the round as it would be if a node were like n. Only that node may be asked about.
 func (r *round) where(n *cluster.Node) *round {
 	if !r.across && len(n.Repelling) == 0 { // no check depends on what is on other nodes, or on who repels
 		return r
 	}
-	return newRound(r.profile, r.pod, r.snapshot.Replacing(n))
+	was := r.snapshot.Node(n.Name)
+	altered := *r
+	altered.checks = make([]filter.Check, 0, len(r.prepared))
+	for _, p := range r.prepared {
+		if p.filter.Alter != nil {
+			p.check = p.filter.Alter(r.pod, p.check, was, n)
+		}
+		if p.check != nil {
+			altered.checks = append(altered.checks, p.check)
+		}
+	}
+	return &altered
 }
 
 // Trial asks what would let a pod in that no node can take.

@@ -21,6 +21,9 @@ type Filter struct {
 	// AcrossNodes says that a node's verdict depends on pods of other nodes,
 	// so that it must be prepared anew after each placement.
 	AcrossNodes bool
+	// Alter, where AcrossNodes is set, returns what Prepare would if one node were like now, which differs by its pods alone. The check is
+	// the prepared one, nil or not, and was the node as it was then. Nodes other than now must not be asked of the result.
+	Alter func(pod *corev1.Pod, check Check, was, now *cluster.Node) Check
 }
 
 // Check is one pod's question to a node.
@@ -45,6 +48,21 @@ type check struct {
 func (c check) Check(n *cluster.Node) bool       { return c.passes(n) }
 func (c check) Explain(_ *cluster.Node) []string { return []string{c.reason} }
 func (c check) Resolvable(_ *cluster.Node) bool  { return c.byPods }
+
+// changed calls gone for pods that are only in was, and come for pods that are only in now. One that has another place among them may be
+// told of as both.
+func changed(was, now []*corev1.Pod, gone, come func(*corev1.Pod)) {
+	for _, p := range was {
+		if len(now) > 0 && now[0] == p {
+			now = now[1:]
+		} else {
+			gone(p)
+		}
+	}
+	for _, p := range now {
+		come(p)
+	}
+}
 
 // All returns the filters in the order in which they run: cheap and
 // decisive ones first.

@@ -14,6 +14,7 @@ import (
 var PodTopologySpread = Filter{
 	Name:        "PodTopologySpread",
 	AcrossNodes: true,
+	Alter:       alterSpread,
 	Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
 		var constraints []spread
 		for _, c := range pod.Spec.TopologySpreadConstraints {
@@ -35,6 +36,20 @@ type spread struct {
 	self    int // 1 where the pod counts itself
 	domains map[string]int
 	lowest  int
+	// zero says that there are fewer domains than minDomains: the lowest is 0 then.
+	zero bool
+	// least is the domain of the lowest count, and second the lowest count of the others, -1 where there are none.
+	least  string
+	second int
+	counts func(n *cluster.Node) bool // whether a node's pods count
+	like   func(p *corev1.Pod) bool   // whether a pod does
+	moved  *moved                     // nil: no node is otherwise
+}
+
+// moved is the count of a domain of which a node is otherwise.
+type moved struct {
+	domain string
+	count  int
 }
 
 func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, snapshot cluster.Snapshot) spread {
@@ -47,30 +62,97 @@ func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, snapshot cl
 	honorTaints := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 	ignoreAffinity := c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore
 	taints := TaintToleration.Prepare(pod, snapshot)
+	s.counts = func(n *cluster.Node) bool {
+		if matches, err := affinity.Match(n.Object); !ignoreAffinity && (!matches || err != nil) {
+			return false
+		}
+		return !honorTaints || taints.Check(n)
+	}
+	s.like = func(p *corev1.Pod) bool {
+		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
+	}
 	for _, n := range snapshot.Nodes {
 		domain, ok := n.Object.Labels[c.TopologyKey]
-		if !ok {
-			continue
-		}
-		if matches, err := affinity.Match(n.Object); !ignoreAffinity && (!matches || err != nil) {
-			continue
-		}
-		if honorTaints && !taints.Check(n) {
+		if !ok || !s.counts(n) {
 			continue
 		}
 		count := s.domains[domain]
 		for _, p := range n.Pods {
-			if p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
+			if s.like(p) {
 				count++
 			}
 		}
 		s.domains[domain] = count
 	}
-	s.lowest = lowest(s.domains)
-	if c.MinDomains != nil && len(s.domains) < int(*c.MinDomains) {
+	s.zero = c.MinDomains != nil && len(s.domains) < int(*c.MinDomains)
+	s.rank()
+	return s
+}
+
+// rank finds the lowest counts.
+func (s *spread) rank() {
+	s.lowest, s.second = -1, -1
+	for domain, count := range s.domains {
+		switch {
+		case s.lowest < 0 || count < s.lowest:
+			s.least, s.lowest, s.second = domain, count, s.lowest
+		case s.second < 0 || count < s.second:
+			s.second = count
+		}
+	}
+	if s.lowest = max(s.lowest, 0); s.zero {
 		s.lowest = 0
 	}
+}
+
+// alterSpread counts only the pods by which the node differs.
+func alterSpread(_ *corev1.Pod, check Check, was, now *cluster.Node) Check {
+	constraints, ok := check.(spreads)
+	if !ok {
+		return check // without constraints
+	}
+	altered := make(spreads, len(constraints))
+	for i, s := range constraints {
+		altered[i] = s.with(was, now)
+	}
+	return altered
+}
+
+func (s spread) with(was, now *cluster.Node) spread {
+	domain, ok := now.Object.Labels[s.key]
+	if !ok || !s.counts(now) {
+		return s
+	}
+	count := s.domains[domain]
+	changed(was.Pods, now.Pods, func(p *corev1.Pod) {
+		if s.like(p) {
+			count--
+		}
+	}, func(p *corev1.Pod) {
+		if s.like(p) {
+			count++
+		}
+	})
+	s.moved = &moved{domain, count}
+	if s.zero {
+		return s
+	}
+	others := s.lowest
+	if domain == s.least {
+		others = s.second
+	}
+	if s.lowest = count; others >= 0 {
+		s.lowest = min(count, others)
+	}
 	return s
+}
+
+// in counts the pods of a domain.
+func (s spread) in(domain string) int {
+	if s.moved != nil && s.moved.domain == domain {
+		return s.moved.count
+	}
+	return s.domains[domain]
 }
 
 // spreadSelector is the constraint's selector, narrowed by the values that
@@ -90,16 +172,6 @@ func spreadSelector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.S
 		}
 	}
 	return selector
-}
-
-func lowest(domains map[string]int) int {
-	low := -1
-	for _, count := range domains {
-		if low < 0 || count < low {
-			low = count
-		}
-	}
-	return max(low, 0)
 }
 
 type spreads []spread
@@ -122,7 +194,7 @@ func (s spreads) Explain(n *cluster.Node) []string {
 		if !ok {
 			return []string{"node(s) didn't match pod topology spread constraints (missing required label)"}
 		}
-		if c.domains[domain]+c.self-c.lowest > c.maxSkew {
+		if c.in(domain)+c.self-c.lowest > c.maxSkew {
 			return []string{"node(s) didn't match pod topology spread constraints"}
 		}
 	}
