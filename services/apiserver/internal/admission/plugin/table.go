@@ -78,7 +78,9 @@ func Table() []Row {
 		// The webhooks, the policies, quota and refusal stay at the end: what others refuse or change must not be counted.
 		{Name: "MutatingAdmissionPolicy", On: true, New: configured("MutatingAdmissionPolicy")},
 		{Name: "MutatingAdmissionWebhook", On: true, New: configured("MutatingAdmissionWebhook")},
-		{Name: "Initializers", New: plain(func(e *Env) admission.Plugin { return &Initializers{Objects: e.Objects, Authorizer: e.Authorizer, Kinds: e.Kinds} })},
+		{Name: "Initializers", New: plain(func(e *Env) admission.Plugin {
+			return &Initializers{Objects: e.Objects, Authorizer: e.Authorizer, Kinds: e.Kinds}
+		})},
 		{Name: "ValidatingAdmissionPolicy", On: true, New: configured("ValidatingAdmissionPolicy")},
 		{Name: "ValidatingAdmissionWebhook", On: true, New: configured("ValidatingAdmissionWebhook")},
 		{Name: "ResourceQuota", On: true, New: func(e *Env, config []byte) (admission.Plugin, error) {
