@@ -24,6 +24,7 @@ func configMap(now func() time.Time) *registry.Kind {
 		New:        func() registry.Object { return &corev1.ConfigMap{} },
 		NewList:    func() runtime.Object { return &corev1.ConfigMapList{} },
 
+		Default:        typed.Do(func(c *corev1.ConfigMap) { emptyNulls(c.BinaryData) }),
 		Validate:       typed.Check(validateConfigMap),
 		ValidateUpdate: typed.CheckChange(validateConfigMapUpdate),
 

@@ -64,6 +64,7 @@ func defaultSecret(s *corev1.Secret) {
 	if s.Type == "" {
 		s.Type = corev1.SecretTypeOpaque
 	}
+	emptyNulls(s.Data)
 	if len(s.StringData) == 0 {
 		s.StringData = nil
 		return
@@ -75,6 +76,15 @@ func defaultSecret(s *corev1.Secret) {
 		s.Data[key] = []byte(value)
 	}
 	s.StringData = nil
+}
+
+// emptyNulls makes bytes of none that were sent as null, as the stored form reads.
+func emptyNulls(data map[string][]byte) {
+	for key, value := range data {
+		if value == nil {
+			data[key] = []byte{}
+		}
+	}
 }
 
 func validateSecret(s *corev1.Secret) field.ErrorList {

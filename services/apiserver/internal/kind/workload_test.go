@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -96,7 +97,7 @@ func TestJobSelectsItsOwnPods(t *testing.T) {
 	}
 	expect(t, k.Validate(j))
 	j.Spec.Template.Labels["controller-uid"] = "other"
-	expect(t, k.Validate(j), "spec.template.metadata.labels[controller-uid]: Invalid value: \"other\": must be 'u'")
+	expect(t, k.Validate(j), `spec.template.metadata.labels[controller-uid]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"other","job-name":"a"}: must be 'u'`)
 }
 
 func TestDaemonSetCountsTemplates(t *testing.T) {
@@ -140,4 +141,16 @@ func TestWorkloadColumns(t *testing.T) {
 		"budget": {pdb + "{minAvailable: 50%}}", "Name|Min Available|Max Unavailable|Allowed Disruptions|Age", "a|50%|N/A|0|<unknown>"},
 		"scaler": {hpa + "{maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}}}", "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", "a|Deployment/b|cpu: <unknown>/80%|1|3|0|<unknown>"},
 	})
+}
+
+func TestNullBytesAreNone(t *testing.T) {
+	t.Parallel()
+	k, obj := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {a: null, b: eA==}}")
+	if k.Default(obj); obj.(*corev1.Secret).Data["a"] == nil {
+		t.Error("a Secret keeps null")
+	}
+	k, obj = parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, binaryData: {a: null}}")
+	if k.Default(obj); obj.(*corev1.ConfigMap).BinaryData["a"] == nil {
+		t.Error("a ConfigMap keeps null")
+	}
 }

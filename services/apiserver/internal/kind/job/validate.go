@@ -49,7 +49,7 @@ func validateGenerated(j *batchv1.Job) field.ErrorList {
 		if got, set := j.Spec.Template.Labels[key]; !set {
 			errs = append(errs, field.Required(at, must))
 		} else if got != want[key] {
-			errs = append(errs, field.Invalid(at, got, must))
+			errs = append(errs, field.Invalid(at, j.Spec.Template.Labels, must))
 		}
 	}
 	if j.Spec.Selector == nil {
