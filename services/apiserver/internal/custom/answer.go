@@ -3,6 +3,11 @@ package custom
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"howdah.dev/services/apiserver/internal/plain"
 )
 
 // maxDepth bounds how deep a stored object is walked without decoding it.
@@ -33,7 +38,7 @@ func (v *version) Answer(to, value []byte, revision string) ([]byte, bool) {
 }
 
 // walk reads a JSON text from its beginning. Its methods report whether what follows is as plain.Append writes it, with nothing in it that
-// encoders may write in different ways: spaces, fractions, escapes but of quotes and backslashes, characters that HTML escapes or that are not ASCII.
+// encoders may write in different ways: spaces, numbers that would be written in other digits, escapes but the short ones, characters that HTML escapes.
 type walk struct {
 	text  []byte
 	at    int
@@ -101,7 +106,13 @@ func (w *walk) value(n *shape, depth int) bool {
 	case c == 't' || c == 'f':
 		return n.of == "boolean" && (w.word("true") || w.word("false"))
 	}
-	return (n.of == "integer" || n.of == "number" || n.of == "int-or-string") && w.number()
+	switch n.of {
+	case "integer", "int-or-string":
+		return w.whole64()
+	case "number":
+		return w.number()
+	}
+	return false
 }
 
 // content walks an object by the fields of a schema but for those that special knows, which walks their values itself.
@@ -163,7 +174,7 @@ func (w *walk) object(field func(name []byte) bool) bool {
 		if !first && !w.word(",") {
 			return false
 		}
-		name, ok := w.string()
+		name, ok := w.name()
 		if !ok || !first && !before(last, name) || !w.word(":") || !field(name) {
 			return false
 		}
@@ -193,7 +204,19 @@ func (w *walk) word(word string) bool {
 	return true
 }
 
-// string returns what stands between quotes.
+// name is string for the name of a field, with no escapes but of quotes and backslashes: it has to be in order.
+func (w *walk) name() (text []byte, ok bool) {
+	text, ok = w.string()
+	for i := 0; ok && i < len(text); i++ {
+		if text[i] == '\\' {
+			i++
+			ok = text[i] == '"' || text[i] == '\\'
+		}
+	}
+	return text, ok
+}
+
+// string returns what stands between quotes, with its escapes.
 func (w *walk) string() (text []byte, ok bool) {
 	if !w.word(`"`) {
 		return nil, false
@@ -204,21 +227,50 @@ func (w *walk) string() (text []byte, ok bool) {
 			w.at++
 			return w.text[start : w.at-1], true
 		case c == '\\':
-			if w.at++; w.at == len(w.text) || w.text[w.at] != '"' && w.text[w.at] != '\\' {
+			if w.at++; w.at == len(w.text) || strings.IndexByte(`"\bfnrt`, w.text[w.at]) < 0 {
 				return nil, false
 			}
-		case c < ' ' || c >= 0x7f || c == '<' || c == '>' || c == '&':
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRune(w.text[w.at:])
+			if r == utf8.RuneError && size == 1 || r == '\u2028' || r == '\u2029' { // which are escaped for JavaScript
+				return nil, false
+			}
+			w.at += size - 1
+		case c < ' ' || c == '<' || c == '>' || c == '&':
 			return nil, false
 		}
 	}
 	return nil, false
 }
 
+// number skips a number.
+func (w *walk) number() bool {
+	start := w.at
+	if w.whole64() {
+		return true
+	}
+	w.at = start
+	for w.at < len(w.text) && strings.IndexByte("+-.0123456789eE", w.text[w.at]) >= 0 {
+		w.at++
+	}
+	text := w.text[start:w.at]
+	if bytes.IndexAny(text, ".eE") < 0 { // too large, or with zeros before it
+		return false
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return false
+	}
+	var room [32]byte
+	again, ok := plain.Append(room[:0], f, false)
+	return ok && bytes.Equal(again, text)
+}
+
 // maxDigits is how many digits surely make an int64.
 const maxDigits = 18
 
-// number skips a whole number.
-func (w *walk) number() bool {
+// whole64 skips a whole number.
+func (w *walk) whole64() bool {
 	negative := w.word("-")
 	start := w.at
 	for w.at < len(w.text) && '0' <= w.text[w.at] && w.text[w.at] <= '9' {

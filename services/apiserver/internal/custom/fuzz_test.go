@@ -47,6 +47,8 @@ func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","uid":"u"},"spec":{"both":{"a":"b"},"one":1}}`,
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"managedFields":[{"k:{\"a\"}":{}}]},"spec":{"one":"\\"},"status":{}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"annotations":{"größe":"zwölf\n\tzeilen \b\f\r"}},"spec":{"both":{"a":1.5,"b":-1e-9,"c":1e+21,"d":0.1}}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a\nb":1.0,"b":-0.0,"c":1E5},"spec":{"both":"\u2028\u0001\u003c"}}`,
 	} {
 		f.Add([]byte(seed))
 	}

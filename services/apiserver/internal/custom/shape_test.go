@@ -189,11 +189,11 @@ func (a author) other(depth int) any {
 	case 0:
 		return nil
 	case 1:
-		return "text"
+		return []any{"text", "zwölf\n\t\"x\"", "a<b", "\u2028\x01"}[a.Intn(4)]
 	case 2:
 		return int64(3)
 	case 3:
-		return 1.5
+		return []any{1.5, -2.5e-9, 1e22, 0.1}[a.Intn(4)]
 	case 4:
 		return true
 	case 5:
@@ -300,7 +300,18 @@ func TestAnswers(t *testing.T) {
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"unknown":1}}`:                "",
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":null}`:                         "",
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"<"}}`:                  "",
-		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"ä"}}`:                  "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":"ä 世\n\t\b\f\r"}}`:      `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7"},"spec":{"one":"ä 世\n\t\b\f\r"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":[1.5,-1e-9,1e+21,0.1]}}`:                      `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":[1.5,-1e-9,1e+21,0.1],"resourceVersion":"7"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":1.50}}`:                                       "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":-0.0}}`:                                       "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":1e5}}`:                                        "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":1e999}}`:                                      "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":1.2.3}}`:                                      "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a\nb":1}}`:                                       "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":"\u0001"}}`:                                   "",
+		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"a":"\/"}}`:                                       "",
+		"{\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\",\"metadata\":{\"a\":\"\u2028\"}}":                     "",
+		"{\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\",\"metadata\":{\"a\":\"\xff\"}}":                       "",
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"one":1.5}}`:                  "",
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"uid":"u","name":"a"}}`:                           "",
 		`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","name":"b"}}`:                          "",
