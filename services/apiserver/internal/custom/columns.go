@@ -22,7 +22,7 @@ type column struct {
 	path string
 }
 
-// columnsOf returns the columns of a version; one that names none has the age.
+// columnsOf returns the columns of a version; one that names none has the age. The first whose path cannot be read ends them.
 func columnsOf(in []apiextensionsv1.CustomResourceColumnDefinition) []column {
 	if len(in) == 0 {
 		in = []apiextensionsv1.CustomResourceColumnDefinition{{
@@ -31,6 +31,9 @@ func columnsOf(in []apiextensionsv1.CustomResourceColumnDefinition) []column {
 	}
 	columns := make([]column, 0, len(in))
 	for _, c := range in {
+		if _, err := parsed(c.JSONPath); err != nil {
+			break
+		}
 		description := fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", c.JSONPath)
 		if c.Description != "" {
 			description = c.Description
@@ -75,9 +78,6 @@ func (c column) cell(object map[string]any, now time.Time) any {
 	value := results[0][0].Interface()
 	switch c.Type {
 	case "string":
-		if value == nil {
-			return nil
-		}
 		var text bytes.Buffer
 		if p.PrintResults(&text, []reflect.Value{reflect.ValueOf(value)}) != nil {
 			return nil
@@ -110,17 +110,23 @@ func (c column) cell(object map[string]any, now time.Time) any {
 			return b
 		}
 	case "date":
-		text, ok := value.(string)
-		if !ok {
-			return nil
+		if text, ok := value.(string); ok {
+			return date(text, now)
 		}
-		t, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return "<invalid>"
-		}
-		return kindcolumn.Since(now, t)
 	}
 	return nil
+}
+
+// date is how long ago the time was.
+func date(text string, now time.Time) any {
+	var at metav1.Time
+	if at.UnmarshalQueryParameter(text) != nil {
+		return "<invalid>"
+	}
+	if at.IsZero() {
+		return "<unknown>"
+	}
+	return kindcolumn.Since(now, at.Time)
 }
 
 // selectableFields are the values that field selectors may name.

@@ -149,10 +149,10 @@ func TestCells(t *testing.T) {
 		kind, path string
 		want       any
 	}{
-		{"string", ".s", "text"}, {"string", ".i", "3"}, {"string", ".missing", nil}, {"string", ".null", nil}, {"string", ".map", `{"k":"v"}`},
+		{"string", ".s", "text"}, {"string", ".i", "3"}, {"string", ".missing", nil}, {"string", ".null", "<no value>"}, {"string", ".map", `{"k":"v"}`},
 		{"string", ".list[*].n", "x"}, {"string", `.list[?(@.n=="y")].n`, "y"}, {"integer", ".i", int64(3)}, {"integer", ".f", int64(1)}, {"integer", ".s", nil},
 		{"number", ".f", 1.5}, {"number", ".i", float64(3)}, {"boolean", ".b", true}, {"boolean", ".s", nil},
-		{"date", ".metadata.creationTimestamp", "4m"}, {"date", ".bad", "<invalid>"}, {"date", ".i", nil}, {"string", ".[", nil},
+		{"date", ".metadata.creationTimestamp", "4m"}, {"date", ".bad", "<invalid>"}, {"date", ".i", nil},
 	} {
 		got := columnsOf([]apiextensionsv1.CustomResourceColumnDefinition{{Name: "X", Type: c.kind, JSONPath: c.path}})[0].cell(u.Object, now)
 		if got != c.want {
