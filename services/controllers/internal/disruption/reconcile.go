@@ -130,11 +130,16 @@ func (c *disruption) reconcile(ctx context.Context, key string) (time.Duration, 
 		return plan.Recheck, nil
 	}
 	if len(plan.Unmanaged) > 0 {
-		c.events.Event(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: "+selector.String()+
-			") were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
-			"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value: "+strings.Join(plan.Unmanaged, ", "))
+		c.events.Event(b, corev1.EventTypeWarning, "UnmanagedPods", unmanaged(b))
 	}
 	return plan.Recheck, c.write(ctx, b, plan.Status)
+}
+
+// unmanaged tells of pods that no controller would replace. The selector is told as Go's API types show it, as in Kubernetes.
+func unmanaged(b *policyv1.PodDisruptionBudget) string {
+	return "Pods selected by this PodDisruptionBudget (selector: " + b.Spec.Selector.String() + ") were found to be unmanaged. " +
+		"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. " +
+		"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
 }
 
 func (c *disruption) write(ctx context.Context, b *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
