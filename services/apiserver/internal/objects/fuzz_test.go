@@ -15,8 +15,8 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// maps is a table with one kind, and its resource.
-func maps(t testing.TB) *registry.Resource {
+// configMaps is a table with one kind, and its resource.
+func configMaps(t testing.TB) *registry.Resource {
 	t.Helper()
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	table, err := registry.NewTable([]*registry.Kind{{
@@ -59,7 +59,7 @@ func FuzzToken(f *testing.F) {
 
 // FuzzSelectors holds that selectors are accepted as the library does, and select the same.
 func FuzzSelectors(f *testing.F) {
-	res := maps(f)
+	res := configMaps(f)
 	for _, seed := range [][2]string{{"a=b", ""}, {"a in (b,c),!d", "metadata.name=x"}, {"a b", ""}, {"a>5", "metadata.namespace!=x"}, {"", "spec.x=y"}, {"", "metadata.name=a\\,b,metadata.name=c"}, {"a in ()", "="}, {"!", "\\"}, {"a=", "metadata.name=="}} {
 		f.Add(seed[0], seed[1])
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"mime"
 	"slices"
 
@@ -364,6 +365,27 @@ func nullsAreEmpty(u *unstructured.Unstructured) {
 	}
 }
 
+// withoutNulls returns a custom object without the metadata that are null, which those of objects of Go types leave out. It leaves obj, whose
+// maps may be those of the object before, as it is.
+func withoutNulls(obj registry.Object) registry.Object {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj
+	}
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	null := func(name string, value any) bool { return value == nil && name != "creationTimestamp" }
+	for name, value := range metadata {
+		if null(name, value) {
+			out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+			metadata = maps.Clone(metadata)
+			maps.DeleteFunc(metadata, null)
+			out.Object["metadata"] = metadata
+			return out
+		}
+	}
+	return obj
+}
+
 // unshare copies a patched custom object whose maps may be changed when it is fitted to its schema: they may be those of the object before.
 func unshare(kind *registry.Kind, out runtime.Object) {
 	if u, ok := out.(*unstructured.Unstructured); ok && kind != nil && kind.Custom != nil && !kind.Custom.Sound(u) {
@@ -393,6 +415,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 		if !ok {
 			return nil, nil // the configuration changes nothing
 		}
+		obj = withoutNulls(obj)
 		obj.GetObjectKind().SetGroupVersionKind(p.r.res.Kind.GVK)
 		if err := checkName(p.r, obj); err != nil {
 			return nil, err
