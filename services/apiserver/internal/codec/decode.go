@@ -288,12 +288,14 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 		err = optionsProtobuf(body, m)
 	case YAML:
 		if err = yamlDepth(body); err == nil {
-			err = yaml.Unmarshal(body, into)
+			if body, err = yaml.YAMLToJSON(body); err == nil {
+				err = optionsJSON(body, into)
+			}
 		}
 	case CBOR:
 		if body, err = cborToJSON(body); err == nil {
 			if err = jsonDepth(body); err == nil {
-				err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+				err = optionsJSON(body, into)
 			}
 		}
 	default:

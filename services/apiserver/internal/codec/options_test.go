@@ -30,3 +30,18 @@ func TestOptionsOfAnotherKindInProtobuf(t *testing.T) {
 		t.Error("an envelope of nothing is options")
 	}
 }
+
+func TestOptionsOfAnotherKindInYAML(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"apiVersion: v1\nkind: ConfigMap":  `no kind "ConfigMap" is registered for version "v1"`,
+		"kind: DeleteOptions\ndryRun: All": "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
+		"{":                                "yaml: line 1: did not find expected node content",
+		"dryRun: [All]":                    "",
+	} {
+		err := (Offer{}).Options([]byte(body), "application/yaml", &metav1.DeleteOptions{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
