@@ -254,7 +254,7 @@ func (w *walk) number() bool {
 		w.at++
 	}
 	text := w.text[start:w.at]
-	if bytes.IndexAny(text, ".eE") < 0 { // too large, or with zeros before it
+	if !bytes.ContainsAny(text, ".eE") { // too large, or with zeros before it
 		return false
 	}
 	f, err := strconv.ParseFloat(string(text), 64)

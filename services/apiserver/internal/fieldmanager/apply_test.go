@@ -167,7 +167,7 @@ func TestAppliesAreMerged(t *testing.T) {
 			live = obj
 		}
 	}
-	if unchanged < compared/20 || quick < compared/20 || first < compared/200 || disowning < compared/300 {
+	if unchanged < compared/40 || quick < compared/40 || first < compared/400 || disowning < compared/600 {
 		t.Errorf("%d compared, of which %d changed nothing and %d were quick: %d of them first ones, %d took fields from others", compared, unchanged, quick, first, disowning)
 	}
 }
