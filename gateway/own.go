@@ -20,7 +20,8 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 		answer.Error(w, r, err)
 		return
 	}
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	// Kubernetes answers every method alike there, but for the one that would reset its metrics.
+	read := r.Method != http.MethodDelete
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, "/howdah/"):
 		rt.roles.Serve(w, r, caller.Metadata())

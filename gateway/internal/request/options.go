@@ -125,11 +125,11 @@ func numberError(err error) error {
 }
 
 // invalid is the refusal of options that do not go together, where only the query tells: a list that is asked for what only a watch
-// has, and a watch that is told to go on with a list. Other refusals are the API server's.
+// has (what a collection's deletion lists, too), and a watch that is told to go on with a list. Other refusals are the API server's.
 func (i Info) invalid(query url.Values) error {
 	initial, asked := query["sendInitialEvents"]
 	switch {
-	case i.Verb == List && asked, i.byPath, i.Verb == Watch && query.Get("continue") != "":
+	case (i.Verb == List || i.Verb == DeleteCollection) && asked, i.byPath, i.Verb == Watch && query.Get("continue") != "":
 	default:
 		return nil
 	}
