@@ -21,21 +21,21 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 		return
 	}
 	// Kubernetes answers every method alike there, but for the one that would reset its metrics.
-	read := r.Method != http.MethodDelete
+	answered := r.Method != http.MethodDelete
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, "/howdah/"):
 		rt.roles.Serve(w, r, caller.Metadata())
-	case path == "/metrics" && rt.config.Gatherer != nil && read:
+	case path == "/metrics" && rt.config.Gatherer != nil && answered:
 		rt.serveMetrics(w, r, md)
-	case path == "/metrics/slis" && read:
+	case path == "/metrics/slis" && answered:
 		rt.documents.Serve(w, r, md)
 	case strings.HasPrefix(path, "/debug/pprof") && rt.config.Profiling:
 		serveProfile(w, r)
-	case path == "/configz" && read:
+	case path == "/configz" && answered:
 		rt.serveConfig(w)
-	case path == "/flagz" && read:
+	case path == "/flagz" && answered:
 		rt.serveFlags(w, r)
-	case path == "/statusz" && read:
+	case path == "/statusz" && answered:
 		rt.serveStatus(w, r, md)
 	default:
 		answer.Status(w, r, answer.PageNotFound())

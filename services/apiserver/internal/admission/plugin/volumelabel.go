@@ -15,7 +15,7 @@ import (
 const (
 	// provisionedBy marks volumes that a provisioner has made, whose labels are trusted.
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
-	// toBeProvisioned stands for the disk of a volume that is still being made.
+	// toBeProvisioned is what Kubernetes' provisioners write for the disk of a volume that is still being made.
 	toBeProvisioned = "placeholder-for-provisioning"
 	// zoneSeparator stands between the zones of a disk that is in several.
 	zoneSeparator = "__"
