@@ -23,25 +23,29 @@ type Site struct {
 // refusal is why a pod is not taken.
 type refusal struct{ reason, message string }
 
-// checks are asked in this order; the first that refuses is told.
-var checks = []func(p *corev1.Pod, s Site) *refusal{
-	pressure,
-	sysctls,
-	operatingSystem,
-	groups,
-	resources,
-	affinity,
-	name,
-	ports,
-	taints,
-	appArmor,
-}
+// check tells why it refuses the pod, nil where it does not.
+type check func(p *corev1.Pod, s Site) *refusal
+
+// Checks are asked in this order, and between early and late ones whether there are the resources; the first that refuses is told.
+var (
+	early = []check{pressure, sysctls, operatingSystem, groups}
+	late  = []check{affinity, name, ports, taints, appArmor}
+)
 
 // Check returns why the node does not take the pod, nil where it does.
 func Check(p *corev1.Pod, s Site) *pod.Failure {
+	for _, checks := range [][]check{early, {resources}, late} {
+		if r := refused(p, s, checks); r != nil {
+			return &pod.Failure{Reason: r.reason, Message: r.message, Rejected: true}
+		}
+	}
+	return nil
+}
+
+func refused(p *corev1.Pod, s Site, checks []check) *refusal {
 	for _, check := range checks {
 		if r := check(p, s); r != nil {
-			return &pod.Failure{Reason: r.reason, Message: r.message, Rejected: true}
+			return r
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,31 +14,53 @@ import (
 
 // resources refuses a pod that asks for more than the others leave: one pod more, then what machines have, then what else nodes can have.
 func resources(p *corev1.Pod, s Site) *refusal {
-	capacity := s.Node.Status.Allocatable
-	if most := capacity.Pods().Value(); int64(len(s.Others)) >= most {
-		return outOf(corev1.ResourcePods, 1, int64(len(s.Others)), most)
-	}
-	asked := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
-	used := map[corev1.ResourceName]resource.Quantity{}
-	for _, other := range s.Others {
-		// As the scheduler counts: the larger of what it asks for and what it was given.
-		for name, q := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}) {
-			sum := used[name]
-			sum.Add(q)
-			used[name] = sum
-		}
-	}
-	for _, name := range inOrder(asked) {
-		has, known := capacity[name]
-		if !known && extended(name) {
-			continue // of the cluster, not of a node
-		}
-		wants, taken, all := units(name, asked[name]), units(name, used[name]), units(name, has)
-		if wants > 0 && wants > all-taken {
-			return outOf(name, wants, taken, all)
-		}
+	for short := range shortfalls(p, s) {
+		return outOf(short.name, short.wants, short.taken, short.all)
 	}
 	return nil
+}
+
+// shortages are what all of its resources lack.
+func shortages(p *corev1.Pod, s Site) needs {
+	out := needs{}
+	for short := range shortfalls(p, s) {
+		out[short.name] = short.wants - (short.all - short.taken)
+	}
+	return out
+}
+
+// shortfall is a resource of which a pod wants more than the others leave, in units.
+type shortfall struct {
+	name              corev1.ResourceName
+	wants, taken, all int64
+}
+
+func shortfalls(p *corev1.Pod, s Site) iter.Seq[shortfall] {
+	return func(yield func(shortfall) bool) {
+		capacity := s.Node.Status.Allocatable
+		if most := capacity.Pods().Value(); int64(len(s.Others)) >= most && !yield(shortfall{corev1.ResourcePods, 1, int64(len(s.Others)), most}) {
+			return
+		}
+		asked := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+		used := map[corev1.ResourceName]resource.Quantity{}
+		for _, other := range s.Others {
+			for name, q := range held(other) {
+				sum := used[name]
+				sum.Add(q)
+				used[name] = sum
+			}
+		}
+		for _, name := range inOrder(asked) {
+			has, known := capacity[name]
+			if !known && extended(name) {
+				continue // of the cluster, not of a node
+			}
+			short := shortfall{name, units(name, asked[name]), units(name, used[name]), units(name, has)}
+			if short.wants > 0 && short.wants > short.all-short.taken && !yield(short) {
+				return
+			}
+		}
+	}
 }
 
 func outOf(name corev1.ResourceName, requested, used, capacity int64) *refusal {

@@ -71,3 +71,20 @@ func (w *writer) ephemeral(c *corev1.Container) corev1.ContainerStatus {
 	s.Ready, s.Started, s.Resources = false, nil, nil // it has no resources of its own
 	return s
 }
+
+// Images are those that the pod names, for its containers of every kind and for its volumes.
+func Images(pod *corev1.Pod) []string {
+	var out []string
+	for _, c := range containers(pod) {
+		out = append(out, c.Image)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		out = append(out, pod.Spec.EphemeralContainers[i].Image)
+	}
+	for i := range pod.Spec.Volumes {
+		if volume := pod.Spec.Volumes[i].Image; volume != nil {
+			out = append(out, volume.Reference)
+		}
+	}
+	return out
+}

@@ -52,6 +52,8 @@ type Failure struct {
 	Reason, Message string
 	// Rejected says that the node did not take it: nothing was made of it.
 	Rejected bool
+	// Disruption, where set, is the message of the condition that tells who counts failures that the pod was not to blame.
+	Disruption string
 }
 
 // NewMemory returns an empty memory.

@@ -59,6 +59,11 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 			if failure.Rejected {
 				s.Message = rejection + failure.Message
 			}
+			if failure.Disruption != "" {
+				setCondition(&s, pod, facts.Now, corev1.PodCondition{
+					Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: failure.Disruption,
+				})
+			}
 		} else if plan.Terminate != nil && !observed.AnyRunning() && s.Phase != corev1.PodSucceeded {
 			s.Phase = endedPhase(s.ContainerStatuses)
 		}

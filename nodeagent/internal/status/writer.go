@@ -232,12 +232,12 @@ func (w *Writer) merged(e *entry) *corev1.Pod {
 	s := e.status.DeepCopy()
 	var conditions []corev1.PodCondition
 	for _, c := range s.Conditions {
-		if agents[c.Type] {
+		if agents[c.Type] || ended(c) {
 			conditions = append(conditions, c)
 		}
 	}
 	for _, c := range base.Status.Conditions {
-		if !agents[c.Type] {
+		if !agents[c.Type] && !has(conditions, c.Type) {
 			conditions = append(conditions, c)
 		}
 	}
@@ -261,6 +261,11 @@ func (w *Writer) merged(e *entry) *corev1.Pod {
 var agents = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true, corev1.PodReady: true,
 	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+}
+
+// ended says whether a condition tells that the agent itself ends the pod; others disrupt pods as well.
+func ended(c corev1.PodCondition) bool {
+	return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonTerminationByKubelet
 }
 
 func has(conditions []corev1.PodCondition, kind corev1.PodConditionType) bool {

@@ -72,7 +72,7 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 		return changed
 	}
 	volumes := mountable{paths: paths}
-	if !w.pullVolumes(ctx, p, plan.Start, &volumes) {
+	if !w.pullVolumes(ctx, p, &volumes) {
 		return true
 	}
 	for _, start := range plan.Start {

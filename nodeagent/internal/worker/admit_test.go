@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,4 +78,59 @@ func TestPodThatHasLeftTakesNoPlace(t *testing.T) {
 	w.mu.Unlock()
 	m.Update(pods[1])
 	w.eventually("ready", w.ready(pods[1].UID))
+}
+
+// A pod that the system needs ends others for its room, and starts when they have ended.
+func TestCriticalPodMakesRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, _ := w.start()
+	pods := w.bound("1500m", "small", "smaller", "critical")
+	pods[1].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+	priority := int32(2_000_000_000)
+	pods[2].Spec.Priority = &priority
+	pods[2].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
+	for _, p := range pods[:2] {
+		m.Update(p)
+		w.eventually("ready", w.ready(p.UID))
+	}
+	m.Update(pods[2])
+	w.eventually("ready", w.ready(pods[2].UID))
+	s := w.status(pods[1].UID)
+	if s.Phase != corev1.PodFailed || s.Reason != "Preempting" || s.Message != "Preempted in order to admit critical pod" {
+		t.Errorf("the smaller pod: %s, %s, %s", s.Phase, s.Reason, s.Message)
+	}
+	if got := w.condition(pods[1].UID, corev1.DisruptionTarget); got != "TerminationByKubelet" {
+		t.Errorf("condition %q", got)
+	}
+	if s := w.status(pods[0].UID); s.Phase != corev1.PodRunning {
+		t.Errorf("the other pod: %s, %s", s.Phase, s.Message)
+	}
+	if !w.told(" Preempting: Preempted in order to admit critical pod") {
+		t.Errorf("events %v", w.events)
+	}
+	calls := w.runtime.Calls()
+	if ended, began := slices.Index(calls, "StopPodSandbox sandbox-3"), slices.Index(calls, "RunPodSandbox critical"); ended < 0 || began < ended {
+		t.Errorf("it did not wait for its room:\n%s", strings.Join(calls, "\n"))
+	}
+}
+
+// Who waits for room can end before it has it.
+func TestCriticalPodThatWaitsCanEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, _ := w.start()
+	pods := w.bound("3", "stubborn", "critical")
+	priority := int32(2_000_000_000)
+	pods[1].Spec.Priority = &priority
+	m.Update(pods[0])
+	w.eventually("ready", w.ready(pods[0].UID))
+	w.runtime.Fail("StopPodSandbox", errors.New("it does not end"))
+	m.Update(pods[1])
+	w.eventually("preempting", func() bool { return w.told(" Preempting: Preempted in order to admit critical pod") })
+	m.Update(endingPod(pods[1], 0))
+	w.eventually("gone", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.deleted) == 1 })
+	if w.called("RunPodSandbox critical") {
+		t.Error("it was started without its room")
+	}
 }

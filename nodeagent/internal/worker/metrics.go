@@ -24,6 +24,7 @@ type Metrics struct {
 	// Of image volumes: asked for, mounted, and refused by the runtime.
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
 	rejections                               *prometheus.CounterVec
+	preemptions                              prometheus.Counter
 
 	mu     sync.Mutex
 	phases map[types.UID]corev1.PodPhase
@@ -48,8 +49,11 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
 	}, []string{"reason"})
+	m.preemptions = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_preemptions", Help: "Pods that the node ended to make room for pods of the system's priorities.",
+	})
 	if registerer != nil {
-		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections, m.preemptions)
 	}
 	return m
 }
@@ -100,6 +104,9 @@ func (m *Metrics) rejected(reason string) {
 	}
 	m.rejections.WithLabelValues(reason).Inc()
 }
+
+// preempted counts a pod that ended to make room.
+func (m *Metrics) preempted() { m.preemptions.Inc() }
 
 func (m *Metrics) forget(uid types.UID) {
 	m.mu.Lock()

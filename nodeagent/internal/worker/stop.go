@@ -50,6 +50,7 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 			return false, observeRetry, false
 		}
 	}
+	w.over()
 	if !t.Delete && !gone {
 		return false, idleRound, false
 	}

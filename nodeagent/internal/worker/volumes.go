@@ -34,13 +34,13 @@ func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodS
 	return paths, true
 }
 
-// pullVolumes adds the images of the volumes that the containers mount, each asked for once; what nobody mounts is not pulled. An image that is not
+// pullVolumes adds the images of the pod's volumes, each asked for once before containers start, whether they mount it or not. An image that is not
 // there is a trouble of the containers that mount it. It reports whether it came to the end: false is an interruption.
-func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, starts []pod.Start, m *mountable) bool {
+func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, m *mountable) bool {
 	m.images, m.problems = map[string]container.VolumeImage{}, map[string]*image.Problem{}
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
-		if v.Image == nil || !mountedByAny(starts, v.Name) {
+		if v.Image == nil {
 			continue
 		}
 		spanCtx, span := w.tracer.start("volume image pull")
@@ -55,17 +55,6 @@ func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, starts []pod.St
 		}
 	}
 	return true
-}
-
-func mountedByAny(starts []pod.Start, volume string) bool {
-	for _, start := range starts {
-		for i := range start.Container.VolumeMounts {
-			if start.Container.VolumeMounts[i].Name == volume {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // missingImage reports whether a container cannot have an image that it mounts, and tells why.

@@ -88,14 +88,23 @@ func TestImageVolumeThatIsNotThereBlocksWhoMountsIt(t *testing.T) {
 	}
 }
 
-func TestImageVolumeThatNobodyMountsIsNotPulled(t *testing.T) {
+// An image is the pod's, whoever mounts it; and only who mounts it needs it.
+func TestImageVolumeThatNobodyMountsIsPulled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m, _ := w.start()
 	p := imagePod("v:1", corev1.PullAlways)
 	m.Update(p)
 	w.eventually("ready", w.ready(p.UID))
-	if n := w.pulls("docker.io/library/v:1"); n != 0 {
+	if n := w.pulls("docker.io/library/v:1"); n != 1 {
 		t.Errorf("%d pulls", n)
+	}
+	w.runtime.OnPull(func(_ context.Context, name string) error { return errors.New("no registry has " + name) })
+	second := imagePod("localhost/invalid", corev1.PullAlways)
+	second.Name, second.UID = "second", "uid-second"
+	m.Update(second)
+	w.eventually("ready without it", w.ready(second.UID))
+	if !w.told(` Failed: Failed to pull image "localhost/invalid": no registry has localhost/invalid:latest`) {
+		t.Errorf("events %v", w.events)
 	}
 }

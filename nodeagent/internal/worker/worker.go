@@ -36,6 +36,11 @@ type worker struct {
 	gone   bool               // it has left the API
 	found  map[string]finding // of probes, by run
 	cancel context.CancelFunc // of the round's long actions
+	// evicted is why the agent itself ends the pod; nil where it does not.
+	evicted *pod.Failure
+	// stopped is closed once nothing of the pod runs, and nothing will.
+	stopped  chan struct{}
+	stopOnce sync.Once
 
 	signal chan struct{}
 	memory *pod.Memory
@@ -53,7 +58,7 @@ type worker struct {
 
 func newWorker(m *Manager, p *corev1.Pod) *worker {
 	w := &worker{
-		m: m, cfg: &m.cfg, uid: p.UID, pod: p, found: map[string]finding{}, signal: make(chan struct{}, 1),
+		m: m, cfg: &m.cfg, uid: p.UID, pod: p, found: map[string]finding{}, signal: make(chan struct{}, 1), stopped: make(chan struct{}),
 		memory: pod.NewMemory(), probes: map[string]context.CancelFunc{}, fresh: true,
 	}
 	w.tracer = newPodTrace(m.cfg.Trace(p), p, m.cfg.Clock)
@@ -79,6 +84,24 @@ func (w *worker) update(p *corev1.Pod, gone bool) {
 	w.mu.Unlock()
 	w.wake()
 }
+
+// evict ends the pod for a reason of the agent's own, and interrupts what the worker is doing. It reports whether it was the first.
+func (w *worker) evict(why *pod.Failure) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.evicted != nil {
+		return false
+	}
+	w.evicted = why
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.wake()
+	return true
+}
+
+// over says that nothing of the pod runs, and nothing will.
+func (w *worker) over() { w.stopOnce.Do(func() { close(w.stopped) }) }
 
 func ending(p *corev1.Pod, gone bool) bool { return gone || p.DeletionTimestamp != nil }
 
@@ -121,6 +144,9 @@ func (w *worker) rounds(ctx context.Context) (next time.Duration, done bool) {
 		w.mu.Lock()
 		p, gone := w.pod, w.gone
 		w.cancel = cancel
+		if w.memory.Failed == nil {
+			w.memory.Failed = w.evicted
+		}
 		w.mu.Unlock()
 		if gone {
 			p = deleted(p, w.cfg.Clock.Now())
@@ -143,7 +169,9 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 		}
 		return false, observeRetry, false
 	}
-	w.begin(ctx, p, observed)
+	if !w.begin(ctx, actionCtx, p, observed) {
+		return true, 0, false
+	}
 	w.recall(observed)
 	w.readMessages(observed)
 	asked := p
@@ -202,16 +230,19 @@ func (w *worker) waits() []time.Time {
 }
 
 // begin seeds the memory in the first round: what runs already was started
-// by the agent's earlier life, and is as ready as the API says.
-func (w *worker) begin(ctx context.Context, p *corev1.Pod, observed *cri.Pod) {
+// by the agent's earlier life, and is as ready as the API says. It reports false where the wait for the pod's room was interrupted.
+func (w *worker) begin(ctx, actionCtx context.Context, p *corev1.Pod, observed *cri.Pod) bool {
 	if !w.fresh {
-		return
+		return true
 	}
 	w.fresh = false
 	if len(observed.Sandboxes) > 0 {
 		w.tracer.drop() // not this life's start
 	} else if p.Status.StartTime == nil && p.DeletionTimestamp == nil {
-		w.memory.Failed = w.m.admit(ctx, p)
+		var room []<-chan struct{}
+		if w.memory.Failed, room = w.m.admit(ctx, p); !await(actionCtx, room) {
+			return false // it is to end itself
+		}
 	}
 	if given, applied, ok := pod.ToldWhole(p); ok && len(observed.Sandboxes) > 0 {
 		w.memory.Given[pod.WholePod], w.memory.Applied[pod.WholePod] = given, applied
@@ -231,6 +262,19 @@ func (w *worker) begin(ctx context.Context, p *corev1.Pod, observed *cri.Pod) {
 			w.memory.Probes[run.ID] = pod.Probed{Started: told.Started != nil && *told.Started, Ready: told.Ready}
 		}
 	}
+	return true
+}
+
+// await waits until all are closed; false says that ctx has ended before.
+func await(ctx context.Context, all []<-chan struct{}) bool {
+	for _, one := range all {
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // report hands the status to the writer. Of a pod that has left the API there
