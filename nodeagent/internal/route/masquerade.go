@@ -3,6 +3,7 @@ package route
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 
 	"github.com/google/nftables"
@@ -81,8 +82,18 @@ func (m Masquerade) Apply() error {
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("masquerade: write nftables rules (the kernel needs CONFIG_NFT_MASQ and CONFIG_NF_TABLES_INET): %w", err)
 	}
+	if err := os.WriteFile(closeWaitFile, []byte(closeWait), 0o644); err != nil {
+		return fmt.Errorf("masquerade: let half-closed connections live: %w", err)
+	}
 	return nil
 }
+
+// closeWait is for how many seconds the kernel knows whose a connection is that the far end has closed, while the pod still sends. By default it is one
+// minute: what the pod sends after a longer silence would be answered with a reset.
+const (
+	closeWait     = "3600"
+	closeWaitFile = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait"
+)
 
 // matches compares the packet's family, and its source or destination with a prefix.
 func matches(p netip.Prefix, source bool) []expr.Any {

@@ -253,6 +253,9 @@ func TestMasqueradeIsReplaced(t *testing.T) {
 			if err == nil && len(rules) != tt.rules {
 				t.Errorf("%d rules, want %d", len(rules), tt.rules)
 			}
+			if seconds, err := os.ReadFile(closeWaitFile); err != nil || strings.TrimSpace(string(seconds)) != closeWait {
+				t.Errorf("half-closed connections live %s s, %v", seconds, err)
+			}
 			return err
 		})
 	}
