@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Config is what a balancer needs. Node and At are required.
@@ -21,6 +22,9 @@ type Config struct {
 	// LocalAddresses lists this machine's addresses, where NodePorts answer besides the Node's InternalIPs. It is
 	// asked again at every resync. Nil: none.
 	LocalAddresses func() ([]netip.Addr, error)
+	// HealthPorts is told of the services' health ports whenever they, or the numbers of their endpoints, have changed,
+	// once the maps hold that. It must not block, nor change the map that it is given. Nil: nobody is told.
+	HealthPorts func(map[types.NamespacedName]HealthPort)
 	// Resync is how often everything is compared with the maps; default five minutes.
 	Resync time.Duration
 	// Now is the clock; default time.Now.
@@ -45,6 +49,10 @@ type Balancer struct {
 	dirty  map[owner]*cause
 	// waiting are closed after the next round that wrote everything.
 	waiting []chan struct{}
+	// behind is since when a change waits that was taken up and is not written yet; zero if there is none.
+	behind time.Time
+	// written is when everything was last written.
+	written time.Time
 }
 
 // New checks the configuration. It starts nothing and touches no kernel state.

@@ -72,7 +72,7 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 		inside = here
 	}
 	outside := everywhere
-	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+	if localOnly(svc) {
 		outside = here
 	}
 	entry := Entry{
@@ -86,10 +86,15 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 	}
 
 	put(ip, port.Port, Socket, inside, nil)
-	// The external policy is for traffic from outside. Pods and the host that dial an external address are
-	// inside, and get any backend.
+	// The external policy is for traffic from outside. Pods and the host that dial an external address, or their own
+	// node, are inside, and get any backend. Another node's address means that node where the policy is Local: the
+	// packet goes there, and comes to it from outside.
 	if port.NodePort != 0 {
-		put(unspecified(fam), port.NodePort, Socket|AnyNode, everywhere, nil)
+		near := AnyNode
+		if localOnly(svc) && fam == corev1.IPv4Protocol {
+			near = ThisNode
+		}
+		put(unspecified(fam), port.NodePort, Socket|near, everywhere, nil)
 		put(unspecified(fam), port.NodePort, Outside|AnyNode, outside, nil)
 	}
 	for _, s := range svc.Spec.ExternalIPs {
@@ -111,6 +116,11 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 			put(a.Unmap(), port.Port, Outside, outside, sources)
 		}
 	}
+}
+
+// localOnly says whether traffic from outside stays on the node that it comes to.
+func localOnly(svc *corev1.Service) bool {
+	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 func clusterIPs(svc *corev1.Service) []netip.Addr {

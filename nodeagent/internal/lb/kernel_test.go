@@ -326,6 +326,14 @@ func podObject(name, address string, ports ...corev1.ContainerPort) *corev1.Pod 
 	}
 }
 
+// inside runs f with the test process on the node, which it has left: its sockets are balanced.
+func (n *node) inside(f func()) {
+	n.t.Helper()
+	outside := moveTo(n.t, n.at.Cgroup)
+	defer moveTo(n.t, outside)
+	f()
+}
+
 // state reads what is in the maps now, through the pins, as a restarted agent would.
 func (n *node) state() (st *state, err error) {
 	err = n.ns.Try(func() error {

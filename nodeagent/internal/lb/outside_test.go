@@ -60,6 +60,7 @@ func newCluster(t *testing.T) *cluster {
 	c.pod1.Route("192.0.2.11/32", "", "eth0")
 	c.pod1.Route("0.0.0.0/0", "192.0.2.11", "")
 	c.node2.Address("lo", "10.77.2.2/32")
+	c.node2.Route("10.77.1.0/24", "192.0.2.11", "")
 	c.outside.Route("198.51.100.0/24", "192.0.2.11", "") // external addresses are routed to node1
 	c.node1.Do(route.NewMasquerade(
 		[]netip.Prefix{netip.MustParsePrefix("10.77.1.0/24")},
@@ -136,6 +137,25 @@ func testNodePortFromOutside(t *testing.T, c *cluster) {
 	n.apply(web.DeepCopy())
 	if got := answers(t, c.outside, "tcp", "192.0.2.11:30080", 20); !maps.Equal(got, map[string]int{"local": 20}) {
 		t.Errorf("externalTrafficPolicy Local: answers %v", got)
+	}
+
+	// A pod that dials its own node is inside; another node's address leads to that node, whatever it answers.
+	serve(t, c.node2, "tcp", "192.0.2.12:30080", "node2")
+	serve(t, c.node2, "udp", "192.0.2.12:30053", "node2")
+	for _, tt := range []struct {
+		network, address string
+		want             map[string]int
+	}{
+		{"tcp", "192.0.2.11:30080", even},
+		{"udp", "192.0.2.11:30053", even},
+		{"tcp", "192.0.2.12:30080", map[string]int{"node2": 20}},
+		{"udp", "192.0.2.12:30053", map[string]int{"node2": 20}},
+	} {
+		var got map[string]int
+		n.inside(func() { got = answers(t, c.pod1, tt.network, tt.address, 20) })
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("externalTrafficPolicy Local, %s %s from a pod: answers %v, want %v", tt.network, tt.address, got, tt.want)
+		}
 	}
 
 	// No backends: refused at once.

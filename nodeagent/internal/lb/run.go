@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/nodeagent/bpf"
 )
@@ -88,10 +89,11 @@ type syncer struct {
 	local        []netip.Addr
 	problems     map[owner]string
 	settling     []chan struct{}
+	health       map[types.NamespacedName]HealthPort
 }
 
 func newSyncer(b *Balancer, m Maps) *syncer {
-	return &syncer{Balancer: b, maps: m, claims: newClaims(), pending: map[bpf.LBFrontendKey]bool{}, problems: map[owner]string{}}
+	return &syncer{Balancer: b, maps: m, claims: newClaims(), pending: map[bpf.LBFrontendKey]bool{}, problems: map[owner]string{}, health: map[types.NamespacedName]HealthPort{}}
 }
 
 // update is one owner whose table was computed anew.
@@ -101,6 +103,7 @@ type update struct {
 	table    Table
 	born     time.Time
 	problems []string
+	health   HealthPort
 }
 
 // sync writes what changed; with full set it first reads the maps again and compares everything.
@@ -165,7 +168,8 @@ func (s *syncer) collect(full bool) ([]update, map[bpf.LBAddress]uint8) {
 			continue
 		}
 		table, born, problems := s.in.table(o)
-		updates = append(updates, update{owner: o, cause: c, table: table, born: born, problems: problems})
+		updates = append(updates, update{owner: o, cause: c, table: table, born: born, problems: problems, health: s.in.healthPort(o)})
+		s.fallBehind(c.since)
 	}
 	if full || s.nodesPending || dirty[nodeAddresses] != nil || dirty[allOwners] != nil {
 		return updates, s.in.addresses(s.local)
@@ -227,6 +231,8 @@ func (s *syncer) settle(w wanted, updates []update, err error) {
 	if err == nil {
 		clear(s.pending)
 		s.nodesPending = false
+		s.caughtUp()
+		s.tellHealth(updates)
 		for _, done := range s.settling {
 			close(done)
 		}
