@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
 
 const (
@@ -156,11 +157,15 @@ func (i *Importer) store(ctx context.Context, b blob) error {
 	}
 }
 
-// name points an image's name at its manifest. It bears no label of CRI's: CRI gives those to what is new to it, and with them the
+// pinned is CRI's label of images that are not to be removed: what came from a file may be in no registry.
+const pinned = "io.cri-containerd.pinned"
+
+// name points an image's name at its manifest. Of CRI's labels it bears that one alone: CRI gives the others to what is new to it, and with them the
 // image's ID as a second name, by which it finds the images of volumes.
 func (i *Importer) name(ctx context.Context, name string, target descriptor) error {
 	image := &imagesapi.Image{
 		Name:   name,
+		Labels: map[string]string{pinned: "pinned"},
 		Target: &containerdtypes.Descriptor{MediaType: target.MediaType, Digest: target.Digest.String(), Size: target.Size},
 	}
 	old, err := i.images.Get(ctx, &imagesapi.GetImageRequest{Name: name})
@@ -171,7 +176,11 @@ func (i *Importer) name(ctx context.Context, name string, target descriptor) err
 	case err != nil:
 		return err
 	case old.GetImage().GetTarget().GetDigest() == target.Digest.String():
-		return nil
+		if old.GetImage().GetLabels()[pinned] != "" {
+			return nil
+		}
+		_, err = i.images.Update(ctx, &imagesapi.UpdateImageRequest{Image: image, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels." + pinned}}})
+		return err
 	}
 	_, err = i.images.Update(ctx, &imagesapi.UpdateImageRequest{Image: image})
 	return err
