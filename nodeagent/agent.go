@@ -49,6 +49,7 @@ type Agent struct {
 	volumes   *volume.Manager
 	pleg      *pleg.Generator
 	importer  *image.Importer
+	collector *image.Collector
 	watcher   *logs.Watcher
 	rotator   *logs.Rotator
 	streams   *stream.Server
@@ -79,7 +80,9 @@ func New(cfg Config) (*Agent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node agent: %w", err)
 		}
-		cfg.NodeIP = addresses[0]
+		if cfg.NodeIP, err = cfg.nodeIPs(addresses); err != nil {
+			return nil, fmt.Errorf("node agent: %w", err)
+		}
 	}
 	a := &Agent{cfg: cfg, sysctls: sysctls, informers: object.NewInformers(cfg.Objects), working: make(chan struct{})}
 	if a.hostDNS, err = container.ReadDNS(cfg.ResolvConf); err != nil {
@@ -109,7 +112,7 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
 	})
-	network, err := newNetwork(cfg, a.informers, a.pods, a.services)
+	network, err := newNetwork(cfg, a.informers, a.pods, a.services, tell)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		Status: a.writer, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes:   &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: m.probed},
 		Node:     a.node,
-		HostIPs:  func() []string { return []string{cfg.NodeIP} },
+		HostIPs:  func() []string { return cfg.hostIPs() },
 		Trace:    a.pods.Trace,
 		Rotation: network,
 		Room:     a.room,
@@ -155,12 +158,30 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		Node: a.handler(),
 	})
 	a.reporter = nodestatus.New(nodestatus.Config{
-		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: []string{cfg.NodeIP}, Port: cfg.Port, Version: Version,
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: cfg.hostIPs(), Port: cfg.Port, Version: Version,
 		MaxPods: cfg.MaxPods, Machine: machine, Client: cfg.Objects, Runtime: a.runtime,
 		Clock: cfg.Clock, Problems: network.problems,
 	})
 	network.changed = a.reporter.Poke
+	if a.collector, err = image.NewCollector(image.CollectorConfig{
+		Images: a.runtime.Images, Containers: a.runtime.Runtime, Keep: cfg.KeepImages, Wanted: a.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Short:  func() bool { pressure, err := machine.Pressure(); return err == nil && pressure.Disk },
+		Failed: func(message string) { tell.imagesStay(cfg.NodeName, message) },
+	}); err != nil {
+		return err
+	}
 	return nil
+}
+
+// images are those that the node's pods name.
+func (a *Agent) images() []string {
+	var out []string
+	for _, p := range a.pods.List("") {
+		if !pod.Finished(p) {
+			out = append(out, pod.Images(p)...)
+		}
+	}
+	return out
 }
 
 // node describes the node for the pods that run on it.
@@ -245,7 +266,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		}
 		a.removeOrphans(ctx)
 		close(a.working)
-		return task.Run(ctx, a.writer.Run, a.workers.Run, a.pleg.Run, a.rotator.Run, a.network.run)
+		return task.Run(ctx, a.writer.Run, a.workers.Run, a.pleg.Run, a.rotator.Run, a.collector.Run, a.network.run)
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +15,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/nodestatus"
 )
 
@@ -29,7 +32,8 @@ type Config struct {
 	NodeName string
 	// Objects is the client of the object API.
 	Objects *object.Client
-	// NodeIP is the node's address; default: that of the interface with the default route.
+	// NodeIP is the node's address, or one of each family separated by a comma, the main one first; default: that of the interface with the
+	// default route, and its IPv6 address too where pods have some.
 	NodeIP string
 	// Labels are given to the Node beside those that every node has.
 	Labels map[string]string
@@ -43,6 +47,9 @@ type Config struct {
 	EvictionHard string
 	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones: names, or beginnings that end with an asterisk.
 	AllowedUnsafeSysctls []string
+
+	// KeepImages says which images stay though no pod needs them; default DefaultImageKeep().
+	KeepImages ImageKeep
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -67,10 +74,16 @@ type Config struct {
 	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
 	RefreshEvery time.Duration
 	// Clock is the clock; default the real one.
-	Clock clock.Clock
+	Clock clock.WithTicker
 	// Registerer takes the metrics; default none.
 	Registerer prometheus.Registerer
 }
+
+// ImageKeep says which images a node keeps though no pod needs them.
+type ImageKeep = image.Keep
+
+// DefaultImageKeep is the default of Config.KeepImages.
+func DefaultImageKeep() ImageKeep { return image.Defaults }
 
 // Network is what the agent needs to know of the cluster's network.
 type Network struct {
@@ -107,6 +120,9 @@ func (c Config) complete() (Config, error) {
 	if c.MaxPods == 0 {
 		c.MaxPods = 110
 	}
+	if c.KeepImages == (ImageKeep{}) {
+		c.KeepImages = image.Defaults
+	}
 	if c.RefreshEvery == 0 {
 		c.RefreshEvery = time.Minute
 	}
@@ -119,6 +135,55 @@ func (c Config) complete() (Config, error) {
 	return c, c.validate()
 }
 
+// parseNodeIP reads the addresses of a node: at most one of each family.
+func parseNodeIP(text string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for part := range strings.SplitSeq(text, ",") {
+		a, err := netip.ParseAddr(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("node address: %w", err)
+		}
+		out = append(out, a.Unmap())
+	}
+	if len(out) > 2 || len(out) == 2 && out[0].Is4() == out[1].Is4() {
+		return nil, fmt.Errorf("node address: %q has more than one of a family", text)
+	}
+	return out, nil
+}
+
+// nodeIPs picks of a machine's addresses, in order, the first of each family that the node has use for.
+func (c Config) nodeIPs(machine []string) (string, error) {
+	v6 := c.Network != nil && slices.ContainsFunc(c.Network.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	var out []string
+	var has4, has6 bool
+	for _, text := range machine {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return "", fmt.Errorf("this machine's address: %w", err)
+		}
+		switch {
+		case a.Is4() && !has4:
+			has4 = true
+		case a.Is6() && !has6 && (v6 || len(machine) == 1):
+			has6 = true
+		default:
+			continue
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ","), nil
+}
+
+// hostIPs are the node's addresses, the main one first. The configuration is complete.
+func (c Config) hostIPs() []string {
+	var out []string
+	addresses, _ := parseNodeIP(c.NodeIP)
+	for _, a := range addresses {
+		out = append(out, a.String())
+	}
+	return out
+}
+
 func (c Config) validate() error {
 	var problems []error
 	for _, problem := range validation.IsDNS1123Subdomain(c.NodeName) {
@@ -127,10 +192,8 @@ func (c Config) validate() error {
 	if c.Objects == nil {
 		problems = append(problems, errors.New("the client of the object API is missing"))
 	}
-	if c.NodeIP != "" {
-		if _, err := netip.ParseAddr(c.NodeIP); err != nil {
-			problems = append(problems, fmt.Errorf("node address: %w", err))
-		}
+	if _, err := parseNodeIP(c.NodeIP); err != nil && c.NodeIP != "" {
+		problems = append(problems, err)
 	}
 	for _, dns := range c.ClusterDNS {
 		if _, err := netip.ParseAddr(dns); err != nil {

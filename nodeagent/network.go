@@ -15,10 +15,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/cni"
+	"howdah.dev/nodeagent/internal/healthcheck"
 	"howdah.dev/nodeagent/internal/lb"
 	"howdah.dev/nodeagent/internal/rotation"
 	"howdah.dev/nodeagent/internal/route"
@@ -29,6 +31,7 @@ import (
 type network struct {
 	cfg      Config
 	balancer *lb.Balancer
+	health   *healthcheck.Server
 	routes   *route.Keeper
 	members  *rotation.Members
 	changed  func()   // told when problems changes
@@ -39,7 +42,7 @@ type network struct {
 	ready   bool
 }
 
-func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*corev1.Pod], services *object.Informer[*corev1.Service]) (*network, error) {
+func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*corev1.Pod], services *object.Informer[*corev1.Service], tell events) (*network, error) {
 	n := &network{cfg: cfg, changed: func() {}, members: rotation.New(cfg.NodeName)}
 	if cfg.Network == nil {
 		return n, nil
@@ -48,17 +51,29 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	if err != nil {
 		return nil, err
 	}
-	own, err := netip.ParseAddr(cfg.NodeIP)
+	own, err := parseNodeIP(cfg.NodeIP)
 	if err != nil {
-		return nil, fmt.Errorf("node address: %w", err)
+		return nil, err
 	}
+	nodes := object.InformerFor(informers, object.Node)
+	n.health = healthcheck.New(healthcheck.Config{
+		Health: func() lb.Health { return n.balancer.Health() },
+		Node: func() *corev1.Node {
+			node, _ := nodes.Get("", cfg.NodeName)
+			return node
+		},
+		Clock: cfg.Clock,
+		Failed: func(service types.NamespacedName, port uint16, err error) {
+			tell.healthPortFailed(service, fmt.Sprintf("node %s cannot answer health checks of the service at port %d: %v", cfg.NodeName, port, err))
+		},
+	})
 	if n.balancer, err = lb.New(lb.Config{
 		Node: lb.Node{Name: cfg.NodeName, Zone: cfg.Labels[corev1.LabelTopologyZone]},
 		At: lb.Attachment{
-			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: own,
+			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: ipv4(own),
 			Pins: orDefault(cfg.Network.Pins, "/sys/fs/bpf/howdah"),
 		},
-		LocalAddresses: route.LocalAddresses, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
+		LocalAddresses: route.LocalAddresses, HealthPorts: n.health.Set, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
 	}); err != nil {
 		return nil, err
 	}
@@ -78,7 +93,6 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 		}
 		n.members.Update(now)
 	})
-	nodes := object.InformerFor(informers, object.Node)
 	feed(n, nodes, nil)
 	n.replay = append(n.replay, func() {
 		for _, node := range nodes.List("") {
@@ -148,6 +162,16 @@ func (n *network) Left(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
+// ipv4 is the IPv4 address among a node's; none if there is none.
+func ipv4(addresses []netip.Addr) netip.Addr {
+	for _, a := range addresses {
+		if a.Is4() {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
 func orDefault(value, byDefault string) string {
 	if value == "" {
 		return byDefault
@@ -206,7 +230,7 @@ func (n *network) run(ctx context.Context) error {
 	}
 	n.routes.Synced()
 	n.balancer.Synced()
-	return task.Run(ctx, n.routes.Run, n.balance, func(ctx context.Context) error {
+	return task.Run(ctx, n.routes.Run, n.balance, n.health.Run, func(ctx context.Context) error {
 		select {
 		case <-n.balancer.Ready():
 			n.mu.Lock()

@@ -24,13 +24,14 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, sysctls                 []string
 	maxPods                                                         int64
 	simulate                                                        int
+	keep                                                            nodeagent.ImageKeep
 }
 
 func (n *nodeFlags) flags(cmd *cobra.Command) {
 	host, _ := os.Hostname()
 	f := cmd.Flags()
 	f.StringVar(&n.name, "node-name", host, "name of the node")
-	f.StringVar(&n.address, "node-ip", "", "address of the node; that of the default route where empty")
+	f.StringVar(&n.address, "node-ip", "", "address of the node, or one of each family separated by a comma, the main one first; those of the interface with the default route where empty")
 	f.StringVar(&n.api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
 	f.StringVar(&n.cri, "cri", "unix:///run/containerd/containerd.sock", "socket of the container runtime")
 	f.StringVar(&n.imagesDir, "images-dir", "", "folder with image archives to import at the start")
@@ -40,6 +41,11 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
 	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders the node is short of memory, disk, inodes or processes (nothing is evicted yet)")
+	byDefault := nodeagent.DefaultImageKeep()
+	f.IntVar(&n.keep.High, "image-gc-high-threshold", byDefault.High, "percent of the images' disk in use from which on images are removed that no pod needs; 100 is never")
+	f.IntVar(&n.keep.Low, "image-gc-low-threshold", byDefault.Low, "percent of the images' disk in use down to which they are removed")
+	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
+	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
 	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
@@ -57,7 +63,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, AllowedUnsafeSysctls: n.sysctls,
+		EvictionHard: n.evictionHard, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3)
 }

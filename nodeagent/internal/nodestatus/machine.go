@@ -176,14 +176,14 @@ func (m Machine) Info() corev1.NodeSystemInfo {
 	return info
 }
 
-// Addresses returns the machine's own addresses: those of the interface
-// with the default route, else the first that is not local.
+// Addresses returns the machine's own addresses, one of each family that it has, IPv4 first: those of the interface
+// with the default route, else the first that are not local.
 func (m Machine) Addresses() ([]string, error) {
 	if name := m.defaultInterface(); name != "" {
 		if i, err := net.InterfaceByName(name); err == nil {
 			if addresses, err := i.Addrs(); err == nil {
 				if ips := global(addresses); len(ips) > 0 {
-					return ips[:1], nil
+					return ips, nil
 				}
 			}
 		}
@@ -193,7 +193,7 @@ func (m Machine) Addresses() ([]string, error) {
 		return nil, err
 	}
 	if ips := global(addresses); len(ips) > 0 {
-		return ips[:1], nil
+		return ips, nil
 	}
 	return nil, fmt.Errorf("this machine has no address but local ones")
 }
@@ -211,12 +211,19 @@ func (m Machine) defaultInterface() string {
 	return ""
 }
 
+// global returns the first address of each family that is not local.
 func global(addresses []net.Addr) []string {
-	var out []string
+	var v4, v6 []string
 	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
-			out = append(out, n.IP.String())
+		n, ok := a.(*net.IPNet)
+		if !ok || !n.IP.IsGlobalUnicast() {
+			continue
+		}
+		if n.IP.To4() != nil {
+			v4 = append(v4, n.IP.String())
+		} else {
+			v6 = append(v6, n.IP.String())
 		}
 	}
-	return out
+	return append(v4[:min(1, len(v4))], v6[:min(1, len(v6))]...)
 }
