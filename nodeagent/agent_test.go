@@ -27,6 +27,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
 	t.Run("image volumes", n.testImageVolumes)
+	t.Run("images", n.testImages)
 	t.Run("probes", n.testProbes)
 	t.Run("ends", n.testEnds)
 	t.Run("debug", n.testDebug)

@@ -187,7 +187,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o755)
 }
 
-// writeImages makes an archive as "docker save" does, with busybox as two images.
+// writeImages makes an archive as "docker save" does, with busybox as three images.
 func writeImages(t *testing.T, dir string) {
 	t.Helper()
 	program, err := os.ReadFile(busybox)
@@ -218,6 +218,7 @@ func writeImages(t *testing.T, dir string) {
 	files := map[string][]byte{"layer.tar": layer}
 	for name, config := range map[string]map[string]any{
 		"howdah.test/busybox:1": {"Cmd": []string{"sh"}, "Env": []string{"PATH=/bin"}},
+		"howdah.test/spare:1":   {"Cmd": []string{"true"}},
 		"howdah.test/pause:1":   {"Entrypoint": []string{"/bin/busybox", "sleep", "2147483647"}},
 	} {
 		raw, err := json.Marshal(map[string]any{
