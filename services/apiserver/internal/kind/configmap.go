@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +63,7 @@ func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
 func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 	return immutableData(c.Immutable, old.Immutable,
 		part{"data", equality.Semantic.DeepEqual(c.Data, old.Data)},
-		part{"binaryData", equality.Semantic.DeepEqual(c.BinaryData, old.BinaryData)})
+		part{"binaryData", reflect.DeepEqual(c.BinaryData, old.BinaryData)})
 }
 
 // part is a field of an object that may be immutable as a whole.

@@ -38,7 +38,7 @@ func validateOwn(j *batchv1.Job) field.ErrorList {
 // validateGenerated refuses a job that brings labels or a selector of its own
 // where those are generated.
 func validateGenerated(j *batchv1.Job) field.ErrorList {
-	if row.Deref(j.Spec.ManualSelector) {
+	if row.Deref(j.Spec.ManualSelector) || j.Spec.Selector == nil { // which is told elsewhere
 		return nil
 	}
 	path := field.NewPath("spec")
@@ -51,9 +51,6 @@ func validateGenerated(j *batchv1.Job) field.ErrorList {
 		} else if got != want[key] {
 			errs = append(errs, field.Invalid(at, j.Spec.Template.Labels, must))
 		}
-	}
-	if j.Spec.Selector == nil {
-		return errs
 	}
 	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
 	if err == nil && !selector.Matches(labels.Set{batchv1.ControllerUidLabel: string(j.UID)}) {

@@ -58,8 +58,12 @@ func narrower(now, was *corev1.NodeSelector, path *field.Path) field.ErrorList {
 		return nil
 	}
 	terms := path.Child("nodeSelectorTerms")
-	if now == nil || len(now.NodeSelectorTerms) != len(was.NodeSelectorTerms) {
-		return field.ErrorList{field.Invalid(terms, now, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
+	var present []corev1.NodeSelectorTerm
+	if now != nil {
+		present = now.NodeSelectorTerms
+	}
+	if len(present) != len(was.NodeSelectorTerms) {
+		return field.ErrorList{field.Invalid(terms, present, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
 	}
 	for i, w := range was.NodeSelectorTerms {
 		n := now.NodeSelectorTerms[i]

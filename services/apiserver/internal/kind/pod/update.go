@@ -34,12 +34,12 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 		return append(errs, field.Forbidden(path.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
 	images := append(validateImages(p.Spec.Containers, path.Child("containers")), validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
-	errs = append(errs, validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
+	if errs = validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds")); len(errs) > 0 && p.Spec.ActiveDeadlineSeconds != nil {
+		return append(images, errs...)
+	}
 	errs = append(errs, validateTolerations(p.Spec.Tolerations, old.Spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, validateGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, path.Child("schedulingGates"))...)
-	if errs = append(images, errs...); len(errs) > len(images) {
-		return errs
-	}
+	errs = append(images, errs...)
 	// What may change is set back, and then nothing may differ.
 	rest := p.Spec.DeepCopy()
 	for i := range rest.Containers {

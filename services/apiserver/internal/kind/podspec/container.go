@@ -36,7 +36,9 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 	for i := range s.spec.InitContainers {
 		c, at := &s.spec.InitContainers[i], path.Index(i)
 		errs = append(errs, s.validateContainer(c, at)...)
-		errs = append(errs, duplicate(regular, c.Name, at.Child("name"))...)
+		if c.Name != "" || regular[""] { // init containers without a name are no duplicates of each other
+			errs = append(errs, duplicate(regular, c.Name, at.Child("name"))...)
+		}
 		errs = append(errs, validateHostPorts(s.spec.InitContainers[i:i+1], path)...)
 		errs = append(errs, validateRestartPolicy(c, at)...)
 		if c.RestartPolicy != nil {
@@ -140,7 +142,7 @@ func (s *scope) validateContainer(c *corev1.Container, path *field.Path) field.E
 }
 
 func duplicate(seen map[string]bool, name string, path *field.Path) field.ErrorList {
-	if name != "" && seen[name] {
+	if seen[name] {
 		return field.ErrorList{field.Duplicate(path, name)}
 	}
 	seen[name] = true

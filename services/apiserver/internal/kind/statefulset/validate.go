@@ -82,10 +82,11 @@ func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.Erro
 	}
 	template := path.Child("template")
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-	switch {
-	case err != nil:
+	if err != nil { // nothing more is said of the template
 		errs = append(errs, field.Invalid(at, spec.Selector, ""))
-	case !selector.Empty() && !selector.Matches(labels.Set(spec.Template.Labels)):
+		return append(errs, workload.Runs(&spec.Template, "StatefulSet", template)...)
+	}
+	if !selector.Empty() && !selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(template.Child("metadata", "labels"), spec.Template.Labels, workload.Mismatch))
 	}
 	errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
