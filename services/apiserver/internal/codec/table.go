@@ -92,7 +92,7 @@ func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, e
 }
 
 // Bookmark encodes an object that has nothing but a resourceVersion and annotations.
-func Bookmark(res *registry.Resource, revision int64, annotations map[string]string, form Form) ([]byte, error) {
+func Bookmark(res *registry.Resource, revision int64, annotations map[string]string, form Form, columns bool) ([]byte, error) {
 	obj := res.New()
 	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
 	obj.SetAnnotations(annotations)
@@ -107,7 +107,7 @@ func Bookmark(res *registry.Resource, revision int64, annotations map[string]str
 		if err != nil {
 			return nil, err
 		}
-		t, err := newTable(res, nil, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, form, false)
+		t, err := newTable(res, nil, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, form, columns)
 		if err != nil {
 			return nil, err
 		}

@@ -182,11 +182,11 @@ func (w *watch) encode(item *codec.Item) ([]byte, error) {
 }
 
 func (w *watch) bookmark(revision int64, annotations map[string]string) error {
-	b, err := codec.Bookmark(w.r.res, revision, annotations, w.form)
+	b, err := codec.Bookmark(w.r.res, revision, annotations, w.form, w.columns)
 	if err != nil {
 		return err
 	}
-	w.marked = revision
+	w.marked, w.columns = revision, false
 	w.told.Inc()
 	w.sizes.Observe(float64(len(b)))
 	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "BOOKMARK", Object: b, Revision: revision}}})
