@@ -151,7 +151,7 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 	}
 	got := obj.GetObjectKind().GroupVersionKind()
 	if err != nil || !b.takes(got, want) || (got.Version == "" || got.Kind == "") && !interpretable(data, want) {
-		return nil, refusal(b.Data, data, want, obj, err)
+		return nil, refusal(b.Data, data, want, obj, b.Validation, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
 	more, err := fit(b.Kind, obj, b.Validation != Ignore)

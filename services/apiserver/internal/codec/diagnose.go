@@ -23,13 +23,13 @@ const maxSnippet = 30
 
 // refusal is the 400 of a body, in JSON or turned into it, that is not an object of the wanted kind. It is made when decoding has failed,
 // with err, or has met another kind; err is nil then. Whole is the body as it came.
-func refusal(whole, data []byte, want schema.GroupVersionKind, obj runtime.Object, err error) error {
+func refusal(whole, data []byte, want schema.GroupVersionKind, obj runtime.Object, level Validation, err error) error {
 	got, unreadable := kubejson.DefaultMetaFactory.Interpret(data)
 	if unreadable != nil {
 		return unrecognized(whole, want, unreadable)
 	}
 	if custom, ok := obj.(*unstructured.Unstructured); ok {
-		return customRefusal(whole, data, *got, want, custom, err)
+		return customRefusal(whole, data, *got, want, custom, level, err)
 	}
 	if got.Version == "" {
 		got.Group, got.Version = want.Group, want.Version
@@ -44,8 +44,10 @@ func refusal(whole, data []byte, want schema.GroupVersionKind, obj runtime.Objec
 }
 
 // customRefusal is refusal for a custom object, which has to say of what kind and version it is.
-func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *unstructured.Unstructured, err error) error {
+func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *unstructured.Unstructured, level Validation, err error) error {
 	switch {
+	case got.Kind == "" && level == Ignore:
+		return badBody(want, want, runtime.NewMissingKindErr(string(data)))
 	case got.Kind == "":
 		return unrecognized(whole, want, runtime.NewMissingKindErr(string(data)))
 	case got.GroupVersion() != want.GroupVersion():

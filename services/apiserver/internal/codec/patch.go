@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -32,6 +34,8 @@ const maxOperations = 10000
 type Patched struct {
 	// Problems are the unknown and duplicate fields, in the patch and in what it made.
 	Problems []error
+	// Mistaken is the 422 of a custom object that says now that it is of another kind or version. Its status can be written so all the same.
+	Mistaken error
 	// shown is what an error about the patch shows: the patched object, or the strategic merge patch itself.
 	shown []byte
 }
@@ -77,7 +81,25 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want sche
 	}
 	p.shown = after
 	if u, ok := out.(*unstructured.Unstructured); ok {
-		_, err = decodeMap(after, u, false) // a custom object's unknown fields are found when it is fitted
+		var repeated []error
+		repeated, err = decodeMap(after, u, strict) // a custom object's unknown fields are found when it is fitted
+		p.Problems = append(p.Problems, repeated...)
+		switch {
+		case err != nil:
+		case u.GetKind() == "":
+			return p, p.Refuse(runtime.NewMissingKindErr(string(after)))
+		case u.GetAPIVersion() != "" && u.GroupVersionKind() != want:
+			p.Mistaken = otherType(u, want)
+			return p, nil
+		case u.GetAPIVersion() == "":
+			return p, apierrors.NewInternalError(runtime.NewMissingVersionErr("object has no apiVersion field"))
+		}
+	} else if unknown, nameless := versionless(after, want); nameless {
+		// Kubernetes reads it as the type that has no version, which knows none of the fields.
+		if strict {
+			p.Problems = append(p.Problems, unknown...)
+		}
+		return p, nil
 	} else if !strict {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(after, out)
 	} else {
@@ -91,6 +113,35 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want sche
 		}
 	}
 	return p, nil
+}
+
+// versionless reports whether an object of a built-in kind does not say of which version it is, and tells all of its fields as unknown ones.
+func versionless(object []byte, want schema.GroupVersionKind) (unknown []error, ok bool) {
+	if got, err := kubejson.DefaultMetaFactory.Interpret(object); err != nil || got.Version != "" || got.Group != "" || got.Kind != "" && got.Kind != want.Kind {
+		return nil, false
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil {
+		return nil, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "apiVersion" && name != "kind" {
+			unknown = append(unknown, fmt.Errorf("unknown field %q", name))
+		}
+	}
+	return unknown, true
+}
+
+// otherType is the 422 of a patch that makes a custom object one of another kind or version.
+func otherType(u *unstructured.Unstructured, want schema.GroupVersionKind) error {
+	var errs field.ErrorList
+	if u.GetKind() != want.Kind {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), u.GetKind(), "must be "+want.Kind))
+	}
+	if version := want.GroupVersion().String(); u.GetAPIVersion() != version {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), u.GetAPIVersion(), "must be "+version))
+	}
+	return apierrors.NewInvalid(u.GroupVersionKind().GroupKind(), u.GetName(), errs)
 }
 
 // misfit says why a patched object could not be decoded, with err, or is not of the wanted kind; nil: it is.
@@ -131,14 +182,9 @@ type operation struct {
 const operationName = "handlers.jsonPatchOp"
 
 // checkOperations decodes a JSON patch to find what is wrong with it: duplicate and unknown fields are problems.
-func checkOperations(patch []byte, strict bool) (problems []error, err error) {
+func checkOperations(patch []byte) (problems []error, err error) {
 	var operations []operation
-	if strict {
-		problems, err = kjson.UnmarshalStrict(patch, &operations)
-	} else {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(patch, &operations)
-	}
-	if err != nil {
+	if problems, err = kjson.UnmarshalStrict(patch, &operations); err != nil {
 		text := strings.NewReplacer("codec.operation", operationName, "field operation.", "field jsonPatchOp.").Replace(err.Error())
 		return nil, undecodable(errors.New(text))
 	}
@@ -154,12 +200,14 @@ func undecodable(err error) error {
 }
 
 func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []error, err error) {
-	if problems, err = checkOperations(patch, strict); err != nil {
-		return nil, nil, err
+	if strict {
+		if problems, err = checkOperations(patch); err != nil {
+			return nil, nil, err
+		}
 	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, nil, undecodable(err)
+		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	if len(operations) > maxOperations {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d",

@@ -44,7 +44,7 @@ func (v *version) Decode(ctx context.Context, values [][]byte) ([]registry.Objec
 	if len(foreign) == 0 {
 		return objects, errs
 	}
-	converted, err := v.convert(ctx, foreign)
+	converted, err := v.convert(ctx, foreign, true)
 	for i, n := range places {
 		if err != nil {
 			errs[n] = err
@@ -103,8 +103,8 @@ func (v *version) cut(u *unstructured.Unstructured, s *structuralschema.Structur
 	u.Object["apiVersion"], u.Object["kind"], u.Object["metadata"] = apiVersion, kind, meta
 }
 
-// convert returns objects of other versions in this one. None of them is changed.
-func (v *version) convert(ctx context.Context, in []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// convert returns objects of other versions in this one, without what its schema does not know if they are to be cut. None of them is changed.
+func (v *version) convert(ctx context.Context, in []*unstructured.Unstructured, cut bool) ([]*unstructured.Unstructured, error) {
 	c, err := v.schema()
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -113,7 +113,7 @@ func (v *version) convert(ctx context.Context, in []*unstructured.Unstructured) 
 	if v.converter == nil {
 		for n, u := range in {
 			out[n] = &unstructured.Unstructured{Object: maps.Clone(u.Object)}
-			if !v.preserve { // what is cut below must not be cut from the original
+			if !v.preserve && cut { // what is cut below must not be cut from the original
 				out[n] = u.DeepCopy()
 			}
 			out[n].SetGroupVersionKind(v.gvk())
@@ -122,13 +122,24 @@ func (v *version) convert(ctx context.Context, in []*unstructured.Unstructured) 
 		return nil, err
 	}
 	for _, u := range out {
-		v.cut(u, c.structural)
+		if cut {
+			v.cut(u, c.structural)
+		}
 	}
 	return out, nil
 }
 
 // Convert implements registry.Custom.
 func (v *version) Convert(ctx context.Context, obj registry.Object) (registry.Object, error) {
+	return v.convertOne(ctx, obj, true)
+}
+
+// ConvertWhole implements registry.Custom.
+func (v *version) ConvertWhole(ctx context.Context, obj registry.Object) (registry.Object, error) {
+	return v.convertOne(ctx, obj, false)
+}
+
+func (v *version) convertOne(ctx context.Context, obj registry.Object, cut bool) (registry.Object, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("%T is no custom object", obj)
@@ -136,7 +147,7 @@ func (v *version) Convert(ctx context.Context, obj registry.Object) (registry.Ob
 	if u.GetAPIVersion() == v.gvk().GroupVersion().String() {
 		return u, nil
 	}
-	out, err := v.convert(ctx, []*unstructured.Unstructured{u})
+	out, err := v.convert(ctx, []*unstructured.Unstructured{u}, cut)
 	if err != nil {
 		return nil, err
 	}
@@ -216,6 +227,20 @@ func (v *version) refit(c *compiled, u *unstructured.Unstructured, report bool) 
 func (v *version) Sound(obj registry.Object) bool {
 	c, err := v.schema()
 	return err == nil && c.shape.object(content(obj))&(unpruned|undefaulted) == 0
+}
+
+// Settle implements registry.Custom.
+func (v *version) Settle(obj registry.Object) (registry.Object, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || settled(u.Object["metadata"]) {
+		return obj, nil
+	}
+	meta, has, _, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
+	if err != nil || !has {
+		return obj, err
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	return out, objectmeta.SetObjectMeta(out.Object, meta)
 }
 
 // fill sets defaults.

@@ -20,3 +20,9 @@ func (v *version) tolerates(obj, old registry.Object) (field.ErrorList, []string
 	var told notes
 	return v.validateChange(warning.WithWarningRecorder(context.Background(), &told), obj, old), told
 }
+
+// toleratesStatus is tolerates of a change of the status.
+func (v *version) toleratesStatus(obj, old registry.Object) (field.ErrorList, []string) {
+	var told notes
+	return v.validateStatusChange(warning.WithWarningRecorder(context.Background(), &told), obj, old), told
+}

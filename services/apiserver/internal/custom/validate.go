@@ -68,15 +68,19 @@ func (v *version) validateChange(ctx context.Context, obj, old registry.Object) 
 	return v.checkRules(ctx, c, errs, obj, old, cel.WithRatcheting(pair))
 }
 
-// validateStatus checks the status against its own part of the schema.
 func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
+	return v.validateStatusChange(context.Background(), obj, old)
+}
+
+// validateStatusChange checks the status against its own part of the schema.
+func (v *version) validateStatusChange(ctx context.Context, obj, old registry.Object) field.ErrorList {
 	c, err := v.schema()
 	if err != nil {
 		return broken(err)
 	}
 	now, before := content(obj), content(old)
 	if c.shape.object(now) == 0 {
-		return v.checkChange(context.Background(), c, v.checkScale(now, false), obj, old)
+		return v.checkChange(ctx, c, v.checkScale(now, false), obj, old)
 	}
 	pair := common.NewCorrelatedObject(now, before, &model.Structural{Structural: c.structural})
 	var errs field.ErrorList
@@ -92,7 +96,7 @@ func (v *version) validateStatus(obj, old registry.Object) field.ErrorList {
 		len(listtype.ValidateListSetsAndMaps(nil, c.structural, before)) == 0 {
 		errs = append(errs, problems...)
 	}
-	return v.checkRules(context.Background(), c, errs, obj, old, cel.WithRatcheting(pair))
+	return v.checkRules(ctx, c, errs, obj, old, cel.WithRatcheting(pair))
 }
 
 // checkRules evaluates x-kubernetes-validations, where the object is sound enough to be given to them. old is nil for a new object.

@@ -125,7 +125,7 @@ func (v *version) kind() *registry.Kind {
 	}
 	k.Columns, k.Cells = v.table()
 	if v.status {
-		k.Status = &registry.Status{PrepareUpdate: prepareStatus, ValidateUpdate: v.validateStatus}
+		k.Status = &registry.Status{PrepareUpdate: prepareStatus, ValidateUpdate: v.validateStatus, Tolerates: v.toleratesStatus}
 	}
 	if v.scale != nil {
 		k.Scale = v.scaling()

@@ -4,7 +4,6 @@ package fieldmanager
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -149,14 +148,9 @@ func (m *Managers) forget(res *registry.Resource) {
 
 // track is Update in full, whatever is remembered.
 func (m *Manager) track(live, obj registry.Object, manager string) {
-	switch u, ok := live.(*unstructured.Unstructured); {
-	case m.subresource == "status" && ok:
-		slim := withStatus(u, obj)
-		m.UpdateNoErrors(live, slim, manager)
-		obj.SetManagedFields(slim.GetManagedFields())
-	case m.ignored == "":
+	if m.ignored == "" {
 		m.UpdateNoErrors(live, obj, manager)
-	default:
+	} else {
 		// What the write does not own need not be walked.
 		slim := Without(obj, m.ignored)
 		m.UpdateNoErrors(Without(live, m.ignored), slim, manager)
@@ -171,25 +165,8 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 	wholeTimes(obj.GetManagedFields())
 }
 
-// withStatus is a custom object with the status of another, whose managed fields it bears: a write of the status leaves the rest alone, in
-// the entries of all versions.
-func withStatus(live *unstructured.Unstructured, obj registry.Object) registry.Object {
-	out := &unstructured.Unstructured{Object: maps.Clone(live.Object)}
-	if metadata, ok := out.Object["metadata"].(map[string]any); ok {
-		out.Object["metadata"] = maps.Clone(metadata)
-	}
-	delete(out.Object, "status")
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if status, has := u.Object["status"]; has {
-			out.Object["status"] = status
-		}
-	}
-	out.SetManagedFields(obj.GetManagedFields())
-	return out
-}
-
 // ignoredField is none of custom kinds: a status that is not of its type leaves an object without entries, and what a write of one of several
-// versions leaves out is only left out of the entries of its own, which resetFields say.
+// versions leaves out is left out of the entries that resetFields say.
 func ignoredField(res *registry.Resource, subresource string) string {
 	switch {
 	case res.Kind.Custom != nil:
@@ -250,9 +227,15 @@ func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVe
 	default:
 		return nil
 	}
-	return map[fieldpath.APIVersion]fieldpath.Filter{
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{
 		fieldpath.APIVersion(res.GVK.GroupVersion().String()): fieldpath.NewExcludeSetFilter(set),
 	}
+	if subresource == "status" && res.Kind.Custom != nil { // in the entries of all versions
+		for _, gvk := range res.Kind.Custom.GVKs() {
+			filters[fieldpath.APIVersion(gvk.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
+		}
+	}
+	return filters
 }
 
 // paths are the fields of these names; a dot leads from one into the next.
@@ -322,13 +305,13 @@ func (c converter) custom(in runtime.Object, want schema.GroupVersionKind) (runt
 		return nil, fmt.Errorf("%T has no metadata", in)
 	}
 	if want == c.kind.GVK {
-		return c.kind.Custom.Convert(context.Background(), obj)
+		return c.kind.Custom.ConvertWhole(context.Background(), obj)
 	}
 	to := c.table.FindKind(want)
 	if to == nil || to.Kind.Custom == nil {
 		return nil, runtime.NewNotRegisteredErrForKind("howdah", want)
 	}
-	return to.Kind.Custom.Convert(context.Background(), obj)
+	return to.Kind.Custom.ConvertWhole(context.Background(), obj)
 }
 
 func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error) {

@@ -158,7 +158,7 @@ func (m *Manager) compareTrees(live, obj *unstructured.Unstructured) (*typed.Com
 		case "status":
 			return m.subresource == "status" || m.ignored == ""
 		}
-		return m.subresource != "status"
+		return m.subresource != "status" || name != "spec"
 	})
 	if m.subresource != "status" {
 		x, y := map[string]any{}, map[string]any{}

@@ -118,6 +118,8 @@ type create struct {
 	uid types.UID
 	// claimed is the resourceVersion that the object came with.
 	claimed string
+	// sent is claimed as it was written, whether a version or not. A dry run answers with it.
+	sent string
 }
 
 func (c *create) about() *request { return c.r }
@@ -247,7 +249,9 @@ func (c *create) prepare(ctx context.Context) error {
 	if err := checkNamespace(r, c.body); err != nil {
 		return err
 	}
-	dedupeOwners(r, c.body)
+	if !c.merged {
+		dedupeOwners(r, c.body, false)
+	}
 	obj, err := c.stored()
 	if err != nil {
 		return err
@@ -255,9 +259,10 @@ func (c *create) prepare(ctx context.Context) error {
 	if err := c.s.Admission.Admit(ctx, c.attributes(obj)); err != nil {
 		return err
 	}
+	dedupeOwners(r, obj, true)
 	c.s.newMeta(obj)
 	if c.opts.dryRun {
-		obj.SetResourceVersion(c.claimed)
+		obj.SetResourceVersion(c.sent)
 	}
 	if c.uid != "" {
 		obj.SetUID(c.uid)
@@ -283,7 +288,7 @@ func (c *create) stored() (registry.Object, error) {
 			return nil, err
 		}
 	}
-	c.claimed = claimedVersion(obj)
+	c.claimed, c.sent = claimedVersion(obj), obj.GetResourceVersion()
 	if c.merged {
 		return obj, c.unclaimed()
 	}

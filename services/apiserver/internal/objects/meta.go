@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,25 +196,32 @@ func validateFinalizers(names []string, path *field.Path) (errs field.ErrorList)
 	return errs
 }
 
-// dedupeOwners drops repeated owner references, with a warning.
-func dedupeOwners(r *request, obj metav1.Object) {
+// dedupeOwners drops owner references that are equal to earlier ones, with a warning. What was sent is looked at when it comes, and everything once
+// more after admission: patches then only.
+func dedupeOwners(r *request, obj metav1.Object, admitted bool) {
 	owners := obj.GetOwnerReferences()
 	if len(owners) < 2 {
 		return
 	}
-	seen := make(map[string]bool, len(owners))
 	kept := make([]metav1.OwnerReference, 0, len(owners))
+	var repeated []string
 	for _, o := range owners {
-		if seen[string(o.UID)] {
-			r.warn(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: " + string(o.UID))
+		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool { return k.UID == o.UID && apiequality.Semantic.DeepEqual(k, o) }) {
+			repeated = append(repeated, string(o.UID))
 			continue
 		}
-		seen[string(o.UID)] = true
 		kept = append(kept, o)
 	}
-	if len(kept) < len(owners) {
-		obj.SetOwnerReferences(kept)
+	if len(repeated) == 0 {
+		return
 	}
+	where := ""
+	if admitted {
+		where = " after mutating admission happens"
+	}
+	r.warn(".metadata.ownerReferences contains duplicate entries" + where + "; API server dedups owner references in 1.20+, " +
+		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: " + strings.Join(repeated, ", "))
+	obj.SetOwnerReferences(kept)
 }
 
 // success is the Status that answers what has no object to answer with.

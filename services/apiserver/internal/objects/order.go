@@ -118,12 +118,12 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 		meta := validation.ValidateObjectMetaAccessorUpdate(obj, old, at)
 		return append(errs, v.Validate(obj, old, append(meta, validateFinalizers(obj.GetFinalizers(), at.Child("finalizers"))...))...)
 	}
-	change, order := kind.ValidateUpdate, changedFirst
+	change, tolerates, order := kind.ValidateUpdate, kind.Tolerates, changedFirst
 	if o, ok := orders[kind.GroupResource()]; ok {
 		order = o
 	}
 	if status != nil {
-		change, order = status.ValidateUpdate, changedStatus
+		change, tolerates, order = status.ValidateUpdate, status.Tolerates, changedStatus
 		if o, ok := statusOrders[written{kind.GroupResource(), r.subresource}]; ok {
 			order = o
 		}
@@ -136,8 +136,8 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 			errs = append(errs, changedMeta(kind, meta, oldMeta)...)
 		case p == kinds && kind.Validate != nil:
 			errs = append(errs, kind.Validate(obj)...)
-		case p == rules && status == nil && kind.Tolerates != nil:
-			more, tolerated := kind.Tolerates(obj, old)
+		case p == rules && tolerates != nil:
+			more, tolerated := tolerates(obj, old)
 			errs, r.tolerated = append(errs, more...), tolerated
 		case p == rules && change != nil:
 			errs = append(errs, change(obj, old)...)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"mime"
 	"slices"
 
@@ -183,7 +182,6 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, err
 	}
-	dedupeOwners(r, obj)
 	return stored(r, obj)
 }
 
@@ -272,11 +270,14 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 
 // applyScale is server-side apply to the Scale of an object, which must be there.
 func (p *patch) applyScale() (operation, bool, error) {
-	applied, err := p.read(scaleGVK)
-	if err != nil {
-		return nil, false, err
-	}
+	var applied *unstructured.Unstructured
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
+		if applied == nil {
+			var err error
+			if applied, err = p.read(scaleGVK); err != nil {
+				return nil, err
+			}
+		}
 		scaled, err := p.s.Fields.ForScale(p.r.res, old.GetManagedFields())
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
@@ -339,6 +340,9 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 			p.r.warn(w)
 		}
 	}
+	if p.r.subresource == "" {
+		return patched.Mistaken
+	}
 	return nil
 }
 
@@ -365,27 +369,6 @@ func nullsAreEmpty(u *unstructured.Unstructured) {
 	}
 }
 
-// withoutNulls returns a custom object without the metadata that are null, which those of objects of Go types leave out. It leaves obj, whose
-// maps may be those of the object before, as it is.
-func withoutNulls(obj registry.Object) registry.Object {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj
-	}
-	metadata, _ := u.Object["metadata"].(map[string]any)
-	null := func(name string, value any) bool { return value == nil && name != "creationTimestamp" }
-	for name, value := range metadata {
-		if null(name, value) {
-			out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
-			metadata = maps.Clone(metadata)
-			maps.DeleteFunc(metadata, null)
-			out.Object["metadata"] = metadata
-			return out
-		}
-	}
-	return obj
-}
-
 // unshare copies a patched custom object whose maps may be changed when it is fitted to its schema: they may be those of the object before.
 func unshare(kind *registry.Kind, out runtime.Object) {
 	if u, ok := out.(*unstructured.Unstructured); ok && kind != nil && kind.Custom != nil && !kind.Custom.Sound(u) {
@@ -395,18 +378,21 @@ func unshare(kind *registry.Kind, out runtime.Object) {
 
 // applyOperation is server-side apply, which creates the object where there is none.
 func (p *patch) applyOperation() (operation, bool, error) {
-	applied, err := p.read(p.r.res.GVK)
-	if err != nil {
-		return nil, false, err
-	}
-	if p.r.res.Kind.Custom != nil {
-		nullsAreEmpty(applied)
-	}
+	var applied *unstructured.Unstructured
 	manager, err := p.s.Fields.For(p.r.res, p.r.subresource)
 	if err != nil {
 		return nil, false, apierrors.NewInternalError(err)
 	}
 	merge := func(live registry.Object) (registry.Object, error) {
+		if applied == nil { // what is not there is told before what is wrong with the configuration
+			var err error
+			if applied, err = p.read(p.r.res.GVK); err != nil {
+				return nil, err
+			}
+			if p.r.res.Kind.Custom != nil {
+				nullsAreEmpty(applied)
+			}
+		}
 		merged, err := manager.Apply(live, applied, p.opts.manager, p.force)
 		if err != nil {
 			return nil, plain(err)
@@ -415,7 +401,11 @@ func (p *patch) applyOperation() (operation, bool, error) {
 		if !ok {
 			return nil, nil // the configuration changes nothing
 		}
-		obj = withoutNulls(obj)
+		if custom := p.r.res.Kind.Custom; custom != nil {
+			if obj, err = custom.Settle(obj); err != nil {
+				return nil, plain(err)
+			}
+		}
 		obj.GetObjectKind().SetGroupVersionKind(p.r.res.Kind.GVK)
 		if err := checkName(p.r, obj); err != nil {
 			return nil, err

@@ -64,6 +64,9 @@ func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRe
 	}
 	scale := &autoscalingv1.Scale{}
 	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}.Into(scale, scaleGVK)
+	if err != nil && r.res.Kind.Custom != nil { // whose decoder knows no kinds but the custom one
+		return nil, apierrors.NewBadRequest(`no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"`)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, ent
 	if scale.ResourceVersion != "" || !r.res.Kind.NeedsRevision { // a Scale need not name a revision, whatever its object must
 		obj.SetResourceVersion(scale.ResourceVersion)
 	}
-	if scale.UID != "" {
+	if scale.UID != "" && r.res.Kind.Custom == nil { // of custom objects the Scale's uid is not looked at
 		obj.SetUID(scale.UID)
 	}
 	if err := r.res.Kind.Scale.Set(obj, scale.Spec.Replicas); err != nil {

@@ -73,7 +73,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	if err := checkName(r, obj); err != nil {
 		return nil, false, err
 	}
-	dedupeOwners(r, obj)
+	dedupeOwners(r, obj, false)
 	body, err := stored(r, obj)
 	if err != nil {
 		return nil, false, err
@@ -100,7 +100,7 @@ func decodeAgain(r *request, req *apiv1.UpdateRequest, opts options) (registry.O
 	if err := checkNamespace(r, obj); err != nil {
 		return nil, err
 	}
-	dedupeOwners(&request{}, obj)
+	dedupeOwners(&request{}, obj, false)
 	return stored(r, obj)
 }
 
@@ -325,6 +325,9 @@ func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registr
 		if err := u.s.Admission.Admit(ctx, a); err != nil {
 			return nil, err
 		}
+		if !u.scale {
+			dedupeOwners(r, obj, true)
+		}
 	}
 	if err := u.precondition(ctx, item, old, obj); err != nil {
 		return nil, err
@@ -356,8 +359,11 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	} else {
 		errs = append(errs, validateUpdate(r, obj, old, strategy)...)
 	}
+	for _, w := range r.tolerated {
+		r.warn(w)
+	}
 	if strategy == nil && r.res.Kind.Warnings != nil && len(errs) == 0 {
-		for _, w := range append(r.res.Kind.Warnings(obj, old), r.tolerated...) {
+		for _, w := range r.res.Kind.Warnings(obj, old) {
 			r.warn(w)
 		}
 	}

@@ -21,6 +21,8 @@ type Custom interface {
 	Encode(ctx context.Context, obj Object) ([]byte, error)
 	// Convert returns an object of any version of the kind in this one; it may be the same object.
 	Convert(ctx context.Context, obj Object) (Object, error)
+	// ConvertWhole is Convert that keeps what this version's schema does not know: those who track fields have to be told of it.
+	ConvertWhole(ctx context.Context, obj Object) (Object, error)
 	// Stored reports that objects are stored in this version.
 	Stored() bool
 	// StoredAs is the version that objects are stored in.
@@ -33,6 +35,8 @@ type Custom interface {
 	// Sound reports that an object is read again just as it is: it has all defaults, the types of the schema and nothing unknown. It is sure only
 	// where it says so.
 	Sound(obj Object) bool
+	// Settle returns an object whose metadata are as their Go type writes them, which leaves out what is empty. It leaves obj as it is.
+	Settle(obj Object) (Object, error)
 	// Types tells the field managers what the fields are.
 	Types() (managedfields.TypeConverter, error)
 	// Schema is the version's for OpenAPI 2 or 3, without metadata and the like; nil where none is published.

@@ -193,6 +193,8 @@ type Status struct {
 	// Untabled says that there are no tables of what the subresource answers.
 	Untabled       bool
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Tolerates is as that of a Kind.
+	Tolerates func(obj, old Object) (errs field.ErrorList, warnings []string)
 	// Untracked are metadata that such a write leaves alone, and whose fields it does not come to own: "metadata" or "metadata.labels".
 	Untracked []string
 	// Alone says that Default looks at nothing of the spec to default the

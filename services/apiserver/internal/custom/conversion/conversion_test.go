@@ -132,3 +132,13 @@ func TestConvertRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAsksNoWebhookAboutWhatIsEmpty(t *testing.T) {
+	t.Parallel()
+	hook := &answering{}
+	in := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
+	out, err := New(hook, nil).For(definition("v1")).Convert(context.Background(), []*unstructured.Unstructured{in}, v2)
+	if err != nil || len(hook.calls) != 0 || len(out) != 1 || out[0].GetAPIVersion() != v2.String() || in.GetAPIVersion() != "example.com/v1" {
+		t.Fatalf("%v of %v by %d calls: %v", out, in, len(hook.calls), err)
+	}
+}

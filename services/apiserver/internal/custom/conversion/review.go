@@ -127,9 +127,13 @@ func accept(n int, original *unstructured.Unstructured, raw json.RawMessage, to 
 }
 
 func keepMeta(original, u *unstructured.Unstructured) error {
-	theirs, ok := u.Object["metadata"].(map[string]any)
-	if !ok {
+	answered, has := u.Object["metadata"]
+	if !has {
 		return errors.New("missing metadata in converted object")
+	}
+	theirs, ok := answered.(map[string]any)
+	if !ok {
+		return fmt.Errorf("invalid metadata of type %T in converted object", answered)
 	}
 	meta := map[string]any{}
 	if own, ok := original.Object["metadata"].(map[string]any); ok {
