@@ -168,11 +168,15 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 	if r.res.Version != nil {
 		served.GetObjectKind().SetGroupVersionKind(r.res.GVK)
 	}
+	whole := served
 	if r.subresource == "status" && r.res.Kind.Status.Alone && r.res.Version == nil && !bytes.Contains(p.body, []byte("spec")) {
 		// The strategy takes the spec from old anyhow: the patch need not carry it along.
 		served = fieldmanager.Without(served, "Spec")
 	}
 	obj, err := p.patched(served)
+	if refused := (*codec.RefusedError)(nil); errors.As(err, &refused) && served != whole { // which shows the whole object
+		obj, err = p.patched(whole)
+	}
 	if err != nil {
 		return nil, err
 	}
