@@ -9,6 +9,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -26,6 +27,7 @@ type signingRequest = certificatesv1.CertificateSigningRequest
 func certificateSigningRequest(now func() time.Time) *registry.Kind {
 	k := row.Of[signingRequest, certificatesv1.CertificateSigningRequestList](certificatesv1.SchemeGroupVersion, "certificatesigningrequests")
 	k.ShortNames = []string{"csr"}
+	k.NameIsValid = pathvalidation.ValidatePathSegmentName
 	k.PrepareCreate = typed.Do(func(r *signingRequest) { r.Status = certificatesv1.CertificateSigningRequestStatus{} })
 	// Who asks is what the signer goes by: nobody says that of himself.
 	k.Complete = func(obj registry.Object, by registry.Caller) {
@@ -39,7 +41,7 @@ func certificateSigningRequest(now func() time.Time) *registry.Kind {
 		}
 	}
 	k.PrepareUpdate = typed.Change(func(r, old *signingRequest) { r.Spec, r.Status = old.Spec, old.Status })
-	k.Validate = typed.Check(validateSigningRequest)
+	typed.Ratchet(k, validateSigningRequest)
 	k.Untracked = []string{"spec"}
 	k.Status = &registry.Status{
 		Untracked: []string{"status.conditions"},
@@ -142,7 +144,11 @@ const (
 	shortestCertificate = 600 // seconds
 )
 
-func validateSigningRequest(r *signingRequest) field.ErrorList {
+// validateSigningRequest lets requests keep usages and signers of the kind that old has, which older versions took.
+func validateSigningRequest(r, old *signingRequest) field.ErrorList {
+	if old == nil {
+		old = &signingRequest{}
+	}
 	path := field.NewPath("spec")
 	var errs field.ErrorList
 	block, _ := pem.Decode(r.Spec.Request)
@@ -155,23 +161,37 @@ func validateSigningRequest(r *signingRequest) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("usages"), ""))
 	}
 	usages := keyUsages()
-	for i, u := range r.Spec.Usages {
-		if !slices.Contains(usages, u) {
-			errs = append(errs, field.NotSupported(path.Child("usages").Index(i), u, usages))
+	unknown := func(u certificatesv1.KeyUsage) bool { return !slices.Contains(usages, u) }
+	if !slices.ContainsFunc(old.Spec.Usages, unknown) {
+		for i, u := range r.Spec.Usages {
+			if unknown(u) {
+				errs = append(errs, field.NotSupported(path.Child("usages").Index(i), u, usages))
+			}
 		}
-		if slices.Contains(r.Spec.Usages[:i], u) {
+	}
+	repeated := func(list []certificatesv1.KeyUsage, i int) bool { return slices.Contains(list[:i], list[i]) }
+	tolerated := false
+	for i := range old.Spec.Usages {
+		tolerated = tolerated || repeated(old.Spec.Usages, i)
+	}
+	for i, u := range r.Spec.Usages {
+		if !tolerated && repeated(r.Spec.Usages, i) {
 			errs = append(errs, field.Duplicate(path.Child("usages").Index(i), u))
 		}
 	}
-	errs = append(errs, check.Signer(r.Spec.SignerName, path.Child("signerName"))...)
-	if r.Spec.SignerName == "kubernetes.io/legacy-unknown" {
+	if r.Spec.SignerName == legacySigner && old.Spec.SignerName != legacySigner {
 		errs = append(errs, field.Invalid(path.Child("signerName"), r.Spec.SignerName, "the legacy signerName is not allowed via this API version"))
+	} else {
+		errs = append(errs, check.Signer(r.Spec.SignerName, path.Child("signerName"))...)
 	}
 	if n := r.Spec.ExpirationSeconds; n != nil && *n < shortestCertificate {
 		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 600 seconds (10 minutes)"))
 	}
 	return errs
 }
+
+// legacySigner is what requests of the beta version were given that named no signer.
+const legacySigner = "kubernetes.io/legacy-unknown"
 
 func keyUsages() []certificatesv1.KeyUsage {
 	all := map[certificatesv1.KeyUsage]bool{}

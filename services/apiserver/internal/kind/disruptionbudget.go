@@ -4,6 +4,7 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -25,7 +26,8 @@ func disruptionBudget(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(b *budget) *policyv1.PodDisruptionBudgetSpec { return &b.Spec },
 		func(b *budget) *policyv1.PodDisruptionBudgetStatus { return &b.Status }, validateBudgetStatus)
 	k.NeedsRevision = true
-	k.Validate = typed.Check(validateBudget)
+	k.NameIsValid = pathvalidation.ValidatePathSegmentName
+	typed.Ratchet(k, validateBudget)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),
 		column.String("Min Available", "The minimum number of pods that must be available."),
@@ -49,7 +51,11 @@ func orNotApplicable(v *intstr.IntOrString) string {
 	return v.String()
 }
 
-func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
+func validateBudget(b, old *policyv1.PodDisruptionBudget) field.ErrorList {
+	var selector metavalidation.LabelSelectorValidationOptions
+	if old != nil {
+		selector = check.Selectors(old.Spec.Selector)
+	}
 	spec, path := &b.Spec, field.NewPath("spec")
 	var errs field.ErrorList
 	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
@@ -57,7 +63,7 @@ func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	}
 	errs = append(errs, budgetPortion(spec.MinAvailable, path.Child("minAvailable"))...)
 	errs = append(errs, budgetPortion(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
-	errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, selector, path.Child("selector"))...)
 	if p := spec.UnhealthyPodEvictionPolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, path.Child("unhealthyPodEvictionPolicy"), policyv1.IfHealthyBudget, policyv1.AlwaysAllow)...)
 	}

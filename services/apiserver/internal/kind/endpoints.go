@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -40,6 +41,14 @@ func endpoints(now func() time.Time) *registry.Kind {
 			}
 		}),
 		Validate: typed.Check(validateEndpoints),
+		// What older versions took may stay, all of it.
+		Ratchet: typed.CheckChange(func(e, old *corev1.Endpoints) field.ErrorList {
+			errs := validateEndpoints(e)
+			if len(errs) > 0 && equality.Semantic.DeepEqual(e.Subsets, old.Subsets) {
+				return nil
+			}
+			return errs
+		}),
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.String("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"]), column.Age(),
@@ -103,8 +112,8 @@ func validateEndpointAddress(a *corev1.EndpointAddress, path *field.Path) field.
 	if a.NodeName != nil {
 		errs = append(errs, check.Subdomain(*a.NodeName, path.Child("nodeName"))...)
 	}
-	if ip := netutils.ParseIPSloppy(a.IP); ip != nil {
-		return append(errs, check.PublicIP(ip.String(), path.Child("ip"))...)
+	if netutils.ParseIPSloppy(a.IP) != nil {
+		return append(errs, check.PublicIP(a.IP, path.Child("ip"))...)
 	}
 	return append(errs, field.Invalid(path.Child("ip"), a.IP, "must be a valid IP address"))
 }

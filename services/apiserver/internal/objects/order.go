@@ -51,6 +51,8 @@ var orders = map[schema.GroupResource][]part{
 	{Group: "apps", Resource: "daemonsets"}:                                                rulesFirst,
 	{Resource: "pods"}:                                                                     changedWhole,
 	{Resource: "persistentvolumeclaims"}:                                                   changedWhole,
+	{Resource: "endpoints"}:                                                                changedWhole,
+	{Resource: "limitranges"}:                                                              wholeAlone,
 	{Resource: "configmaps"}:                                                               rulesWhole,
 	{Resource: "secrets"}:                                                                  rulesWhole,
 	{Resource: "serviceaccounts"}:                                                          changedWhole,
@@ -112,7 +114,7 @@ var statusOrders = map[written][]part{
 func validateUpdate(r *request, obj, old registry.Object, status *registry.Status) field.ErrorList {
 	kind, at := r.res.Kind, field.NewPath("metadata")
 	meta, oldMeta := accessor(obj), accessor(old)
-	errs := validation.ValidateObjectMetaAccessor(meta, kind.Namespaced, func(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }, at)
+	errs := validation.ValidateObjectMetaAccessor(meta, kind.Namespaced, path.ValidatePathSegmentName, at)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(meta, oldMeta, at)...)
 	if v := r.res.Version; status == nil && v != nil && v.Validate != nil {
 		meta := validation.ValidateObjectMetaAccessorUpdate(obj, old, at)
@@ -134,6 +136,8 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 			errs = append(errs, wholeMeta(r, meta)...)
 		case p == changed:
 			errs = append(errs, changedMeta(kind, meta, oldMeta)...)
+		case p == kinds && kind.Ratchet != nil:
+			errs = append(errs, kind.Ratchet(obj, old)...)
 		case p == kinds && kind.Validate != nil:
 			errs = append(errs, kind.Validate(obj)...)
 		case p == rules && tolerates != nil:

@@ -76,6 +76,8 @@ type Kind struct {
 	// ValidateUpdate returns the problems of a change, immutable fields first
 	// among them. The machinery calls Validate as well.
 	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Ratchet, where it is set, is Validate for an update: of what is wrong with old, too, some may stay, as the kind says.
+	Ratchet func(obj, old Object) field.ErrorList
 	// Tolerates, where it is set, does what ValidateUpdate does, and tells warnings, too: what is wrong and was so before.
 	Tolerates func(obj, old Object) (errs field.ErrorList, warnings []string)
 	// ValidateIn returns the problems that depend on the labels of the namespace, before all others. old is nil for a new object.

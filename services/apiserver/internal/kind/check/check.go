@@ -3,13 +3,15 @@
 package check
 
 import (
-	"net"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 )
 
 // Texts that many fields share.
@@ -135,7 +137,7 @@ func FilePath(p string, path *field.Path) field.ErrorList {
 // PublicIP refuses addresses that no endpoint may have: unspecified, loopback,
 // link-local.
 func PublicIP(address string, path *field.Path) field.ErrorList {
-	ip := net.ParseIP(address)
+	ip := netutils.ParseIPSloppy(address) // older versions took leading zeros
 	if ip == nil {
 		return field.ErrorList{field.Invalid(path, address, "must be a valid IP address")}
 	}
@@ -144,8 +146,7 @@ func PublicIP(address string, path *field.Path) field.ErrorList {
 		is   bool
 		what string
 	}{
-		{ip.Equal(net.IPv4zero), "may not be unspecified (0.0.0.0)"},
-		{ip.Equal(net.IPv6zero), "may not be unspecified (::)"},
+		{ip.IsUnspecified(), "may not be unspecified (" + address + ")"},
 		{ip.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
 		{ip.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
 		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
@@ -164,4 +165,11 @@ func Finalizer(name string, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
 	}
 	return errs
+}
+
+// Selectors are the options of a check of selectors: where one of old has a label value that is not valid, others may have some, too.
+func Selectors(old ...*metav1.LabelSelector) metavalidation.LabelSelectorValidationOptions {
+	return metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: slices.ContainsFunc(old, func(s *metav1.LabelSelector) bool {
+		return len(metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, nil)) > 0
+	})}
 }

@@ -3,6 +3,7 @@ package claim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +36,15 @@ func Kind(now func() time.Time) *registry.Kind {
 		c.Status = old.Status
 		sameSource(&c.Spec)
 	})
-	k.Validate = typed.Check(func(c *corev1.PersistentVolumeClaim) field.ErrorList {
-		return podspec.ClaimSpec(&c.Spec, field.NewPath("spec"))
+	typed.Ratchet(k, func(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+		path := field.NewPath("spec")
+		errs := podspec.ClaimSpec(&c.Spec, path)
+		if old == nil || !grouped(&old.Spec) {
+			return errs
+		}
+		// Where a claim names the group of its source, groups are not looked at any more.
+		first, second := path.Child("dataSource", "apiGroup").String(), path.Child("dataSourceRef", "apiGroup").String()
+		return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field == first || err.Field == second })
 	})
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.Warn(func(c, _ *corev1.PersistentVolumeClaim) []string {
@@ -68,6 +76,9 @@ func Default(c *corev1.PersistentVolumeClaim) {
 		c.Status.Phase = corev1.ClaimPending
 	}
 	row.Set(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	for _, list := range []corev1.ResourceList{c.Spec.Resources.Limits, c.Spec.Resources.Requests, c.Status.Capacity, c.Status.AllocatedResources} {
+		podspec.RoundUp(list)
+	}
 }
 
 // DefaultTemplate fills a claim that is part of a StatefulSet, where it says its kind.
@@ -76,14 +87,12 @@ func DefaultTemplate(c *corev1.PersistentVolumeClaim) {
 	Name(c)
 }
 
-// Name says of what version and kind a claim is that is part of another object.
-func Name(c *corev1.PersistentVolumeClaim) {
-	if c.APIVersion == "" {
-		c.APIVersion = "v1"
-	}
-	if c.Kind == "" {
-		c.Kind = "PersistentVolumeClaim"
-	}
+// Name says of what version and kind a claim is that is part of another object, whatever a client said.
+func Name(c *corev1.PersistentVolumeClaim) { c.APIVersion, c.Kind = "v1", "PersistentVolumeClaim" }
+
+// grouped tells whether the source of a claim says its group.
+func grouped(s *corev1.PersistentVolumeClaimSpec) bool {
+	return s.DataSource != nil && s.DataSource.APIGroup != nil || s.DataSourceRef != nil && s.DataSourceRef.APIGroup != nil
 }
 
 // dropSources forgets what Kubernetes has never supported as the older field, and sources in other namespaces, a
@@ -138,7 +147,12 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
 	errs = append(errs, check.Same(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
-	if class := c.Spec.VolumeAttributesClassName; class != nil && *class == "" && old.Status.CurrentVolumeAttributesClassName != nil {
+	class := c.Spec.VolumeAttributesClassName
+	if class == nil && old.Spec.VolumeAttributesClassName != nil && old.Status.CurrentVolumeAttributesClassName != nil {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"),
+			"update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"))
+	}
+	if class != nil && *class == "" && old.Status.CurrentVolumeAttributesClassName != nil {
 		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"),
 			"update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
 	}

@@ -19,15 +19,14 @@ func validateStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	path := field.NewPath("status")
 	var errs field.ErrorList
 	for name, q := range c.Status.Capacity {
-		if q.Sign() < 0 {
+		if q.Value() < 0 {
 			errs = append(errs, field.Invalid(path.Child("capacity").Key(string(name)), q.Value(), quantity))
 		}
 	}
 	states := path.Child("allocatedResourceStatuses")
 	for name, state := range c.Status.AllocatedResourceStatuses {
-		if wrong := resourceName(name, states); len(wrong) > 0 {
-			errs = append(errs, wrong...)
-		} else if len(check.Listed(state, states, resizes...)) > 0 {
+		errs = append(errs, resourceName(name, states)...)
+		if len(check.Listed(state, states, resizes...)) > 0 {
 			errs = append(errs, field.NotSupported(states, name, resizes)) // Kubernetes shows the name
 		}
 	}
@@ -35,7 +34,7 @@ func validateStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	for name, q := range c.Status.AllocatedResources {
 		if wrong := resourceName(name, sizes); len(wrong) > 0 {
 			errs = append(errs, wrong...)
-		} else if q.Sign() < 0 {
+		} else if q.Value() < 0 {
 			errs = append(errs, field.Invalid(sizes.Key(string(name)), q.Value(), quantity))
 		}
 	}

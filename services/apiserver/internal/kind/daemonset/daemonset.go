@@ -56,7 +56,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		// Who writes an object without the count owns it nevertheless: for Kubernetes it is a field of every object.
 		setTemplateGeneration(d, templateGeneration(d))
 	})
-	k.Validate = typed.Check(validate)
+	typed.Ratchet(k, validate)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.WarnOfSpec(func(d *appsv1.DaemonSet) []string { return podspec.TemplateWarnings(&d.Spec.Template) })
 	k.Columns, k.Cells = columns(), typed.Get(func(d *appsv1.DaemonSet) []any { return cells(d, now()) })

@@ -13,10 +13,14 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
 
-func validate(d *appsv1.DaemonSet) field.ErrorList {
+func validate(d, old *appsv1.DaemonSet) field.ErrorList {
+	var selectors metavalidation.LabelSelectorValidationOptions
+	if old != nil {
+		selectors = check.Selectors(old.Spec.Selector)
+	}
 	spec, path := &d.Spec, field.NewPath("spec")
 	template := path.Child("template")
-	errs := metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, path.Child("selector"))
+	errs := metavalidation.ValidateLabelSelector(spec.Selector, selectors, path.Child("selector"))
 	// A selector that is not there matches nothing.
 	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(template.Child("metadata", "labels"), spec.Template.Labels, workload.Mismatch))

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -22,24 +23,23 @@ const (
 )
 
 func validate(s *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := check.Choice(s.AddressType, field.NewPath("addressType"),
-		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
-	errs = append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
-	return append(errs, validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))...)
+	return append(validateAround(s), validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints"))...)
 }
 
-// validateUpdate checks endpoints by the type that the slice has: a change of that is refused anyway.
+// validateAround checks all but the endpoints.
+func validateAround(s *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := check.Choice(s.AddressType, field.NewPath("addressType"),
+		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN)
+	return append(errs, validatePorts(s.Ports, field.NewPath("ports"))...)
+}
+
+// validateUpdate lets endpoints stay that older versions took.
 func validateUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-	path := field.NewPath("addressType")
-	var errs field.ErrorList
-	if s.AddressType == old.AddressType {
-		errs = validate(s)
-	} else {
-		unchecked := *s
-		unchecked.Endpoints = nil
-		errs = validate(&unchecked)
+	errs := validateAround(s)
+	if wrong := validateEndpoints(s.Endpoints, s.AddressType, field.NewPath("endpoints")); len(wrong) > 0 && !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+		errs = append(errs, wrong...)
 	}
-	return append(errs, check.Same(s.AddressType, old.AddressType, path)...)
+	return append(errs, check.Same(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
 }
 
 func validateEndpoints(list []discoveryv1.Endpoint, family discoveryv1.AddressType, path *field.Path) field.ErrorList {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -34,7 +35,7 @@ func Cron(now func() time.Time) *registry.Kind {
 		row.Set(&c.Spec.FailedJobsHistoryLimit, 1)
 		fillTemplate(&c.Spec.JobTemplate.Spec)
 	})
-	k.Validate = typed.Check(validateCron)
+	typed.Ratchet(k, validateCron)
 	// A job's name is this one and eleven characters more.
 	k.ValidateCreate = typed.Check(func(c *batchv1.CronJob) field.ErrorList {
 		if len(c.Name) > longestCronName {
@@ -77,14 +78,17 @@ func Cron(now func() time.Time) *registry.Kind {
 
 const longestCronName = 52
 
-func validateCron(c *batchv1.CronJob) field.ErrorList {
+// validateCron lets a schedule keep its time zone, and a zone that is not known stay.
+func validateCron(c, old *batchv1.CronJob) field.ErrorList {
 	spec, path := &c.Spec, field.NewPath("spec")
-	errs := validateSchedule(spec, path)
+	zoned := old != nil && strings.Contains(old.Spec.Schedule, "TZ")
+	errs := validateSchedule(spec, zoned, path.Child("schedule"))
 	errs = append(errs, check.NonNegative(row.Deref(spec.StartingDeadlineSeconds), path.Child("startingDeadlineSeconds"))...)
+	if old == nil || !equality.Semantic.DeepEqual(spec.TimeZone, old.Spec.TimeZone) {
+		errs = append(errs, validateZone(spec.TimeZone, path.Child("timeZone"))...)
+	}
 	errs = append(errs, check.Choice(spec.ConcurrencyPolicy, path.Child("concurrencyPolicy"),
 		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
-	errs = append(errs, check.NonNegative(row.Deref(spec.SuccessfulJobsHistoryLimit), path.Child("successfulJobsHistoryLimit"))...)
-	errs = append(errs, check.NonNegative(row.Deref(spec.FailedJobsHistoryLimit), path.Child("failedJobsHistoryLimit"))...)
 	job, at := &spec.JobTemplate.Spec, path.Child("jobTemplate", "spec")
 	errs = append(errs, validateSpec(job, at)...)
 	if row.Deref(job.ManualSelector) {
@@ -93,33 +97,38 @@ func validateCron(c *batchv1.CronJob) field.ErrorList {
 	if job.Selector != nil {
 		errs = append(errs, field.Invalid(at.Child("selector"), job.Selector, "`selector` will be auto-generated"))
 	}
+	errs = append(errs, check.NonNegative(row.Deref(spec.SuccessfulJobsHistoryLimit), path.Child("successfulJobsHistoryLimit"))...)
+	return append(errs, check.NonNegative(row.Deref(spec.FailedJobsHistoryLimit), path.Child("failedJobsHistoryLimit"))...)
+}
+
+func validateSchedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) field.ErrorList {
+	if spec.Schedule == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	if _, err := schedule.Parse(spec.Schedule); err != nil {
+		errs = append(errs, field.Invalid(path, spec.Schedule, err.Error()))
+	}
+	switch has := strings.Contains(spec.Schedule, "TZ"); {
+	case has && !zoned:
+		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+	case has && spec.TimeZone != nil:
+		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+	}
 	return errs
 }
 
-func validateSchedule(spec *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	at := path.Child("schedule")
-	if spec.Schedule == "" {
-		errs = append(errs, field.Required(at, ""))
-	} else if _, err := schedule.Parse(spec.Schedule); err != nil {
-		errs = append(errs, field.Invalid(at, spec.Schedule, err.Error()))
+func validateZone(zone *string, path *field.Path) field.ErrorList {
+	switch {
+	case zone == nil:
+		return nil
+	case *zone == "":
+		return field.ErrorList{field.Invalid(path, *zone, "timeZone must be nil or non-empty string")}
+	case strings.EqualFold(*zone, "Local"):
+		return field.ErrorList{field.Invalid(path, *zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")}
 	}
-	if strings.Contains(spec.Schedule, "TZ") {
-		errs = append(errs, field.Invalid(at, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+	if _, err := time.LoadLocation(*zone); err != nil {
+		return field.ErrorList{field.Invalid(path, *zone, "unknown time zone "+*zone)}
 	}
-	if spec.TimeZone == nil {
-		return errs
-	}
-	at = path.Child("timeZone")
-	switch zone := *spec.TimeZone; {
-	case zone == "":
-		errs = append(errs, field.Invalid(at, zone, "timeZone must be nil or non-empty string"))
-	case strings.EqualFold(zone, "Local"):
-		errs = append(errs, field.Invalid(at, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
-	default:
-		if _, err := time.LoadLocation(zone); err != nil {
-			errs = append(errs, field.Invalid(at, zone, "unknown time zone "+zone))
-		}
-	}
-	return errs
+	return nil
 }

@@ -31,6 +31,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Complete = func(obj registry.Object, _ registry.Caller) { generateSelector(obj.(*batchv1.Job)) }
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
+	k.ValidateCreate = typed.Check(validateHostname)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.WarnOfSpec(func(j *batchv1.Job) []string { return podspec.TemplateWarnings(&j.Spec.Template) })
 	k.SelectableFields = typed.Get(func(j *batchv1.Job) fields.Set {

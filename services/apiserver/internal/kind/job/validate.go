@@ -35,6 +35,19 @@ func validateOwn(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
+// validateHostname refuses a new job whose last pod could not have the host name that it would be given.
+func validateHostname(j *batchv1.Job) field.ErrorList {
+	n := row.Deref(j.Spec.Completions)
+	if mode := j.Spec.CompletionMode; mode == nil || *mode != batchv1.IndexedCompletion || n <= 0 {
+		return nil
+	}
+	last := fmt.Sprintf("%s-%d", j.Name, n-1)
+	if len(validation.IsDNS1123Label(last)) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), j.Name, "will not able to create pod with invalid DNS label: "+last)}
+}
+
 // validateGenerated refuses a job that brings labels or a selector of its own
 // where those are generated.
 func validateGenerated(j *batchv1.Job) field.ErrorList {

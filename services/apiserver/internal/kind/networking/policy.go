@@ -33,7 +33,7 @@ func policy(now func() time.Time) *registry.Kind {
 		}
 	})
 	k.Warnings = typed.Warn(policyWarnings)
-	k.Validate = typed.Check(validatePolicy)
+	typed.Ratchet(k, validatePolicy)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.String("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]), column.Age(),
 	}
@@ -64,18 +64,47 @@ func fillPolicy(p *networkingv1.NetworkPolicy) {
 	}
 }
 
-func validatePolicy(p *networkingv1.NetworkPolicy) field.ErrorList {
+// tolerated is what a policy may have although a new one may not, because the stored one has the like.
+type tolerated struct {
+	selectors metavalidation.LabelSelectorValidationOptions
+	cidrs     []string
+}
+
+func toleratedOf(old *networkingv1.NetworkPolicy) tolerated {
+	var t tolerated
+	if old == nil {
+		return t
+	}
+	t.selectors = check.Selectors(&old.Spec.PodSelector)
+	note := func(peers []networkingv1.NetworkPolicyPeer) {
+		for i := range peers {
+			if b := peers[i].IPBlock; b != nil {
+				t.cidrs = append(append(t.cidrs, b.CIDR), b.Except...)
+			}
+		}
+	}
+	for i := range old.Spec.Ingress {
+		note(old.Spec.Ingress[i].From)
+	}
+	for i := range old.Spec.Egress {
+		note(old.Spec.Egress[i].To)
+	}
+	return t
+}
+
+func validatePolicy(p, old *networkingv1.NetworkPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
-	errs := labelSelector(&spec.PodSelector, path.Child("podSelector"))
+	may := toleratedOf(old)
+	errs := metavalidation.ValidateLabelSelector(&spec.PodSelector, may.selectors, path.Child("podSelector"))
 	for i := range spec.Ingress {
 		at := path.Child("ingress").Index(i)
 		errs = append(errs, validatePorts(spec.Ingress[i].Ports, at.Child("ports"))...)
-		errs = append(errs, validatePeers(spec.Ingress[i].From, at.Child("from"))...)
+		errs = append(errs, validatePeers(spec.Ingress[i].From, may, at.Child("from"))...)
 	}
 	for i := range spec.Egress {
 		at := path.Child("egress").Index(i)
 		errs = append(errs, validatePorts(spec.Egress[i].Ports, at.Child("ports"))...)
-		errs = append(errs, validatePeers(spec.Egress[i].To, at.Child("to"))...)
+		errs = append(errs, validatePeers(spec.Egress[i].To, may, at.Child("to"))...)
 	}
 	if len(spec.PolicyTypes) > 2 {
 		return append(errs, field.Invalid(path.Child("policyTypes"), &spec.PolicyTypes, "may not specify more than two policyTypes"))
@@ -84,10 +113,6 @@ func validatePolicy(p *networkingv1.NetworkPolicy) field.ErrorList {
 		errs = append(errs, check.Supported(t, path.Child("policyTypes").Index(i), networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)...)
 	}
 	return errs
-}
-
-func labelSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, path)
 }
 
 func validatePorts(ports []networkingv1.NetworkPolicyPort, path *field.Path) field.ErrorList {
@@ -121,7 +146,7 @@ func validatePorts(ports []networkingv1.NetworkPolicyPort, path *field.Path) fie
 	return errs
 }
 
-func validatePeers(peers []networkingv1.NetworkPolicyPeer, path *field.Path) field.ErrorList {
+func validatePeers(peers []networkingv1.NetworkPolicyPeer, may tolerated, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range peers {
 		p, at := &peers[i], path.Index(i)
@@ -130,15 +155,15 @@ func validatePeers(peers []networkingv1.NetworkPolicyPeer, path *field.Path) fie
 			continue
 		}
 		if p.PodSelector != nil {
-			errs = append(errs, labelSelector(p.PodSelector, at.Child("podSelector"))...)
+			errs = append(errs, metavalidation.ValidateLabelSelector(p.PodSelector, may.selectors, at.Child("podSelector"))...)
 		}
 		if p.NamespaceSelector != nil {
-			errs = append(errs, labelSelector(p.NamespaceSelector, at.Child("namespaceSelector"))...)
+			errs = append(errs, metavalidation.ValidateLabelSelector(p.NamespaceSelector, may.selectors, at.Child("namespaceSelector"))...)
 		}
 		if p.IPBlock == nil {
 			continue
 		}
-		errs = append(errs, validateBlock(p.IPBlock, at.Child("ipBlock"))...)
+		errs = append(errs, validateBlock(p.IPBlock, may.cidrs, at.Child("ipBlock"))...)
 		if p.PodSelector != nil || p.NamespaceSelector != nil {
 			errs = append(errs, field.Forbidden(at, "may not specify both ipBlock and another peer"))
 		}
@@ -146,18 +171,18 @@ func validatePeers(peers []networkingv1.NetworkPolicyPeer, path *field.Path) fie
 	return errs
 }
 
-func validateBlock(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
+func validateBlock(b *networkingv1.IPBlock, old []string, path *field.Path) field.ErrorList {
 	if b.CIDR == "" {
 		return field.ErrorList{field.Required(path.Child("cidr"), "")}
 	}
-	errs := validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, nil)
+	errs := validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, old)
 	_, all, err := netutils.ParseCIDRSloppy(b.CIDR)
 	if err != nil {
 		return errs
 	}
 	for i, e := range b.Except {
 		at := path.Child("except").Index(i)
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at, e, true, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at, e, true, old)...)
 		ip, part, err := netutils.ParseCIDRSloppy(e)
 		if err != nil {
 			continue

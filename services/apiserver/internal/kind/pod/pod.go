@@ -20,7 +20,7 @@ import (
 
 // Kind returns the kind; now is the clock for ages.
 func Kind(now func() time.Time) *registry.Kind {
-	made := newSharer()
+	made, right := newSharer(), newProven()
 	return &registry.Kind{
 		GVK:      corev1.SchemeGroupVersion.WithKind("Pod"),
 		Resource: "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -33,9 +33,12 @@ func Kind(now func() time.Time) *registry.Kind {
 		Recall:        typed.Recall(made.recall),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
-		Validate:      typed.Check(newProven().validate),
+		Validate:      typed.Check(right.validate),
+		Ratchet: typed.CheckChange(func(p, old *corev1.Pod) field.ErrorList {
+			return podspec.Tolerated(right.validate(p), &old.Spec)
+		}),
 		ValidateCreate: typed.Check(func(p *corev1.Pod) field.ErrorList {
-			return podspec.ValidatePodCreate(&p.Spec, field.NewPath("spec"))
+			return podspec.ValidatePodCreate(&p.Spec, &p.ObjectMeta, field.NewPath("spec"))
 		}),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
 		Warnings: typed.Warn(func(p, old *corev1.Pod) []string {
@@ -82,6 +85,7 @@ func Kind(now func() time.Time) *registry.Kind {
 
 func prepareCreate(p *corev1.Pod, now time.Time) {
 	p.Generation = 1
+	podspec.MergeLabelKeys(&p.Spec, p.Labels)
 	podspec.AppArmorFields(&p.ObjectMeta, &p.Spec)
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&p.Spec)}
 	if len(p.Spec.SchedulingGates) > 0 {

@@ -5,11 +5,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"howdah.dev/services/apiserver/internal/kind/podspec"
 )
 
 // prepareResize keeps all of the object but the resources: what else a client changes is forgotten, but for the number and names of
 // containers, which are refused.
 func prepareResize(p, old *corev1.Pod) {
+	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
+		bumpGeneration(p, old)
+		return
+	}
 	metav1.ResetObjectMetaForStatus(p, old)
 	old.Status.DeepCopyInto(&p.Status)
 	spec := old.Spec.DeepCopy()
@@ -20,16 +26,15 @@ func prepareResize(p, old *corev1.Pod) {
 	bumpGeneration(p, old)
 }
 
-// resizable returns the containers of old with the names and resources of now.
+// resizable returns the containers of old with the resources of now; now itself where there are others.
 func resizable(now, old []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, len(now))
 	for i := range now {
-		if i >= len(old) {
-			out[i] = now[i]
-			continue
+		if now[i].Name != old[i].Name {
+			return now
 		}
 		old[i].DeepCopyInto(&out[i])
-		out[i].Name, out[i].Resources, out[i].ResizePolicy = now[i].Name, now[i].Resources, now[i].ResizePolicy
+		out[i].Resources, out[i].ResizePolicy = now[i].Resources, now[i].ResizePolicy
 	}
 	return out
 }
@@ -42,92 +47,123 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if os := old.Spec.OS; os != nil && os.Name == corev1.Windows {
 		return field.ErrorList{field.Forbidden(whole, "windows pods cannot be resized")}
 	}
-	errs := validate(p)
+	errs := podspec.Tolerated(validate(p), &old.Spec)
 	if was := qosClass(&old.Spec); was != qosClass(&p.Spec) {
-		errs = append(errs, field.Invalid(path, was, "Pod QOS Class may not change as a result of resizing"))
+		errs = append(errs, field.Invalid(path, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	rest := p.Spec.DeepCopy()
-	changed := sameContainers(p.Spec.Containers, old.Spec.Containers, path.Child("containers"))
-	changed = append(changed, sameContainers(p.Spec.InitContainers, old.Spec.InitContainers, path.Child("initContainers"))...)
+	if sized(old.Spec.Resources) || sized(p.Spec.Resources) {
+		errs = append(errs, resizedPod(rest, old.Spec.Resources, path)...)
+	}
+	changed := sameContainers(p.Spec.Containers, old.Spec.Containers, path, "containers")
+	changed = append(changed, sameContainers(p.Spec.InitContainers, old.Spec.InitContainers, path, "initContainers")...)
 	if len(changed) > 0 {
 		return append(errs, changed...)
 	}
+	for i := range p.Spec.InitContainers {
+		errs = append(errs, removed(&p.Spec.InitContainers[i].Resources, &old.Spec.InitContainers[i].Resources, path.Child("initContainers").Index(i).Child("resources"), "resource")...)
+	}
+	for i := range p.Spec.Containers {
+		errs = append(errs, removed(&p.Spec.Containers[i].Resources, &old.Spec.Containers[i].Resources, path.Child("containers").Index(i).Child("resources"), "resource")...)
+	}
 	for i := range rest.Containers {
-		errs = append(errs, resized(&rest.Containers[i].Resources, &old.Spec.Containers[i].Resources, path.Child("containers").Index(i).Child("resources"))...)
+		c, was := &rest.Containers[i], &old.Spec.Containers[i]
+		c.Resources = restored(&c.Resources, &was.Resources)
+		if !equality.Semantic.DeepEqual(c, was) {
+			errs = append(errs, field.Forbidden(path, "only cpu and memory resources are mutable"))
+		}
 	}
 	for i := range rest.InitContainers {
-		errs = append(errs, resized(&rest.InitContainers[i].Resources, &old.Spec.InitContainers[i].Resources, path.Child("initContainers").Index(i).Child("resources"))...)
-	}
-	switch at := path.Child("resources"); {
-	case rest.Resources == nil && old.Spec.Resources != nil:
-		errs = append(errs, field.Forbidden(at, "pod-level resources cannot be removed"))
-		rest.Resources = old.Spec.Resources
-	case old.Spec.Resources == nil && rest.Resources != nil:
-		errs = append(errs, resized(rest.Resources, &corev1.ResourceRequirements{}, at)...)
-		if equality.Semantic.DeepEqual(*rest.Resources, corev1.ResourceRequirements{}) {
-			rest.Resources = nil
+		c, was := &rest.InitContainers[i], &old.Spec.InitContainers[i]
+		changed, at := !equality.Semantic.DeepEqual(c, was), path.Child("initContainers").Index(i)
+		c.Resources = restored(&c.Resources, &was.Resources)
+		if !equality.Semantic.DeepEqual(c, was) {
+			errs = append(errs, field.Forbidden(at, "only cpu and memory resources for init or sidecar containers are mutable"))
 		}
-	case rest.Resources != nil:
-		errs = append(errs, resized(rest.Resources, old.Spec.Resources, at)...)
+		for _, policy := range c.ResizePolicy {
+			if changed && !podspec.Sidecar(c) && policy.RestartPolicy == corev1.RestartContainer {
+				errs = append(errs, field.Forbidden(at, "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"))
+			}
+		}
 	}
-	if !equality.Semantic.DeepEqual(rest, &old.Spec) {
+	if len(errs) == 0 && !equality.Semantic.DeepEqual(rest, &old.Spec) {
 		errs = append(errs, field.Forbidden(path, "only cpu and memory resources are mutable"))
 	}
 	return errs
 }
 
-// sameContainers refuses that there are others than there were.
-func sameContainers(now, was []corev1.Container, path *field.Path) field.ErrorList {
+func sized(r *corev1.ResourceRequirements) bool { return r != nil && len(r.Requests)+len(r.Limits) > 0 }
+
+// resizedPod sets the CPU and memory of the pod as a whole back to the old ones, and refuses other changes of its resources.
+func resizedPod(spec *corev1.PodSpec, old *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+	at := path.Child("resources")
+	if old != nil && spec.Resources == nil {
+		return field.ErrorList{field.Forbidden(at, "pod-level resources cannot be removed")}
+	}
+	var errs field.ErrorList
+	was := &corev1.ResourceRequirements{}
+	if old != nil {
+		errs, was = removed(spec.Resources, old, at, "pod-level resource"), old
+	}
+	claims := spec.Resources.Claims
+	rest := restored(spec.Resources, was)
+	rest.Claims = claims
+	spec.Resources = &rest
+	if old == nil && len(rest.Requests)+len(rest.Limits)+len(claims) == 0 {
+		spec.Resources = nil
+	}
+	if !equality.Semantic.DeepEqual(spec.Resources, old) {
+		errs = append(errs, field.Forbidden(path, "only cpu and memory resources are mutable at pod-level"))
+	}
+	return errs
+}
+
+// sameContainers refuses that there are others in a list of path than there were.
+func sameContainers(now, was []corev1.Container, path *field.Path, list string) field.ErrorList {
 	if len(now) != len(was) {
-		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}
+		return field.ErrorList{field.Forbidden(path.Child(list), list+" may not be added or removed on resize")}
 	}
 	var errs field.ErrorList
 	for i := range now {
 		if now[i].Name != was[i].Name {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize"))
+			errs = append(errs, field.Forbidden(path.Child(list).Index(i).Child("name"), list+" may not be renamed or reordered on resize"))
 		}
 	}
 	return errs
 }
 
-// resized sets the CPU and memory of r back to those of old, and refuses that one of them is taken away.
-func resized(r, old *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+// removed refuses that something that was asked for is no more.
+func removed(now, was *corev1.ResourceRequirements, path *field.Path, what string) field.ErrorList {
 	var errs field.ErrorList
-	if removed(r.Requests, old.Requests) {
-		errs = append(errs, field.Forbidden(path.Child("requests"), "resource requests cannot be removed"))
-	}
-	if removed(r.Limits, old.Limits) {
-		errs = append(errs, field.Forbidden(path.Child("limits"), "resource limits cannot be removed"))
-	}
-	for _, name := range counted {
-		r.Limits = restored(r.Limits, old.Limits, name)
-		r.Requests = restored(r.Requests, old.Requests, name)
+	for _, part := range []struct {
+		name     string
+		now, was corev1.ResourceList
+	}{{"requests", now.Requests, was.Requests}, {"limits", now.Limits, was.Limits}} {
+		for name := range part.was {
+			if _, ok := part.now[name]; !ok {
+				errs = append(errs, field.Forbidden(path.Child(part.name), what+" "+part.name+" cannot be removed"))
+				break
+			}
+		}
 	}
 	return errs
 }
 
-func removed(now, was corev1.ResourceList) bool {
-	for _, name := range counted {
-		_, had := was[name]
-		if _, has := now[name]; had && !has {
-			return true
+// restored returns the requests and limits of now with the CPU and memory of was. Claims are no part of a resize: they are left out, so that
+// containers that have some cannot be resized.
+func restored(now, was *corev1.ResourceRequirements) corev1.ResourceRequirements {
+	one := func(now, was corev1.ResourceList) corev1.ResourceList {
+		out := now.DeepCopy()
+		for _, name := range counted {
+			delete(out, name)
+			if q, ok := was[name]; ok {
+				if out == nil {
+					out = corev1.ResourceList{}
+				}
+				out[name] = q
+			}
 		}
+		return out
 	}
-	return false
-}
-
-func restored(now, was corev1.ResourceList, name corev1.ResourceName) corev1.ResourceList {
-	q, ok := was[name]
-	switch {
-	case ok && now == nil:
-		return corev1.ResourceList{name: q}
-	case ok:
-		now[name] = q
-	default:
-		delete(now, name)
-	}
-	if len(now) == 0 && was == nil {
-		return nil
-	}
-	return now
+	return corev1.ResourceRequirements{Requests: one(now.Requests, was.Requests), Limits: one(now.Limits, was.Limits)}
 }

@@ -2,8 +2,10 @@ package pod
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,20 +28,23 @@ const fixed = "pod updates may not change fields other than `spec.containers[*].
 
 func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	path := field.NewPath("spec")
-	var errs field.ErrorList
+	errs := validateFixedAnnotations(p.Annotations, old.Annotations, field.NewPath("metadata", "annotations"))
+	errs = append(errs, podspec.ValidateAnnotations(&p.ObjectMeta, &p.Spec, field.NewPath("metadata", "annotations"))...) // once more, as in Kubernetes
 	if len(p.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers"))
 	}
+	errs = append(errs, validateImages(p.Spec.Containers, path.Child("containers"))...)
 	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return append(errs, field.Forbidden(path.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
-	images := append(validateImages(p.Spec.Containers, path.Child("containers")), validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
-	if errs = validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds")); len(errs) > 0 && p.Spec.ActiveDeadlineSeconds != nil {
-		return append(images, errs...)
+	errs = append(errs, validateImages(p.Spec.InitContainers, path.Child("initContainers"))...)
+	late := validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))
+	errs = append(errs, late...)
+	if len(late) > 0 && p.Spec.ActiveDeadlineSeconds != nil {
+		return errs
 	}
 	errs = append(errs, validateTolerations(p.Spec.Tolerations, old.Spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, validateGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, path.Child("schedulingGates"))...)
-	errs = append(images, errs...)
 	// What may change is set back, and then nothing may differ.
 	rest := p.Spec.DeepCopy()
 	for i := range rest.Containers {
@@ -62,12 +67,39 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
+// validateFixedAnnotations refuses changes of annotations that say what the pod was made as.
+func validateFixedAnnotations(now, was map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	refuse := func(key, change string) {
+		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) {
+			errs = append(errs, field.Forbidden(path.Key(key), "may not "+change+" AppArmor annotations"))
+		}
+		if key == mirrorAnnotation {
+			errs = append(errs, field.Forbidden(path.Key(key), "may not "+change+" mirror pod annotation"))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if text, ok := now[key]; !ok || text != was[key] {
+			refuse(key, "remove or update")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := was[key]; !ok {
+			refuse(key, "add")
+		}
+	}
+	return errs
+}
+
 // validateImages wants each container to have an image still.
 func validateImages(list []corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range list {
 		if list[i].Image == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
+		}
+		if image := list[i].Image; strings.TrimSpace(image) != image {
+			errs = append(errs, field.Invalid(path.Index(i).Child("image"), image, "must not have leading or trailing whitespace"))
 		}
 	}
 	return errs

@@ -153,6 +153,7 @@ func validatePodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorLis
 	}
 	errs = append(errs, validateLabelKeys(t.MatchLabelKeys, t.LabelSelector, path.Child("matchLabelKeys"))...)
 	errs = append(errs, validateLabelKeys(t.MismatchLabelKeys, t.LabelSelector, path.Child("mismatchLabelKeys"))...)
+	errs = append(errs, repeatedKeys(t.MatchLabelKeys, t.LabelSelector, path)...)
 	for i, k := range t.MatchLabelKeys {
 		if slices.Contains(t.MismatchLabelKeys, k) {
 			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), k, "exists in both matchLabelKeys and mismatchLabelKeys"))
@@ -177,4 +178,63 @@ func validateLabelKeys(keys []string, selector *metav1.LabelSelector, path *fiel
 		errs = append(errs, metavalidation.ValidateLabelName(k, path.Index(i))...)
 	}
 	return errs
+}
+
+// repeatedKeys refuses a selector that speaks of a key of matchLabelKeys by itself: it has one requirement of each, which MergeLabelKeys
+// has put in. The path of the term is what is told.
+func repeatedKeys(keys []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	if selector == nil || len(keys) == 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	seen, last := map[string]bool{}, map[string]int{}
+	for i, k := range keys {
+		last[k] = i
+	}
+	for k := range selector.MatchLabels {
+		seen[k] = true
+	}
+	for _, r := range selector.MatchExpressions {
+		if i, ok := last[r.Key]; ok && seen[r.Key] {
+			errs = append(errs, field.Invalid(path.Index(i), r.Key, "exists in both matchLabelKeys and labelSelector"))
+		}
+		seen[r.Key] = true
+	}
+	return errs
+}
+
+// MergeLabelKeys adds what the keys of pods' labels say to the selectors of a new pod that has the labels.
+func MergeLabelKeys(spec *corev1.PodSpec, labels map[string]string) {
+	merge := func(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) {
+		if s == nil { // it matches nothing, whatever is added
+			return
+		}
+		for _, k := range keys {
+			if value, ok := labels[k]; ok {
+				s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: k, Operator: op, Values: []string{value}})
+			}
+		}
+	}
+	term := func(t *corev1.PodAffinityTerm) {
+		merge(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+		merge(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+	}
+	terms := func(must []corev1.PodAffinityTerm, rather []corev1.WeightedPodAffinityTerm) {
+		for i := range must {
+			term(&must[i])
+		}
+		for i := range rather {
+			term(&rather[i].PodAffinityTerm)
+		}
+	}
+	if a := spec.Affinity; a != nil && a.PodAffinity != nil {
+		terms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		terms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	for i := range spec.TopologySpreadConstraints {
+		c := &spec.TopologySpreadConstraints[i]
+		merge(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -22,8 +23,8 @@ const (
 	localhost             = "localhost/"
 )
 
-// validateAnnotations checks the annotations that mean something for a pod.
-func validateAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+// ValidateAnnotations checks the annotations that mean something for a pod.
+func ValidateAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if _, mirror := meta.Annotations[corev1.MirrorPodAnnotationKey]; mirror && spec.NodeName == "" {
 		errs = append(errs, field.Invalid(path.Key(corev1.MirrorPodAnnotationKey), meta.Annotations[corev1.MirrorPodAnnotationKey],
@@ -80,14 +81,15 @@ func validateSeccompName(name string, path *field.Path) field.ErrorList {
 }
 
 func validateAppArmorName(container, profile string, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if !named(spec, container) {
-		return field.ErrorList{field.Invalid(path, container, "container not found")}
+		errs = append(errs, field.Invalid(path, container, "container not found"))
 	}
 	if profile == "" || profile == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault || profile == corev1.DeprecatedAppArmorBetaProfileNameUnconfined ||
 		strings.HasPrefix(profile, localhost) {
-		return nil
+		return errs
 	}
-	return field.ErrorList{field.Invalid(path, profile, "invalid AppArmor profile name: "+strconv.Quote(profile))}
+	return append(errs, field.Invalid(path, profile, "invalid AppArmor profile name: "+strconv.Quote(profile)))
 }
 
 func named(spec *corev1.PodSpec, container string) bool {
@@ -109,42 +111,128 @@ func appArmorProfile(text string) *corev1.AppArmorProfile {
 	return nil
 }
 
-// AppArmorFields sets the fields of a new pod's containers as its annotations say.
+// AppArmorFields sets the fields of a new pod's containers as its annotations say, where that is another profile than the pod's own.
 func AppArmorFields(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			profile := appArmorProfile(meta.Annotations[appArmorContainer+list[i].Name])
-			if profile == nil || list[i].SecurityContext != nil && list[i].SecurityContext.AppArmorProfile != nil {
-				continue
-			}
-			if list[i].SecurityContext == nil {
-				list[i].SecurityContext = &corev1.SecurityContext{}
-			}
-			list[i].SecurityContext.AppArmorProfile = profile
+	eachAppArmor(meta, spec, func(context **corev1.SecurityContext, profile *corev1.AppArmorProfile) {
+		if profile == nil || equality.Semantic.DeepEqual(profile, podAppArmor(spec)) {
+			return
 		}
+		if *context == nil {
+			*context = &corev1.SecurityContext{}
+		}
+		(*context).AppArmorProfile = profile
+	})
+}
+
+// eachAppArmor calls f for each container that has the annotation, but not the field; profile is nil where the annotation is not valid.
+func eachAppArmor(meta *metav1.ObjectMeta, spec *corev1.PodSpec, f func(context **corev1.SecurityContext, profile *corev1.AppArmorProfile)) {
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return
+	}
+	one := func(name string, context **corev1.SecurityContext) {
+		key := appArmorContainer + name
+		text, ok := meta.Annotations[key]
+		if !ok || *context != nil && (*context).AppArmorProfile != nil {
+			return
+		}
+		profile := appArmorProfile(text)
+		if len(validateAppArmor(profile, nil)) > 0 {
+			profile = nil
+		}
+		f(context, profile)
+	}
+	for i := range spec.InitContainers {
+		one(spec.InitContainers[i].Name, &spec.InitContainers[i].SecurityContext)
+	}
+	for i := range spec.Containers {
+		one(spec.Containers[i].Name, &spec.Containers[i].SecurityContext)
+	}
+	for i := range spec.EphemeralContainers {
+		one(spec.EphemeralContainers[i].Name, &spec.EphemeralContainers[i].SecurityContext)
 	}
 }
 
-// validateAppArmorFields wants that fields and annotations agree.
-func validateAppArmorFields(annotations map[string]string, spec *corev1.PodSpec) field.ErrorList {
+func podAppArmor(spec *corev1.PodSpec) *corev1.AppArmorProfile {
+	if spec.SecurityContext == nil {
+		return nil
+	}
+	return spec.SecurityContext.AppArmorProfile
+}
+
+// matchAnnotations wants that the fields of a new pod, or of a template, say what its annotations say, for the latter are older.
+func matchAnnotations(annotations map[string]string, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, part := range []struct {
-		name string
-		list []corev1.Container
-	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
-		for i, c := range part.list {
-			profile := appArmorProfile(annotations[appArmorContainer+c.Name])
-			if profile == nil || c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil {
-				continue
-			}
-			at := field.NewPath("spec", part.name).Index(i).Child("securityContext", "appArmorProfile")
-			have := c.SecurityContext.AppArmorProfile
-			if have.Type != profile.Type {
-				errs = append(errs, field.Forbidden(at.Child("type"), "apparmor type in annotation and field must match"))
-			} else if have.LocalhostProfile != nil && profile.LocalhostProfile != nil && *have.LocalhostProfile != *profile.LocalhostProfile {
-				errs = append(errs, field.Forbidden(at.Child("localhostProfile"), "apparmor profile in annotation and field must match"))
-			}
+	if c := spec.SecurityContext; c != nil {
+		errs = append(errs, matchSeccomp(annotations, seccompPod, c.SeccompProfile, path)...)
+	}
+	eachContainer(spec, path, func(name string, c *corev1.SecurityContext, at *field.Path) {
+		if c != nil {
+			errs = append(errs, matchSeccomp(annotations, seccompContainer+name, c.SeccompProfile, at)...)
+		}
+	})
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return errs
+	}
+	eachContainer(spec, path, func(name string, c *corev1.SecurityContext, at *field.Path) {
+		profile := podAppArmor(spec)
+		if c != nil && c.AppArmorProfile != nil {
+			profile = c.AppArmorProfile
+		}
+		errs = append(errs, matchAppArmor(annotations, appArmorContainer+name, profile, at.Child("securityContext", "appArmorProfile"))...)
+	})
+	return errs
+}
+
+// matchSeccomp compares the profile of the pod or container at path with the annotation key.
+func matchSeccomp(annotations map[string]string, key string, profile *corev1.SeccompProfile, path *field.Path) field.ErrorList {
+	text, ok := annotations[key]
+	if !ok || profile == nil {
+		return nil
+	}
+	at := path.Child("securityContext", "seccompProfile")
+	other := field.ErrorList{field.Forbidden(at.Child("type"), "seccomp type in annotation and field must match")}
+	name, local := strings.CutPrefix(text, localhost)
+	switch profile.Type {
+	case corev1.SeccompProfileTypeUnconfined:
+		if text != corev1.SeccompProfileNameUnconfined {
+			return other
+		}
+	case corev1.SeccompProfileTypeRuntimeDefault:
+		if text != corev1.SeccompProfileRuntimeDefault && text != corev1.DeprecatedSeccompProfileDockerDefault {
+			return other
+		}
+	case corev1.SeccompProfileTypeLocalhost:
+		if !local {
+			return other
+		}
+		if profile.LocalhostProfile == nil || *profile.LocalhostProfile != name {
+			return field.ErrorList{field.Forbidden(at.Child("localhostProfile"), "seccomp profile in annotation and field must match")}
 		}
 	}
-	return errs
+	return nil
+}
+
+// matchAppArmor compares the profile of a container, at path, with the annotation key.
+func matchAppArmor(annotations map[string]string, key string, profile *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
+	text, ok := annotations[key]
+	if !ok || profile == nil {
+		return nil
+	}
+	name, local := strings.CutPrefix(text, localhost)
+	same := true
+	switch profile.Type {
+	case corev1.AppArmorProfileTypeUnconfined:
+		same = text == corev1.DeprecatedAppArmorBetaProfileNameUnconfined
+	case corev1.AppArmorProfileTypeRuntimeDefault:
+		same = text == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	case corev1.AppArmorProfileTypeLocalhost:
+		same = local
+		if local && (profile.LocalhostProfile == nil || *profile.LocalhostProfile != name) {
+			return field.ErrorList{field.Forbidden(path.Child("localhostProfile"), "apparmor profile in annotation and field must match")}
+		}
+	}
+	if !same {
+		return field.ErrorList{field.Forbidden(path.Child("type"), "apparmor type in annotation and field must match")}
+	}
+	return nil
 }

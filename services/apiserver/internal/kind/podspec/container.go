@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,22 @@ func (s *scope) validateContainers(path *field.Path) field.ErrorList {
 		errs = append(errs, validateRestart(c, at)...)
 	}
 	return append(errs, validateHostPorts(s.spec.Containers, path)...)
+}
+
+// restartedInit is what is told of a container that runs before the others, and would be restarted by a resize.
+const restartedInit = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+
+// Tolerated leaves out of the problems of a pod those that the stored one may have from older versions.
+func Tolerated(errs field.ErrorList, old *corev1.PodSpec) field.ErrorList {
+	restarted := slices.ContainsFunc(old.InitContainers, func(c corev1.Container) bool {
+		return !Sidecar(&c) && slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+			return p.RestartPolicy == corev1.RestartContainer
+		})
+	})
+	if !restarted {
+		return errs
+	}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Detail == restartedInit })
 }
 
 func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
@@ -60,6 +77,11 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 		} {
 			if f.set {
 				errs = append(errs, field.Forbidden(at.Child(f.name), "may not be set for init containers without restartPolicy=Always"))
+			}
+		}
+		for j, p := range c.ResizePolicy {
+			if s.pod && p.RestartPolicy == corev1.RestartContainer {
+				errs = append(errs, field.Invalid(at.Child("resizePolicy").Index(j).Child("restartPolicy"), p.RestartPolicy, restartedInit))
 			}
 		}
 	}
@@ -171,7 +193,7 @@ func validateResizePolicy(list []corev1.ContainerResizePolicy, restart corev1.Re
 		errs = append(errs, check.Choice(p.ResourceName, path, corev1.ResourceCPU, corev1.ResourceMemory)...)
 		errs = append(errs, check.Choice(p.RestartPolicy, path, corev1.NotRequired, corev1.RestartContainer)...)
 		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
 		}
 	}
 	return errs

@@ -33,10 +33,10 @@ func Default(spec *corev1.PodSpec) {
 		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(common)
 	}
 	if spec.Resources != nil {
-		roundUp(spec.Resources.Limits)
-		roundUp(spec.Resources.Requests)
+		RoundUp(spec.Resources.Limits)
+		RoundUp(spec.Resources.Requests)
 	}
-	roundUp(spec.Overhead)
+	RoundUp(spec.Overhead)
 }
 
 // DefaultPod fills the fields that Kubernetes fills in pods but leaves open in
@@ -102,8 +102,8 @@ func defaultContainer(c *corev1.Container) {
 			}
 		}
 	}
-	roundUp(c.Resources.Limits)
-	roundUp(c.Resources.Requests)
+	RoundUp(c.Resources.Limits)
+	RoundUp(c.Resources.Requests)
 }
 
 func defaultProbe(p *corev1.Probe) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// roundUp gives quantities the precision of Kubernetes, thousandths.
-func roundUp(list corev1.ResourceList) {
+// RoundUp gives quantities the precision of Kubernetes, thousandths.
+func RoundUp(list corev1.ResourceList) {
 	for name, q := range list {
 		q.RoundUp(resource.Milli)
 		list[name] = q

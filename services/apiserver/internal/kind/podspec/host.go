@@ -57,30 +57,44 @@ func validateHostUsers(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// validateOS checks the system that a pod is for, and refuses what belongs to the other.
 func validateOS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
 	switch {
 	case spec.OS == nil:
+		return nil
 	case spec.OS.Name == "":
-		errs = append(errs, field.Required(path.Child("os", "name"), ""))
-	default:
-		errs = append(errs, check.OneOf(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)...)
+		return field.ErrorList{field.Required(path.Child("os", "name"), "")}
+	case spec.OS.Name == corev1.Linux:
+		return validateLinux(spec, path)
+	case spec.OS.Name == corev1.Windows:
+		return validateWindows(spec, path)
 	}
-	if spec.OS == nil || spec.OS.Name != corev1.Linux {
-		return errs
-	}
+	return check.OneOf(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)
+}
+
+func validateLinux(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	const text = "windows options cannot be set for a linux pod"
+	var errs field.ErrorList
 	if c := spec.SecurityContext; c != nil && c.WindowsOptions != nil {
 		errs = append(errs, field.Forbidden(path.Child("securityContext", "windowsOptions"), text))
 	}
-	refuse := func(list []corev1.Container, at *field.Path) {
-		for i := range list {
-			if c := list[i].SecurityContext; c != nil && c.WindowsOptions != nil {
-				errs = append(errs, field.Forbidden(at.Index(i).Child("securityContext", "windowsOptions"), text))
-			}
+	eachContainer(spec, path, func(_ string, c *corev1.SecurityContext, at *field.Path) {
+		if c != nil && c.WindowsOptions != nil {
+			errs = append(errs, field.Forbidden(at.Child("securityContext", "windowsOptions"), text))
 		}
-	}
-	refuse(spec.Containers, path.Child("containers"))
-	refuse(spec.InitContainers, path.Child("initContainers"))
+	})
 	return errs
+}
+
+// eachContainer calls f with the name, the security context and the path of every container, those of initialization first.
+func eachContainer(spec *corev1.PodSpec, path *field.Path, f func(name string, c *corev1.SecurityContext, at *field.Path)) {
+	for i := range spec.InitContainers {
+		f(spec.InitContainers[i].Name, spec.InitContainers[i].SecurityContext, path.Child("initContainers").Index(i))
+	}
+	for i := range spec.Containers {
+		f(spec.Containers[i].Name, spec.Containers[i].SecurityContext, path.Child("containers").Index(i))
+	}
+	for i := range spec.EphemeralContainers {
+		f(spec.EphemeralContainers[i].Name, spec.EphemeralContainers[i].SecurityContext, path.Child("ephemeralContainers").Index(i))
+	}
 }

@@ -115,11 +115,27 @@ func quantity(name corev1.ResourceName, q resource.Quantity, path *field.Path) f
 	return nil
 }
 
+// Counted reports a resource of which there are whole ones only, and no memory.
+func Counted(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
+		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+		return true
+	}
+	return extended(name)
+}
+
 // NodeResources checks what a node says to have.
 func NodeResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sorted(list) {
-		errs = append(errs, quantity(name, list[name], path.Child(string(name)))...)
+		q, at := list[name], path.Child(string(name))
+		if q.Sign() < 0 {
+			errs = append(errs, field.Invalid(at, q.String(), check.Negative))
+		}
+		if Counted(name) && q.MilliValue()%1000 != 0 {
+			errs = append(errs, field.Invalid(at, q.String(), "must be an integer"))
+		}
 	}
 	return errs
 }
@@ -132,6 +148,9 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 		return nil
 	}
 	at := path.Child("resources")
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return field.ErrorList{field.Forbidden(at, "may not be set for a windows pod")}
+	}
 	if r.Claims != nil {
 		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
 		return append(errs, requirements(r, claimNames(spec), at, ResourceName)...)
@@ -174,7 +193,7 @@ func validateShares(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		for _, name := range sorted(spec.Containers[i].Resources.Limits) {
 			limit := spec.Containers[i].Resources.Limits[name]
 			if most, ok := spec.Resources.Limits[name]; ok && podLevel(name) && limit.Cmp(most) > 0 {
-				errs = append(errs, field.Invalid(path.Child("containers").Index(i).Child("resources", "limits").Key(string(name)), limit.String(),
+				errs = append(errs, field.Invalid(path.Child("resources", "containers").Index(i).Key(string(name)).Child("limits"), limit.String(), // so spelled
 					fmt.Sprintf("must be less than or equal to pod limits of %s", most.String())))
 			}
 		}

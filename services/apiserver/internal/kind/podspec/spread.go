@@ -40,6 +40,7 @@ func validateSpread(list []corev1.TopologySpreadConstraint, path *field.Path) fi
 			errs = append(errs, check.OneOf(*p, at.Child("nodeTaintsPolicy"), corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)...)
 		}
 		errs = append(errs, validateLabelKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))...)
+		errs = append(errs, repeatedKeys(c.MatchLabelKeys, c.LabelSelector, at)...)
 		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 	}
 	return errs

@@ -19,8 +19,9 @@ import (
 func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := metavalidation.ValidateLabels(t.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
-	errs = append(errs, validateAnnotations(&t.ObjectMeta, &t.Spec, path.Child("annotations"))...)
+	errs = append(errs, ValidateAnnotations(&t.ObjectMeta, &t.Spec, path.Child("annotations"))...)
 	errs = append(errs, Validate(&t.Spec, &t.ObjectMeta, path.Child("spec"))...)
+	errs = append(errs, matchAnnotations(t.Annotations, &t.Spec, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
 	}
@@ -28,10 +29,10 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorLi
 }
 
 // ValidateReplicated checks the template of a workload that keeps pods running
-// and finds them by selector; a nil selector has been complained about already.
+// and finds them by selector.
 func ValidateReplicated(t *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if selector != nil && !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
+	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`"))
 	}
 	errs = append(errs, ValidateTemplate(t, path)...)

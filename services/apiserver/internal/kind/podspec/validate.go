@@ -2,6 +2,8 @@ package podspec
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -17,12 +19,18 @@ import (
 type scope struct {
 	spec    *corev1.PodSpec
 	volumes map[string]*corev1.Volume
+	// pod says that the spec is a pod's and not a template's.
+	pod bool
 }
 
 // Validate checks the spec of a pod or of a template; path is that of the spec
 // and meta the metadata beside it. The problems are in Kubernetes' order.
 func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
-	s := &scope{spec: spec, volumes: map[string]*corev1.Volume{}}
+	return validateSpec(&scope{spec: spec, volumes: map[string]*corev1.Volume{}}, meta, path)
+}
+
+func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	spec := s.spec
 	errs := s.validateVolumes(meta, path.Child("volumes"))
 	errs = append(errs, validateResourceClaims(spec.ResourceClaims, path.Child("resourceClaims"))...)
 	errs = append(errs, s.validateContainers(path.Child("containers"))...)
@@ -43,9 +51,9 @@ func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) f
 	errs = append(errs, validateDNSConfig(spec, path.Child("dnsConfig"))...)
 	errs = append(errs, validateConditions(spec, path)...)
 	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	errs = append(errs, validateHostProcess(spec, path)...)
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
-	errs = append(errs, validateHostProcess(spec, path)...)
 	errs = append(errs, validateOS(spec, path)...)
 	return append(errs, validateGroup(spec.SchedulingGroup, path.Child("schedulingGroup", "podGroupName"))...)
 }
@@ -64,20 +72,30 @@ func validateGroup(g *corev1.PodSchedulingGroup, path *field.Path) field.ErrorLi
 // ValidatePod checks the spec of a pod, which must be complete where that of a
 // template need not be.
 func ValidatePod(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
-	errs := validateAnnotations(meta, spec, field.NewPath("metadata", "annotations"))
+	errs := ValidateAnnotations(meta, spec, field.NewPath("metadata", "annotations"))
+	rest := validateSpec(&scope{spec: spec, volumes: map[string]*corev1.Volume{}, pod: true}, meta, path)
 	for i := range spec.Volumes { // those of templates may be named later
-		if image := spec.Volumes[i].Image; image != nil {
-			errs = append(errs, need(path.Child("volumes").Index(i).Child("image"), "reference", image.Reference)...)
+		at, source := path.Child("volumes").Index(i), spec.Volumes[i].VolumeSource
+		image := source.Image
+		if source.Image = nil; image == nil || image.Reference != "" || source != (corev1.VolumeSource{}) {
+			continue
 		}
+		place := 0 // after what is wrong with the volumes before
+		for j := range i {
+			before := path.Child("volumes").Index(j).String()
+			for place < len(rest) && strings.HasPrefix(rest[place].Field, before) {
+				place++
+			}
+		}
+		rest = slices.Insert(rest, place, field.Required(at.Child("image", "reference"), ""))
 	}
-	errs = append(errs, Validate(spec, meta, path)...)
+	errs = append(errs, rest...)
 	errs = append(errs, untrimmedImages(spec.Containers, path.Child("containers"))...)
-	errs = append(errs, untrimmedImages(spec.InitContainers, path.Child("initContainers"))...)
-	return append(errs, validateAppArmorFields(meta.Annotations, spec)...)
+	return append(errs, untrimmedImages(spec.InitContainers, path.Child("initContainers"))...)
 }
 
-// ValidatePodCreate checks what a new pod must not have yet.
-func ValidatePodCreate(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+// ValidatePodCreate checks what a new pod must not have yet, and that it does not say one thing in two ways.
+func ValidatePodCreate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), "cannot be set on create"))
@@ -85,7 +103,7 @@ func ValidatePodCreate(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.NodeName != "" && len(spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
-	return errs
+	return append(errs, matchAnnotations(meta.Annotations, spec, path)...)
 }
 
 // validateNames checks what names other objects, or the pod itself in DNS.

@@ -241,7 +241,7 @@ func TestResources(t *testing.T) {
 		t.Parallel()
 		check(t, with("resources: {limits: {cpu: 3}, requests: {cpu: 2}}")+"resources: {limits: {cpu: 2}, requests: {cpu: 1}}",
 			`spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 2`,
-			`spec.containers[0].resources.limits[cpu]: Invalid value: "3": must be less than or equal to pod limits of 2`)
+			`spec.resources.containers[0][cpu].limits: Invalid value: "3": must be less than or equal to pod limits of 2`)
 	})
 }
 

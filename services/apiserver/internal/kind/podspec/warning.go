@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -172,7 +173,8 @@ func AppArmorWarnings(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			key := appArmorContainer + list[i].Name
-			if _, ok := meta.Annotations[key]; ok {
+			text, ok := meta.Annotations[key]
+			if profile := appArmorProfile(text); ok && (profile == nil || !equality.Semantic.DeepEqual(profile, podAppArmor(spec))) {
 				w.say(path.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
 			}
 		}

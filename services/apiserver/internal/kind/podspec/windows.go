@@ -128,3 +128,55 @@ func validateHostProcess(spec *corev1.PodSpec, path *field.Path) field.ErrorList
 	}
 	return errs
 }
+
+// notOnWindows is what is told of a field that only Linux has.
+const notOnWindows = "cannot be set for a windows pod"
+
+// written is a field, and whether it has a value.
+type written struct {
+	name  string
+	isSet bool
+}
+
+// refused returns an error for each field that has a value.
+func refused(path *field.Path, fields []written) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range fields {
+		if f.isSet {
+			errs = append(errs, field.Forbidden(path.Child(f.name), notOnWindows))
+		}
+	}
+	return errs
+}
+
+// validateWindows refuses what Windows does not have.
+func validateWindows(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	c := spec.SecurityContext
+	if c == nil {
+		c = &corev1.PodSecurityContext{}
+	}
+	at := path.Child("securityContext")
+	errs := refused(at, []written{{"appArmorProfile", c.AppArmorProfile != nil}, {"seLinuxOptions", c.SELinuxOptions != nil}})
+	errs = append(errs, refused(path, []written{{"hostUsers", spec.HostUsers != nil}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}})...)
+	errs = append(errs, refused(at, []written{
+		{"seccompProfile", c.SeccompProfile != nil}, {"fsGroup", c.FSGroup != nil}, {"fsGroupChangePolicy", c.FSGroupChangePolicy != nil},
+		{"sysctls", len(c.Sysctls) > 0},
+	})...)
+	errs = append(errs, refused(path, []written{{"shareProcessNamespace", spec.ShareProcessNamespace != nil}})...)
+	errs = append(errs, refused(at, []written{
+		{"runAsUser", c.RunAsUser != nil}, {"runAsGroup", c.RunAsGroup != nil}, {"supplementalGroups", c.SupplementalGroups != nil},
+		{"supplementalGroupsPolicy", c.SupplementalGroupsPolicy != nil}, {"seLinuxChangePolicy", c.SELinuxChangePolicy != nil},
+	})...)
+	eachContainer(spec, path, func(_ string, c *corev1.SecurityContext, at *field.Path) {
+		if c == nil {
+			return
+		}
+		errs = append(errs, refused(at.Child("securityContext"), []written{
+			{"appArmorProfile", c.AppArmorProfile != nil}, {"seLinuxOptions", c.SELinuxOptions != nil}, {"seccompProfile", c.SeccompProfile != nil},
+			{"capabilities", c.Capabilities != nil}, {"readOnlyRootFilesystem", c.ReadOnlyRootFilesystem != nil}, {"privileged", c.Privileged != nil},
+			{"allowPrivilegeEscalation", c.AllowPrivilegeEscalation != nil}, {"procMount", c.ProcMount != nil}, {"runAsUser", c.RunAsUser != nil},
+			{"runAsGroup", c.RunAsGroup != nil},
+		})...)
+	})
+	return errs
+}

@@ -14,16 +14,23 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/check"
 )
 
-func validate(s *corev1.Service) field.ErrorList {
+func validate(s *corev1.Service) field.ErrorList { return validateOver(s, &corev1.Service{}) }
+
+// validateOver lets the addresses and networks stay that old has, as older versions took them.
+func validateOver(s, old *corev1.Service) field.ErrorList {
 	spec, path := &s.Spec, field.NewPath("spec")
-	errs := validateType(s, path)
+	var errs field.ErrorList
+	if len(spec.Ports) == 0 && !headless(s) && spec.Type != corev1.ServiceTypeExternalName {
+		errs = append(errs, field.Required(path.Child("ports"), ""))
+	}
+	errs = append(errs, validateType(s, path)...)
 	errs = append(errs, validatePorts(s, path.Child("ports"))...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateAffinity(spec, path)...)
 	errs = append(errs, validateIPs(s, path)...)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(at, ip, true, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(at, ip, true, old.Spec.ExternalIPs); len(bad) > 0 {
 			errs = append(errs, bad...)
 		} else {
 			errs = append(errs, check.PublicIP(ip, at)...)
@@ -32,7 +39,7 @@ func validate(s *corev1.Service) field.ErrorList {
 	errs = append(errs, check.Choice(spec.Type, path.Child("type"), corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
 		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)...)
 	errs = append(errs, validateUses(s, path.Child("ports"))...)
-	errs = append(errs, validateBalancer(s, path)...)
+	errs = append(errs, validateBalancer(s, old, path)...)
 	return append(errs, validatePolicies(s, path)...)
 }
 
@@ -70,9 +77,6 @@ func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 
 func validatePorts(s *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &s.Spec
-	if len(spec.Ports) == 0 && !headless(s) && spec.Type != corev1.ServiceTypeExternalName {
-		return field.ErrorList{field.Required(path, "")}
-	}
 	var errs field.ErrorList
 	names := map[string]bool{}
 	for i := range spec.Ports {
@@ -160,7 +164,7 @@ func validateAffinity(spec *corev1.ServiceSpec, path *field.Path) field.ErrorLis
 }
 
 // validateBalancer checks what goes with the type LoadBalancer only.
-func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
+func validateBalancer(s, old *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
 	balanced := spec.Type == corev1.ServiceTypeLoadBalancer
@@ -169,15 +173,12 @@ func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(spec.LoadBalancerSourceRanges) > 0 && !balanced {
 		errs = append(errs, field.Forbidden(ranges, text))
 	}
-	for i, r := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(r), true, nil)...)
+	var known []string
+	for _, r := range old.Spec.LoadBalancerSourceRanges {
+		known = append(known, strings.TrimSpace(r))
 	}
-	if c := spec.LoadBalancerClass; c != nil {
-		if !balanced {
-			errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), text))
-		} else {
-			errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...)
-		}
+	for i, r := range spec.LoadBalancerSourceRanges {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(r), true, known)...)
 	}
 	switch at := path.Child("allocateLoadBalancerNodePorts"); {
 	case balanced && spec.AllocateLoadBalancerNodePorts == nil:
@@ -185,11 +186,12 @@ func validateBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 	case !balanced && spec.AllocateLoadBalancerNodePorts != nil:
 		errs = append(errs, field.Forbidden(at, text))
 	}
-	switch n, at := spec.HealthCheckNodePort, path.Child("healthCheckNodePort"); {
-	case n != 0 && !needsHealthCheckPort(s):
-		errs = append(errs, field.Invalid(at, n, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
-	case n != 0:
-		errs = append(errs, check.Port(n, at)...)
+	if c := spec.LoadBalancerClass; c != nil {
+		if !balanced {
+			errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), text))
+		} else {
+			errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...)
+		}
 	}
 	return errs
 }
@@ -205,6 +207,12 @@ func validatePolicies(s *corev1.Service, path *field.Path) field.ErrorList {
 	} else if spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(outside, spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
+	switch n, at := spec.HealthCheckNodePort, path.Child("healthCheckNodePort"); {
+	case n != 0 && !needsHealthCheckPort(s):
+		errs = append(errs, field.Invalid(at, n, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	case n != 0:
+		errs = append(errs, check.Port(n, at)...)
+	}
 	inside := path.Child("internalTrafficPolicy")
 	if p := spec.InternalTrafficPolicy; p != nil {
 		errs = append(errs, check.OneOf(*p, inside, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
@@ -218,16 +226,20 @@ func validatePolicies(s *corev1.Service, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateStatusUpdate(s, _ *corev1.Service) field.ErrorList {
+func validateStatusUpdate(s, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("status", "loadBalancer", "ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
 		return field.ErrorList{field.Forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")}
 	}
+	var known []string
+	for _, in := range old.Status.LoadBalancer.Ingress {
+		known = append(known, in.IP)
+	}
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		at := path.Index(i)
 		if in.IP != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), in.IP, false, nil)...)
+			errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), in.IP, true, known)...)
 		}
 		switch {
 		case in.IP != "" && in.IPMode == nil:

@@ -65,7 +65,7 @@ func known(f corev1.IPFamily) bool { return f == corev1.IPv4Protocol || f == cor
 
 // validateUpdate tells first what must not change, and then all that is wrong.
 func validateUpdate(s, old *corev1.Service) field.ErrorList {
-	return append(validateChange(s, old), validate(s)...)
+	return append(validateChange(s, old), validateOver(s, old)...)
 }
 
 // validateChange holds a Service to its addresses and families while its type needs them.
@@ -76,8 +76,12 @@ func validateChange(s, old *corev1.Service) field.ErrorList {
 		!equal(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
-	if c := s.Spec.LoadBalancerClass; c != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...) // once more, as in Kubernetes
+	switch c := s.Spec.LoadBalancerClass; { // all of it is told once more later, as in Kubernetes
+	case c == nil:
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer:
+		errs = append(errs, check.QualifiedName(*c, path.Child("loadBalancerClass"))...)
+	default:
+		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
 	}
 	// What is malformed is told as that.
 	if !needsClusterIP(s) || !needsClusterIP(old) || len(validateIPs(s, path)) > 0 {

@@ -36,7 +36,7 @@ func Kind(now func() time.Time) *registry.Kind {
 			claim.Name(&s.Spec.VolumeClaimTemplates[i])
 		}
 	})
-	k.ValidateCreate = typed.Check(func(s *appsv1.StatefulSet) field.ErrorList { return validate(s, true) })
+	k.ValidateCreate = typed.Check(func(s *appsv1.StatefulSet) field.ErrorList { return validate(s, true, false) })
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.WarnOfSpec(warnings)
 	k.Scale = &registry.Scale{

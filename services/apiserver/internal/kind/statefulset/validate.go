@@ -16,8 +16,8 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
 
-// validate checks a set; of one that is not new, what cannot change any more is left alone.
-func validate(s *appsv1.StatefulSet, isNew bool) field.ErrorList {
+// validate checks a set; of one that is not new, what cannot change any more is left alone, and where it was faulty before, the template, too.
+func validate(s *appsv1.StatefulSet, isNew, faulty bool) field.ErrorList {
 	spec, path := &s.Spec, field.NewPath("spec")
 	var errs field.ErrorList
 	switch spec.PodManagementPolicy {
@@ -42,7 +42,7 @@ func validate(s *appsv1.StatefulSet, isNew bool) field.ErrorList {
 	if isNew && spec.ServiceName != "" {
 		errs = append(errs, check.Each(apivalidation.NameIsDNSLabel(spec.ServiceName, false), spec.ServiceName, path.Child("serviceName"))...)
 	}
-	return append(errs, validateTemplate(spec, path)...)
+	return append(errs, validateTemplate(spec, faulty, path)...)
 }
 
 // withClaims is the template with the volumes that its pods get for the claims, before its own.
@@ -69,7 +69,7 @@ func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.ErrorList {
+func validateTemplate(spec *appsv1.StatefulSetSpec, faulty bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("selector")
 	if spec.Selector == nil {
@@ -82,16 +82,18 @@ func validateTemplate(spec *appsv1.StatefulSetSpec, path *field.Path) field.Erro
 	}
 	template := path.Child("template")
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-	if err != nil { // nothing more is said of the template
-		errs = append(errs, field.Invalid(at, spec.Selector, ""))
-		return append(errs, workload.Runs(&spec.Template, "StatefulSet", template)...)
+	if err != nil {
+		return append(append(errs, field.Invalid(at, spec.Selector, "")), workload.Runs(&spec.Template, "StatefulSet", template)...)
 	}
 	if !selector.Empty() && !selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(template.Child("metadata", "labels"), spec.Template.Labels, workload.Mismatch))
 	}
-	errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
+	if !faulty {
+		errs = append(errs, podspec.ValidateTemplate(withClaims(spec), template)...)
+	}
 	errs = append(errs, metavalidation.ValidateLabels(spec.Template.Labels, template.Child("labels"))...)
 	errs = append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, template.Child("annotations"))...)
+	errs = append(errs, podspec.ValidateAnnotations(&spec.Template.ObjectMeta, &spec.Template.Spec, template.Child("annotations"))...)
 	return append(errs, workload.Runs(&spec.Template, "StatefulSet", template)...)
 }
 
@@ -133,7 +135,7 @@ func validateRetention(p *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy
 }
 
 func validateUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
-	errs, was := validate(s, false), s.Spec
+	errs, was := validate(s, false, len(validate(old, false, false)) > 0), s.Spec
 	was.PodManagementPolicy, was.Selector, was.ServiceName = old.Spec.PodManagementPolicy, old.Spec.Selector, old.Spec.ServiceName
 	was.VolumeClaimTemplates = old.Spec.VolumeClaimTemplates
 	if equality.Semantic.DeepEqual(was, s.Spec) {

@@ -22,6 +22,9 @@ import (
 
 const longestDriver = 63
 
+// longestMessage bounds what a volume's error says, in bytes.
+const longestMessage = 1024
+
 func driverName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -85,10 +88,14 @@ func attachment(now func() time.Time) *registry.Kind {
 }
 
 func volumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
-	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
-		return field.ErrorList{field.Invalid(path.Child("errorCode"), *e.ErrorCode, "must be between 0 and 2147483647, inclusive")}
+	var errs field.ErrorList
+	if e != nil && len(e.Message) > longestMessage {
+		errs = append(errs, field.TooLong(path.Child("message"), "", 256<<10)) // the limit of attachments' metadata is told
 	}
-	return nil
+	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
+		errs = append(errs, field.Invalid(path.Child("errorCode"), *e.ErrorCode, "must be between 0 and 2147483647, inclusive"))
+	}
+	return errs
 }
 
 func driver(now func() time.Time) *registry.Kind {
@@ -269,8 +276,12 @@ func capacity() *registry.Kind {
 	type sc = storagev1.CSIStorageCapacity
 	k := row.Of[sc, storagev1.CSIStorageCapacityList](storagev1.SchemeGroupVersion, "csistoragecapacities")
 	k.Namespaced, k.NeedsRevision = true, true
-	k.Validate = typed.Check(func(c *sc) field.ErrorList {
-		errs := metavalidation.ValidateLabelSelector(c.NodeTopology, metavalidation.LabelSelectorValidationOptions{}, field.NewPath("nodeTopology"))
+	typed.Ratchet(k, func(c, old *sc) field.ErrorList {
+		var selectors metavalidation.LabelSelectorValidationOptions
+		if old != nil {
+			selectors = check.Selectors(old.NodeTopology)
+		}
+		errs := metavalidation.ValidateLabelSelector(c.NodeTopology, selectors, field.NewPath("nodeTopology"))
 		errs = append(errs, check.Subdomain(c.StorageClassName, field.NewPath("storageClassName"))...)
 		if c.Capacity != nil && c.Capacity.Sign() < 0 {
 			errs = append(errs, field.Invalid(field.NewPath("capacity"), c.Capacity.String(), check.Negative))

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -87,6 +89,11 @@ func oneSource(s *corev1.PersistentVolumeSource, path *field.Path) field.ErrorLi
 	var source corev1.VolumeSource
 	recast.Into(s, &source)
 	errs := podspec.Source(&source, path)
+	if s.ISCSI != nil { // volumes are told less of names than pods
+		for _, err := range errs {
+			err.Detail = strings.TrimSuffix(err.Detail, " starting with iqn, eui, or naa")
+		}
+	}
 	switch {
 	case s.Glusterfs != nil && s.Glusterfs.EndpointsNamespace != nil:
 		if ns := *s.Glusterfs.EndpointsNamespace; ns == "" {

@@ -38,6 +38,7 @@ func volume(now func() time.Time) *registry.Kind {
 		}
 		row.Set(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 		defaultSource(&v.Spec.PersistentVolumeSource)
+		podspec.RoundUp(v.Spec.Capacity)
 	})
 	k.PrepareCreate = typed.Do(func(v *pv) {
 		t := metav1.NewTime(now())
@@ -107,7 +108,7 @@ func volumeSpec(s *corev1.PersistentVolumeSpec, inline bool, path *field.Path) f
 			errs = append(errs, field.Required(at, ""), field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 		case !ok || len(s.Capacity) > 1:
 			errs = append(errs, field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
-		case size.Sign() < 0:
+		case size.Value() < 0: // so Kubernetes counts it, which overflows
 			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.Value(), "must be a valid resource quantity"))
 			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
 		case size.Sign() <= 0:
@@ -164,6 +165,9 @@ func validateVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	errs = append(errs, check.Same(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
 	if was := old.Spec.NodeAffinity; was != nil && !equality.Semantic.DeepEqual(v.Spec.NodeAffinity, was) {
 		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), v.Spec.NodeAffinity, "field is immutable, except for updating from beta label to GA"))
+	}
+	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {
+		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
 	}
 	return errs
 }

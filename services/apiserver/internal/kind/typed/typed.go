@@ -42,6 +42,15 @@ func CheckChange[T registry.Object](f func(obj, old T) field.ErrorList) func(obj
 	return func(obj, old registry.Object) field.ErrorList { return f(obj.(T), old.(T)) }
 }
 
+// Ratchet has a kind validated by f: old is nil for a new object, and else the stored one, of whose faults f may let some stay.
+func Ratchet[T registry.Object](k *registry.Kind, f func(obj, old T) field.ErrorList) {
+	k.Validate = func(obj registry.Object) field.ErrorList {
+		var none T
+		return f(obj.(T), none)
+	}
+	k.Ratchet = CheckChange(f)
+}
+
 // Get adapts any other function of one object.
 func Get[T registry.Object, R any](f func(T) R) func(registry.Object) R {
 	return func(obj registry.Object) R { return f(obj.(T)) }

@@ -1,0 +1,106 @@
+package kind_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// TestStoredFaultsStay has an object with a fault that older versions took changed elsewhere, which Kubernetes lets pass, and in the
+// fault itself where that is refused. The answers of its API server to the same, on objects put into its store, were these.
+func TestStoredFaultsStay(t *testing.T) {
+	t.Parallel()
+	const template = "template: {metadata: {labels: {a: b}}, spec: {nodeName: NODE, containers: [{name: c, image: i}]}}"
+	for name, c := range map[string]struct {
+		object string
+		// fault is replaced by other, which is refused.
+		fault, other string
+		// free says that another fault of the kind may come, too.
+		free bool
+	}{
+		"time zone in a schedule": {
+			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, namespace: d}, spec: {schedule: 'TZ=UTC * * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}",
+			"TZ=UTC", "TZ=CET", true},
+		"unknown zone": {
+			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, namespace: d}, spec: {schedule: '* * * * *', timeZone: No/Where, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}",
+			"No/Where", "No/Body", false},
+		"endpoints": {"{apiVersion: v1, kind: Endpoints, metadata: {name: a, namespace: d}, subsets: [{addresses: [{ip: 127.0.0.1}]}]}",
+			"127.0.0.1", "127.0.0.2", false},
+		"slice": {"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: a, namespace: d}, addressType: IPv4, endpoints: [{addresses: [127.0.0.1]}]}",
+			"127.0.0.1", "127.0.0.2", false},
+		"network of a policy": {
+			"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a, namespace: d}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 010.0.0.0/8}}]}]}}",
+			"010.0.0.0/8", "011.0.0.0/8", false},
+		"selector of a budget": {
+			"{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: a, namespace: d}, spec: {minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [b c]}]}}}",
+			"b c", "c d", true},
+		"address of a service": {"{apiVersion: v1, kind: Service, metadata: {name: a, namespace: d}, spec: {externalIPs: [010.9.9.9], ports: [{port: 80}]}}",
+			"010.9.9.9", "011.9.9.9", false},
+		"group of a claim's source": {
+			"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a, namespace: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1}}, dataSource: {apiGroup: A B, kind: K, name: x}}}",
+			"A B", "C D", true},
+		"usages": {
+			"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: a}, spec: {signerName: a.b/c, usages: [odd, client auth, client auth]}}",
+			"odd", "odder", true},
+		"template of a set": {
+			"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: d}, spec: {selector: {matchLabels: {a: b}}, " + template + "}}",
+			"NODE", "EDON", true},
+		"restart by a resize": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: d}, spec: {initContainers: [{name: i, image: i, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}], containers: [{name: c, image: i}]}}",
+			"resourceName: cpu", "resourceName: memory", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, old := parse(t, c.object)
+			change := func(text string) field.ErrorList {
+				_, obj := parse(t, text)
+				obj.SetAnnotations(map[string]string{"changed": "yes"})
+				var errs field.ErrorList
+				switch {
+				case k.Ratchet != nil:
+					errs = k.Ratchet(obj, old)
+				case k.Validate != nil:
+					errs = k.Validate(obj)
+				}
+				if k.ValidateUpdate != nil {
+					errs = append(errs, k.ValidateUpdate(obj, old)...)
+				}
+				// What cannot change at all is no matter here, nor what this object lacks.
+				var about field.ErrorList
+				for _, err := range errs {
+					if err.Type != field.ErrorTypeForbidden && !strings.HasSuffix(err.Field, "request") && !strings.HasPrefix(err.Field, "spec.ip") {
+						about = append(about, err)
+					}
+				}
+				return about
+			}
+			if errs := change(c.object); len(errs) > 0 {
+				t.Errorf("what was stored may not stay: %v", errs.ToAggregate())
+			}
+			if errs := change(strings.Replace(c.object, c.fault, c.other, 1)); len(errs) > 0 == c.free {
+				t.Errorf("another fault: %v", errs.ToAggregate())
+			}
+			var errs field.ErrorList
+			for _, check := range []func() field.ErrorList{
+				func() field.ErrorList {
+					if k.Validate == nil {
+						return nil
+					}
+					return k.Validate(old)
+				},
+				func() field.ErrorList {
+					if k.ValidateCreate == nil {
+						return nil
+					}
+					return k.ValidateCreate(old)
+				},
+			} {
+				errs = append(errs, check()...)
+			}
+			if len(errs) == 0 {
+				t.Error("it is no fault of a new object")
+			}
+		})
+	}
+}
