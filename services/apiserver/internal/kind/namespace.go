@@ -66,9 +66,15 @@ func namespace(now func() time.Time) *registry.Kind {
 			}),
 		},
 		Writes: map[string]*registry.Status{"finalize": {
-			Untabled:       true,
-			PrepareUpdate:  typed.Change(func(ns, old *corev1.Namespace) { ns.Status = old.Status }),
-			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList { return validateFinalizers(ns) }),
+			Untabled:      true,
+			PrepareUpdate: typed.Change(func(ns, old *corev1.Namespace) { ns.Status = old.Status }),
+			ValidateUpdate: typed.CheckChange(func(ns, _ *corev1.Namespace) field.ErrorList {
+				var errs field.ErrorList
+				for i, f := range ns.Spec.Finalizers {
+					errs = append(errs, check.Finalizer(string(f), field.NewPath("spec", "finalizers").Index(i))...)
+				}
+				return errs
+			}),
 		}},
 		BeginDelete: typed.Do(func(ns *corev1.Namespace) {
 			ns.Status.Phase, ns.DeletionGracePeriodSeconds = corev1.NamespaceTerminating, nil // its end is no matter of time

@@ -141,7 +141,7 @@ func validateService(spec *apiregistrationv1.APIServiceSpec, at *field.Path) fie
 func validateConditions(s *service) field.ErrorList {
 	var errs field.ErrorList
 	for i, c := range s.Status.Conditions {
-		errs = append(errs, check.OneOf(c.Status, field.NewPath("status", "conditions").Index(i).Child("status"),
+		errs = append(errs, check.Listed(c.Status, field.NewPath("status", "conditions").Index(i).Child("status"),
 			apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown)...)
 	}
 	return errs

@@ -32,8 +32,9 @@ func validate(d *appsv1.Deployment) field.ErrorList {
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
+	} else {
+		errs = append(errs, podspec.ValidateReplicated(&spec.Template, selector, path.Child("template"))...)
 	}
-	errs = append(errs, podspec.ValidateReplicated(&spec.Template, selector, path.Child("template"))...)
 	errs = append(errs, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
 	errs = append(errs, check.NonNegative(spec.MinReadySeconds, path.Child("minReadySeconds"))...)
 	if n := spec.RevisionHistoryLimit; n != nil {

@@ -23,7 +23,11 @@ func LimitRange() *registry.Kind {
 	k.Namespaced, k.ShortNames, k.CreateOnUpdate = true, []string{"limits"}, true
 	k.Default = typed.Do(func(l *corev1.LimitRange) {
 		for i := range l.Spec.Limits {
-			fill(&l.Spec.Limits[i])
+			item := &l.Spec.Limits[i]
+			for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+				podspec.RoundUp(list)
+			}
+			fill(item)
 		}
 	})
 	k.Validate = typed.Check(func(l *corev1.LimitRange) field.ErrorList {

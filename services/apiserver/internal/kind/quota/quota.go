@@ -25,6 +25,11 @@ func Kind(now func() time.Time) *registry.Kind {
 	type quota = corev1.ResourceQuota
 	k := row.Of[quota, corev1.ResourceQuotaList](corev1.SchemeGroupVersion, "resourcequotas")
 	k.Namespaced, k.ShortNames = true, []string{"quota"}
+	k.Default = typed.Do(func(q *quota) {
+		podspec.RoundUp(q.Spec.Hard)
+		podspec.RoundUp(q.Status.Hard)
+		podspec.RoundUp(q.Status.Used)
+	})
 	k.PrepareCreate = typed.Do(func(q *quota) { q.Status = corev1.ResourceQuotaStatus{} })
 	k.PrepareUpdate = typed.Change(func(q, old *quota) { q.Status = old.Status })
 	row.Status(k, func(q *quota) *corev1.ResourceQuotaSpec { return &q.Spec }, func(q, _ *quota) field.ErrorList {
@@ -97,7 +102,7 @@ func validateList(list corev1.ResourceList, path *field.Path) field.ErrorList {
 		if q.Sign() < 0 {
 			errs = append(errs, field.Invalid(at, q.String(), check.Negative))
 		}
-		if counted(name) && q.MilliValue()%1000 != 0 {
+		if (counted(name) || podspec.Counted(name)) && q.MilliValue()%1000 != 0 {
 			errs = append(errs, field.Invalid(at, q.String(), "must be an integer"))
 		}
 	}

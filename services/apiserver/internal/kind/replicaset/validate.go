@@ -26,7 +26,7 @@ func validate(rs *appsv1.ReplicaSet) field.ErrorList {
 	// A selector that is not there matches nothing.
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
-		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
+		return append(errs, field.Invalid(path.Child("selector"), spec.Selector, "invalid label selector"))
 	}
 	return append(errs, podspec.ValidateReplicated(&spec.Template, selector, path.Child("template"))...)
 }
