@@ -124,6 +124,7 @@ func apiserverCommand() *cobra.Command {
 		cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
 			return rpc.Dial("passthrough:///"+address, nodes)
 		}
+		cfg.NodeTLS = nodes
 		if err := frontProxy(&cfg, r.identity); err != nil {
 			return err
 		}

@@ -64,6 +64,9 @@ type Config struct {
 	ClusterDomain string
 	// NodeDialer connects to a node agent at host:port, for exec, logs and the like; nil answers those with 503.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// NodeTLS is what nodes' HTTPS endpoints are asked with, by proxies to nodes: a client certificate that they trust, and whose theirs
+	// have to be; nil has none, and believes only those of the machine's authorities.
+	NodeTLS *tls.Config
 	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
@@ -268,7 +271,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
-		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, Components: s.components, NodeDialer: cfg.NodeDialer,
+		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, Components: s.components, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})

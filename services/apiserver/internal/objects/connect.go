@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/object"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 	"howdah.dev/services/apiserver/internal/admission"
@@ -188,7 +189,7 @@ func (s *Server) nodeAddress(ctx context.Context, name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("node %s is a %T", name, obj)
 	}
-	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
+	port := object.AgentPort(node)
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP && port > 0 {
 			return net.JoinHostPort(a.Address, strconv.Itoa(int(port))), nil

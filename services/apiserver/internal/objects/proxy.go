@@ -13,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/propagation"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/proxy"
 
+	"howdah.dev/kit/object"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/podnet"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -50,6 +52,7 @@ func connectVerb(open *apiv1.ConnectOpen) string {
 type destination struct {
 	scheme  string
 	backend podnet.Backend
+	own     bool // the node's HTTPS endpoint, which knows this API server by its certificate
 }
 
 // proxy passes an HTTP request on to a pod, a service or a node: name is [scheme:]name[:port].
@@ -75,7 +78,9 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 	if err := s.admitConnect(ctx, r, open, obj, nil); err != nil {
 		return err
 	}
-	if node, ok := obj.(*corev1.Node); ok && (port == "" || port == agentPort(node)) {
+	node, ok := obj.(*corev1.Node)
+	own := ok && (port == "" || port == endpointPort(node))
+	if own && !hasEndpoint(node) {
 		address, err := s.nodeAddress(ctx, node.Name)
 		if err != nil {
 			return err
@@ -86,6 +91,9 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 		open.Name, open.Path = node.Name, "/"+strings.TrimPrefix(open.GetPath(), "/")
 		return s.pipe(ctx, caller, open, address)
 	}
+	if own {
+		port = endpointPort(node)
+	}
 	to, err := s.destination(ctx, r, obj, port)
 	if err != nil {
 		return err
@@ -93,10 +101,20 @@ func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, ope
 	if lacksSlash(open) {
 		return redirect(caller, open)
 	}
-	if to.scheme = scheme; scheme == "" {
+	switch {
+	case own: // whatever scheme was named, as in Kubernetes
+		to.scheme, to.own = "https", true
+	case scheme == "":
 		to.scheme = "http"
+	default:
+		to.scheme = scheme
 	}
-	return relay.Serve(ctx, caller, open, targetOf(to, open), s.transport(to, r), asAsked(open))
+	return relay.Serve(ctx, caller, open, targetOf(to, open), s.transport(to, r), func(request *http.Request) {
+		asAsked(open)(request)
+		if to.own {
+			propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
+		}
+	})
 }
 
 // lacksSlash reports whether a browser's relative links would lead past the proxy.
@@ -148,8 +166,12 @@ func targetOf(to destination, open *apiv1.ConnectOpen) *url.URL {
 }
 
 // transport makes one connection, for one request. Links and redirects in the answer are rewritten to lead through the proxy.
-// As in Kubernetes, a pod's or service's certificate is not checked: it has no name that could be.
+// As in Kubernetes, a pod's or service's certificate is not checked: it has no name that could be. That of a node's endpoint is.
 func (s *Server) transport(to destination, r *request) http.RoundTripper {
+	secure := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
+	if to.own {
+		secure = s.NodeTLS
+	}
 	prefix := "/api/v1/"
 	if r.namespace != "" {
 		prefix += "namespaces/" + r.namespace + "/"
@@ -158,7 +180,7 @@ func (s *Server) transport(to destination, r *request) http.RoundTripper {
 		PathPrepend: prefix + r.res.Kind.Resource + "/" + r.name + "/proxy",
 		RoundTripper: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true, TLSHandshakeTimeout: dialTimeout,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+			TLSClientConfig: secure,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 				defer cancel()
@@ -286,9 +308,14 @@ func isPod(ctx context.Context, objects Objects, namespace string, a *corev1.End
 	return ok && slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == a.IP })
 }
 
-// agentPort is that of the node's agent, which answers itself.
-func agentPort(node *corev1.Node) string {
+// endpointPort is that of the node's HTTPS endpoint, or of its agent where there is none.
+func endpointPort(node *corev1.Node) string {
 	return strconv.Itoa(int(node.Status.DaemonEndpoints.KubeletEndpoint.Port))
+}
+
+// hasEndpoint reports whether the node has an HTTPS endpoint. One without answers over the node API.
+func hasEndpoint(node *corev1.Node) bool {
+	return node.Status.DaemonEndpoints.KubeletEndpoint.Port != object.AgentPort(node)
 }
 
 func nodeDestination(node *corev1.Node, port string) (destination, error) {

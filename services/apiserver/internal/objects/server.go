@@ -6,6 +6,7 @@ package objects
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -80,6 +81,8 @@ type Config struct {
 	Components func(ctx context.Context) []corev1.ComponentStatus
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
+	// NodeTLS is what nodes' HTTPS endpoints are asked with: this API server's certificate, and how theirs are told.
+	NodeTLS *tls.Config
 	// Aggregator serves what extension API servers serve; nil is none.
 	Aggregator Aggregator
 	// Network reaches pods and services, for proxies; nil answers them with 503.

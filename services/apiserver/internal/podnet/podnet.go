@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -174,7 +175,7 @@ func (d *Dialer) agent(ctx context.Context, name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("node %s is a %T", name, obj)
 	}
-	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
+	port := object.AgentPort(node)
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP && port > 0 {
 			return net.JoinHostPort(a.Address, strconv.Itoa(int(port))), nil
