@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/lookup"
@@ -53,6 +55,7 @@ type Agent struct {
 	watcher   *logs.Watcher
 	rotator   *logs.Rotator
 	streams   *stream.Server
+	endpoint  *endpoint.Server
 	network   *network
 	record    func(ctx context.Context) error
 	hostDNS   container.DNS
@@ -107,6 +110,7 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 	tell := events{recorder}
 	objects := lookup.New(cfg.Objects, a.services, cfg.Clock)
 	m := newMetrics(cfg.Registerer)
+	probes := newProbeMetrics()
 	a.writer = status.New(cfg.Objects, cfg.Clock, m.wrote)
 	a.volumes = volume.New(volume.Config{
 		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
@@ -117,13 +121,16 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 		return err
 	}
 	a.network = network
-	appArmor := machine.AppArmor()
+	appArmor, cgroups := machine.AppArmor(), cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix)
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
 		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
-		Volumes: a.volumes, Cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix), Objects: objects,
+		Volumes: a.volumes, Cgroups: cgroups, Objects: objects,
 		Status: a.writer, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
-		Probes:   &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: m.probed},
+		Probes: &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: func(t probe.Target, kind probe.Kind, result string) {
+			m.probed(kind, result)
+			probes.probed(t, kind, result)
+		}},
 		Node:     a.node,
 		HostIPs:  func() []string { return cfg.hostIPs() },
 		Trace:    a.pods.Trace,
@@ -141,10 +148,12 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 	a.pods.AddHandler(func(old, now *corev1.Pod) {
 		if now == nil {
 			a.workers.Remove(old)
+			probes.forget(old)
 			return
 		}
 		if old != nil && old.UID != now.UID { // the informer missed the first one's end
 			a.workers.Remove(old)
+			probes.forget(old)
 		}
 		a.workers.Update(now)
 	})
@@ -152,13 +161,18 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 	a.importer = image.NewImporter(a.runtime.Conn())
 	a.watcher = logs.NewWatcher()
 	a.rotator = logs.NewRotator(a.runtime.Runtime, cfg.Clock)
+	// Requests to the node that API servers make over the node API go to the same paths as others'.
+	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.endpoint.Handler().ServeHTTP(w, r) })
 	a.streams = stream.New(stream.Config{
-		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened,
-		Pod:  func(namespace, name string) (*corev1.Pod, bool) { return a.pods.Get(namespace, name) },
-		Node: a.handler(),
+		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.pods.Get, Node: late,
 	})
+	a.endpoint = a.newEndpoint(cgroups, probes)
+	port, agentPort := cfg.Port, int32(0)
+	if cfg.Endpoint != nil {
+		port, agentPort = cfg.Endpoint.Port, cfg.Port
+	}
 	a.reporter = nodestatus.New(nodestatus.Config{
-		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: cfg.hostIPs(), Port: cfg.Port, Version: Version,
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
 		MaxPods: cfg.MaxPods, Machine: machine, Client: cfg.Objects, Runtime: a.runtime,
 		Clock: cfg.Clock, Problems: network.problems,
 	})
@@ -246,7 +260,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			slog.Error("import images", "err", err)
 		}
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.endpoint.Run, a.serve)
 }
 
 // serve runs what needs the node in the API and full informers.

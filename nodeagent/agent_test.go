@@ -23,6 +23,7 @@ func TestRealNode(t *testing.T) {
 	n := startNode(t)
 	t.Run("pod", n.testPod)
 	t.Run("streams", n.testStreams)
+	t.Run("endpoint", n.testEndpoint)
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -37,8 +38,10 @@ type Config struct {
 	NodeIP string
 	// Labels are given to the Node beside those that every node has.
 	Labels map[string]string
-	// Port is where the node API is served, as the Node's status says; default 10250.
+	// Port is where the node API is served, gRPC for API servers alone; default 10250.
 	Port int32
+	// Endpoint is the HTTPS endpoint that a kubelet has; nil opens none.
+	Endpoint *Endpoint
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
 	// EvictionHard says below which remainders the node is short of memory, disk, inodes or processes, as the kubelet's
@@ -84,6 +87,43 @@ type ImageKeep = image.Keep
 
 // DefaultImageKeep is the default of Config.KeepImages.
 func DefaultImageKeep() ImageKeep { return image.Defaults }
+
+// Endpoint is the HTTPS endpoint for metrics-server, Prometheus and whoever else asks kubelets.
+type Endpoint struct {
+	// Port of the node's address; default 10250. The Node's status tells it, and an annotation that of the node API.
+	Port int32
+	// ReadOnlyPort, where not 0, serves what only tells to everybody, without TLS.
+	ReadOnlyPort int32
+	// Anonymous has the API server asked what system:anonymous may, where a caller says nothing of itself; otherwise it is refused.
+	Anonymous bool
+	// TLS has the node's certificate, and the authorities of clients' certificates as ClientCAs.
+	TLS *tls.Config
+	// LogDir is the folder that /logs/ shows; default /var/log.
+	LogDir string
+}
+
+// complete fills in the defaults and reports what is wrong. agent is the port of the node API.
+func (e Endpoint) complete(agent int32) (*Endpoint, error) {
+	if e.Port == 0 {
+		e.Port = 10250
+	}
+	if e.LogDir == "" {
+		e.LogDir = "/var/log"
+	}
+	var problems []error
+	for what, port := range map[string]int32{"port of the endpoint": e.Port, "read-only port": e.ReadOnlyPort} {
+		if port < 0 || port > 65535 {
+			problems = append(problems, fmt.Errorf("%s: %d is none", what, port))
+		}
+	}
+	if e.Port == agent || e.Port == e.ReadOnlyPort {
+		problems = append(problems, fmt.Errorf("port %d of the endpoint is taken by the node API or the read-only port", e.Port))
+	}
+	if e.TLS == nil || e.TLS.ClientCAs == nil {
+		problems = append(problems, errors.New("the endpoint has no certificate, or no authority of clients"))
+	}
+	return &e, errors.Join(problems...)
+}
 
 // Network is what the agent needs to know of the cluster's network.
 type Network struct {
@@ -132,7 +172,11 @@ func (c Config) complete() (Config, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	return c, c.validate()
+	var problem error
+	if c.Endpoint != nil {
+		c.Endpoint, problem = c.Endpoint.complete(c.Port)
+	}
+	return c, errors.Join(c.validate(), problem)
 }
 
 // parseNodeIP reads the addresses of a node: at most one of each family.

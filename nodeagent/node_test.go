@@ -39,6 +39,7 @@ type node struct {
 	dir    string
 	c      *containerd
 	agent  *nodeagent.Agent
+	trust  *trust // of the HTTPS endpoint
 	// streams is an apiserver's connection to the node API.
 	streams *grpc.ClientConn
 	stop    func()
@@ -131,7 +132,10 @@ func (n *node) startAgent() {
 	if err := os.MkdirAll(pins, 0o755); err != nil {
 		n.t.Fatal(err)
 	}
+	var endpoint *nodeagent.Endpoint
+	n.trust, endpoint = newTrust(n.t)
 	agent, err := nodeagent.New(nodeagent.Config{
+		Port: 7443, Endpoint: endpoint,
 		NodeName: nodeName, Objects: n.client, RuntimeEndpoint: n.c.endpoint, ImagesDir: filepath.Join(n.dir, "images"),
 		RootDir: filepath.Join(n.dir, "howdah"), LogDir: filepath.Join(n.dir, "logs"), CgroupPrefix: prefix,
 		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second,

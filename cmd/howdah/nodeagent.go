@@ -23,6 +23,8 @@ type nodeFlags struct {
 	name, address, api, cri, imagesDir, clusterDomain, evictionHard string
 	clusterDNS, clusterCIDRs, serviceCIDRs, sysctls                 []string
 	maxPods                                                         int64
+	port, readOnlyPort                                              int32
+	anonymous                                                       bool
 	simulate                                                        int
 	keep                                                            nodeagent.ImageKeep
 }
@@ -47,6 +49,9 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
 	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
 	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
+	f.Int32Var(&n.port, "kubelet-port", 10250, "port of the HTTPS endpoint for metrics and whatever else asks kubelets; 0 opens none")
+	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
+	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -96,6 +101,9 @@ func nodeagentCommand() *cobra.Command {
 		cfg.Objects, cfg.Registerer = object.NewClient(conn, "kubelet"), r.registry
 		if n.simulate > 0 {
 			return r.simulate(ctx, cfg, n.simulate)
+		}
+		if n.port != 0 {
+			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, TLS: r.identity.Public()}
 		}
 		agent, err := nodeagent.New(cfg)
 		if err != nil {

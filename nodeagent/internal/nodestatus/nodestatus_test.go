@@ -131,7 +131,7 @@ func TestReporter(t *testing.T) {
 	runtime := fakecri.New()
 	runtime.AddImage("docker.io/library/x:1")
 	r := New(Config{
-		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, Version: "v1.36.3", MaxPods: 110,
+		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, AgentPort: 7443, Version: "v1.36.3", MaxPods: 110,
 		Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
 	})
 	if err := r.Register(t.Context()); err != nil {
@@ -142,7 +142,7 @@ func TestReporter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node.Labels["kubernetes.io/hostname"] != "n" || node.Labels["zone"] != "a" || node.Status.NodeInfo.ContainerRuntimeVersion != "fake://1" ||
-		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || len(node.Status.Images) != 1 || !Ready(node) {
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || object.AgentPort(node) != 7443 || len(node.Status.Images) != 1 || !Ready(node) {
 		t.Errorf("node: %s", node.String())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -203,17 +203,18 @@ func TestRegisterKeepsWhatOthersSaid(t *testing.T) {
 	nodes := object.For(client, object.Node)
 	old := &corev1.Node{}
 	old.Name, old.Labels = "n", map[string]string{"mine": "yes", "kubernetes.io/os": "wrong"}
+	old.Annotations = map[string]string{object.AgentPortAnnotation: "1", "mine": "too"} // of an agent that had an HTTPS endpoint
 	old.Spec.PodCIDR, old.Spec.Unschedulable = "10.1.0.0/24", true
 	if _, err := nodes.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	runtime := fakecri.New()
-	r := New(Config{NodeName: "n", MaxPods: 1, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}})
+	r := New(Config{NodeName: "n", Port: 7443, MaxPods: 1, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}})
 	if err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	node, err := nodes.Get(t.Context(), "", "n")
-	if err != nil || node.Labels["mine"] != "yes" || node.Labels["kubernetes.io/os"] != "linux" || node.Spec.PodCIDR != "10.1.0.0/24" || !node.Spec.Unschedulable || !Ready(node) {
+	if err != nil || object.AgentPort(node) != 7443 || len(node.Annotations) != 1 || node.Labels["mine"] != "yes" || node.Labels["kubernetes.io/os"] != "linux" || node.Spec.PodCIDR != "10.1.0.0/24" || !node.Spec.Unschedulable || !Ready(node) {
 		t.Errorf("node: %v, %v", err, node)
 	}
 }

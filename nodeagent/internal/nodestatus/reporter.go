@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,8 @@ type Config struct {
 	NodeName  string
 	Labels    map[string]string // beside those that every node has
 	Addresses []string          // of the node, the main one first
-	Port      int32             // of the node API
+	Port      int32             // of the HTTPS endpoint; of the node API where there is none
+	AgentPort int32             // of the node API, where Port is not
 	Version   string            // as kubeletVersion
 	MaxPods   int64
 	Machine   Machine
@@ -100,10 +102,10 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	nodes := object.For(r.cfg.Client, object.Node)
-	labels := Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels)
+	labels, annotations := Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels), r.annotations()
 	node, err := nodes.Get(ctx, "", r.cfg.NodeName)
 	if apierrors.IsNotFound(err) {
-		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels}}
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels, Annotations: annotations}}
 		node.Status = r.status(ctx, &corev1.NodeStatus{})
 		created, err := nodes.Create(ctx, node)
 		if err != nil {
@@ -118,23 +120,46 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := false
-	for k, v := range labels {
-		missing = missing || node.Labels[k] != v
+	node = node.DeepCopy()
+	told := merge(&node.Labels, labels)
+	if merge(&node.Annotations, annotations) {
+		told = true
 	}
-	if missing {
-		node = node.DeepCopy()
-		if node.Labels == nil {
-			node.Labels = map[string]string{}
-		}
-		maps.Copy(node.Labels, labels)
+	if _, stale := node.Annotations[object.AgentPortAnnotation]; stale && len(annotations) == 0 { // of an agent that had both ports
+		delete(node.Annotations, object.AgentPortAnnotation)
+		told = true
+	}
+	if told {
 		if node, err = nodes.Update(ctx, node); err != nil {
 			return nil, err
 		}
+		node = node.DeepCopy()
 	}
-	node = node.DeepCopy()
 	node.Status = r.status(ctx, &node.Status)
 	return nodes.UpdateStatus(ctx, node)
+}
+
+// annotations lead API servers to the node API.
+func (r *Reporter) annotations() map[string]string {
+	if r.cfg.AgentPort == 0 {
+		return nil
+	}
+	return map[string]string{object.AgentPortAnnotation: strconv.Itoa(int(r.cfg.AgentPort))}
+}
+
+// merge adds what is wanted, and reports whether that changed anything.
+func merge(to *map[string]string, wanted map[string]string) bool {
+	changed := false
+	for k, v := range wanted {
+		if (*to)[k] == v {
+			continue
+		}
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[k], changed = v, true
+	}
+	return changed
 }
 
 // Labels are those that a node bears.

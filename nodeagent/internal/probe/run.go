@@ -30,7 +30,7 @@ type Runner struct {
 	Clock   clock.Clock
 	Events  Events
 	// Count, where set, counts outcomes.
-	Count func(kind Kind, outcome string)
+	Count func(t Target, kind Kind, outcome string)
 }
 
 // Run carries a probe out every period until ctx ends, or until a startup
@@ -70,22 +70,22 @@ func (r *Runner) once(ctx context.Context, kind Kind, p *corev1.Probe, t Target)
 			return false, false
 		case err != nil:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored: %v", kind, err))
-			r.count(kind, "unknown")
+			r.count(t, kind, "unknown")
 			continue
 		case !ok:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, output))
-			r.count(kind, "failed")
+			r.count(t, kind, "failed")
 			return false, true
 		}
-		r.count(kind, "successful")
+		r.count(t, kind, "successful")
 		return true, true
 	}
 	return false, false
 }
 
-func (r *Runner) count(kind Kind, outcome string) {
+func (r *Runner) count(t Target, kind Kind, outcome string) {
 	if r.Count != nil {
-		r.Count(kind, outcome)
+		r.Count(t, kind, outcome)
 	}
 }
 

@@ -42,16 +42,24 @@ func wishesOf(query url.Values) (wishes, error) {
 }
 
 func (s *Server) exec(ctx context.Context, c *conn, pod *corev1.Pod, query url.Values) error {
-	w, err := wishesOf(query)
+	at, w, err := s.command(ctx, pod, query)
 	if err != nil {
 		return err
+	}
+	return s.terminal(ctx, c, at, w)
+}
+
+// command has the runtime run a command. at is where it serves its streams.
+func (s *Server) command(ctx context.Context, pod *corev1.Pod, query url.Values) (at string, w wishes, err error) {
+	if w, err = wishesOf(query); err != nil {
+		return "", w, err
 	}
 	run, err := s.running(ctx, pod, query)
 	if err != nil {
-		return err
+		return "", w, err
 	}
 	if len(query["command"]) == 0 {
-		return apierrors.NewBadRequest("you must specify at least 1 command for the container")
+		return "", w, apierrors.NewBadRequest("you must specify at least 1 command for the container")
 	}
 	callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -59,19 +67,27 @@ func (s *Server) exec(ctx context.Context, c *conn, pod *corev1.Pod, query url.V
 		ContainerId: run.ID, Cmd: query["command"], Tty: w.tty, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
 	})
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return "", w, apierrors.NewInternalError(err)
 	}
-	return s.terminal(ctx, c, resp.GetUrl(), w)
+	return resp.GetUrl(), w, nil
 }
 
 func (s *Server) attach(ctx context.Context, c *conn, pod *corev1.Pod, query url.Values) error {
-	w, err := wishesOf(query)
+	at, w, err := s.attachment(ctx, pod, query)
 	if err != nil {
 		return err
 	}
+	return s.terminal(ctx, c, at, w)
+}
+
+// attachment is where the runtime serves the streams of a container's first process.
+func (s *Server) attachment(ctx context.Context, pod *corev1.Pod, query url.Values) (at string, w wishes, err error) {
+	if w, err = wishesOf(query); err != nil {
+		return "", w, err
+	}
 	run, err := s.running(ctx, pod, query)
 	if err != nil {
-		return err
+		return "", w, err
 	}
 	if spec := podspec.Find(pod, run.Name); spec != nil { // the terminal is the container's, not the caller's to choose
 		w.tty = spec.TTY
@@ -83,9 +99,9 @@ func (s *Server) attach(ctx context.Context, c *conn, pod *corev1.Pod, query url
 		ContainerId: run.ID, Tty: w.tty, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
 	})
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return "", w, apierrors.NewInternalError(err)
 	}
-	return s.terminal(ctx, c, resp.GetUrl(), w)
+	return resp.GetUrl(), w, nil
 }
 
 // terminal joins the caller to a stream that the runtime serves at address.

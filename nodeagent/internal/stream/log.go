@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -19,21 +20,30 @@ import (
 )
 
 func (s *Server) log(ctx context.Context, c *conn, pod *corev1.Pod, query url.Values) error {
-	options, err := logOptions(query, s.cfg.Clock.Now())
-	if err != nil {
-		return err
-	}
-	name, err := containerOf(pod, query)
-	if err != nil {
-		return err
-	}
-	previous, _ := strconv.ParseBool(query.Get("previous"))
-	run, err := s.loggedRun(ctx, pod, name, previous)
+	write, err := s.Log(ctx, pod, query)
 	if err != nil {
 		return err
 	}
 	if err := c.accept(0, &apiv1.Header{Name: "Content-Type", Value: "text/plain"}); err != nil {
 		return err
+	}
+	return write(ctx, channel{c, stdout})
+}
+
+// Log opens a container's log as the query of a pod's log asks for it. write copies it, and returns at its end, or that of its context.
+func (s *Server) Log(ctx context.Context, pod *corev1.Pod, query url.Values) (write func(ctx context.Context, to io.Writer) error, err error) {
+	options, err := logOptions(query, s.cfg.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	name, err := containerOf(pod, query)
+	if err != nil {
+		return nil, err
+	}
+	previous, _ := strconv.ParseBool(query.Get("previous"))
+	run, err := s.loggedRun(ctx, pod, name, previous)
+	if err != nil {
+		return nil, err
 	}
 	path := run.LogPath
 	if path == "" {
@@ -51,7 +61,7 @@ func (s *Server) log(ctx context.Context, c *conn, pod *corev1.Pod, query url.Va
 		}
 		return false
 	}
-	return s.cfg.Logs.Read(ctx, path, options, channel{c, stdout}, alive)
+	return func(ctx context.Context, to io.Writer) error { return s.cfg.Logs.Read(ctx, path, options, to, alive) }, nil
 }
 
 // loggedRun returns the run whose log is asked for: the newest, or the one before.

@@ -1,0 +1,385 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/pki"
+	"howdah.dev/nodeagent/internal/access"
+	"howdah.dev/nodeagent/internal/cgroup"
+	"howdah.dev/nodeagent/internal/usage"
+)
+
+// reading is a source of one made-up reading.
+type reading struct{ err error }
+
+func (r *reading) Read(context.Context) *usage.Reading {
+	at := time.Unix(2000, 0)
+	rate, processes := uint64(250_000_000), uint64(3)
+	measured := func(cpu time.Duration, memory uint64) usage.Measured {
+		return usage.Measured{At: at, Rate: &rate, Usage: cgroup.Usage{
+			CPU: &cgroup.CPU{Total: cpu, User: cpu, Throttled: 2}, Memory: &cgroup.Memory{Usage: memory + 5, WorkingSet: memory, Limit: 1000, MajorFaults: 9},
+			Swap: &cgroup.Swap{Usage: 7, Limit: 10}, Processes: &processes, IO: []cgroup.IO{{Device: "8:0", ReadBytes: 11}},
+		}}
+	}
+	out := &usage.Reading{At: at, Err: r.err, Node: usage.Node{
+		Measured: measured(100*time.Second, 600), Capacity: 800, Booted: time.Unix(1000, 0), MaxPIDs: 100, Processes: 5,
+		Networks: []usage.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, Disk: &usage.Filesystem{At: at, Device: "8:1", Capacity: 50, Available: 20, Used: 30},
+		Images: &usage.Filesystem{At: at, Device: "8:1", Capacity: 50, Used: 10, ContainersUsed: 4},
+	}}
+	if r.err == nil {
+		out.Pods = []usage.Pod{{
+			Namespace: "ns", Name: "web", UID: "u", Started: time.Unix(1500, 0), Sandbox: "s", Group: "/kubepods/podu", Measured: measured(20*time.Second, 200),
+			Networks: []usage.Interface{{Name: "eth0", RxBytes: 3, TxBytes: 4, RxPackets: 5}},
+			Containers: []usage.Container{{Name: "main", ID: "c", Image: "web:1", Group: "/kubepods/podu/c", Started: time.Unix(1501, 0), Measured: measured(10*time.Second, 100),
+				Rootfs: &usage.Files{At: at, Bytes: 6}, Logs: &usage.Files{At: at, Bytes: 1}}},
+		}}
+	}
+	return out
+}
+
+// streams has a log and one stream, which a backend serves.
+type streams struct {
+	backend *url.URL
+	asked   url.Values
+}
+
+func (s *streams) Log(_ context.Context, pod *corev1.Pod, query url.Values) (func(context.Context, io.Writer) error, error) {
+	if query.Get("container") != "main" {
+		return nil, apierrors.NewBadRequest("container " + query.Get("container") + " is not valid for pod " + pod.Name)
+	}
+	return func(_ context.Context, to io.Writer) error {
+		_, err := io.WriteString(to, "line, last "+query.Get("tailLines")+"\n")
+		return err
+	}, nil
+}
+
+func (s *streams) Join(_ context.Context, kind string, _ *corev1.Pod, query url.Values) (*url.URL, error) {
+	s.asked = query
+	if kind == "attach" {
+		return nil, apierrors.NewBadRequest("nothing to attach to")
+	}
+	return s.backend, nil
+}
+
+type fixture struct {
+	*Server
+	registry *prometheus.Registry
+	source   *reading
+	streams  *streams
+	healthy  error
+}
+
+func setup(t *testing.T) *fixture {
+	t.Helper()
+	logs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(logs, "node.log"), []byte("of the node"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(logs, "link")); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{registry: prometheus.NewRegistry(), source: &reading{}, streams: &streams{}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
+	probes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prober_probe_total", Help: "x"}, []string{"pod"})
+	probes.WithLabelValues("web").Inc()
+	f.Server = New(Config{
+		NodeName: "n", Version: "v1", Usage: f.source, Streams: f.streams, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
+		Pod:     func(namespace, name string) (*corev1.Pod, bool) { return pod, namespace+"/"+name == "ns/web" },
+		Healthy: func() error { return f.healthy }, Settings: map[string]any{"maxPods": 110}, LogDir: logs,
+		Gatherer: f.registry, Registerer: f.registry, Probes: []prometheus.Collector{probes}, Cores: 2,
+	})
+	return f
+}
+
+func (f *fixture) get(t *testing.T, method, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	f.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
+	return w.Code, w.Body.String()
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for request, want := range map[string]struct {
+		code  int
+		texts []string
+	}{
+		"GET /healthz":             {200, []string{"ok"}},
+		"GET /healthz/ping":        {200, []string{"ok"}},
+		"GET /healthz/syncloop":    {200, []string{"ok"}},
+		"GET /healthz/other":       {404, nil},
+		"GET /healthz?verbose":     {200, []string{"[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n"}},
+		"GET /pods":                {200, []string{`"kind":"PodList"`, `"name":"web"`}},
+		"GET /pods/":               {200, []string{`"kind":"PodList"`}},
+		"POST /pods":               {405, nil},
+		"GET /runningpods/":        {200, []string{`"image":"web:1"`, `"uid":"u"`}},
+		"GET /metrics":             {200, []string{"kubelet_http_requests_total{"}},
+		"GET /metrics/probes":      {200, []string{`prober_probe_total{pod="web"} 1`}},
+		"GET /configz":             {200, []string{`{"kubeletconfig":{"maxPods":110}}`}},
+		"GET /logs/":               {200, []string{"node.log"}},
+		"GET /logs/node.log":       {200, []string{"of the node"}},
+		"GET /logs/link":           {500, nil}, // leads out of the folder
+		"GET /logs/../etc/passwd":  {307, nil},
+		"POST /run/ns/web/main":    {501, []string{`"reason":"NotImplemented"`}},
+		"POST /checkpoint/a/b/c":   {501, []string{`this node has no checkpoints of containers`}},
+		"GET /debug/pprof/cmdline": {200, nil},
+		"GET /nothing":             {404, nil},
+
+		"GET /containerLogs/ns/web/main?tailLines=2": {200, []string{"line, last 2\n"}},
+		"GET /containerLogs/ns/web/main?tail=3":      {200, []string{"line, last 3\n"}},
+		"GET /containerLogs/ns/web/side":             {400, []string{"container side is not valid for pod web"}},
+		"GET /containerLogs/ns/none/main":            {404, []string{"pod does not exist"}},
+		"POST /attach/ns/web/main":                   {400, []string{"nothing to attach to"}},
+		"POST /exec/ns/web/other-uid/main":           {404, []string{"pod does not exist"}},
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		code, body := f.get(t, method, path)
+		if code != want.code {
+			t.Errorf("%s: %d %s", request, code, body)
+		}
+		for _, text := range want.texts {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s: %q is not in %s", request, text, body)
+			}
+		}
+	}
+	f.healthy = errors.New("not yet")
+	if code, body := f.get(t, "GET", "/healthz"); code != 500 || body != "[+]ping ok\n[+]log ok\n[-]syncloop failed: not yet\nhealthz check failed\n" {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := f.get(t, "GET", "/healthz/ping"); code != 200 {
+		t.Errorf("ping: %d", code)
+	}
+	if n := testutil.ToFloat64(f.metrics.requests.WithLabelValues("GET", "containerLogs", "trusted", "true")); n != 4 {
+		t.Errorf("%v requests of logs counted", n)
+	}
+}
+
+func TestResourceMetrics(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	_, body := f.get(t, "GET", "/metrics/resource")
+	for _, line := range []string{
+		"# TYPE node_cpu_usage_seconds_total counter", "node_cpu_usage_seconds_total 100 2000000", "node_memory_working_set_bytes 600 2000000", "node_swap_usage_bytes 7 2000000",
+		`pod_cpu_usage_seconds_total{namespace="ns",pod="web"} 20 2000000`, `pod_memory_working_set_bytes{namespace="ns",pod="web"} 200 2000000`,
+		`pod_swap_usage_bytes{namespace="ns",pod="web"} 7 2000000`,
+		`container_cpu_usage_seconds_total{container="main",namespace="ns",pod="web"} 10 2000000`, `container_memory_working_set_bytes{container="main",namespace="ns",pod="web"} 100 2000000`,
+		`container_start_time_seconds{container="main",namespace="ns",pod="web"} 1501`, `container_swap_usage_bytes{container="main",namespace="ns",pod="web"} 7 2000000`,
+		`container_swap_limit_bytes{container="main",namespace="ns",pod="web"} 10 2000000`, "resource_scrape_error 0", "scrape_error 0",
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("%s is not in\n%s", line, body)
+		}
+	}
+	f.source.err = errors.New("away")
+	code, body := f.get(t, "GET", "/metrics/resource")
+	if code != 200 || !strings.Contains(body, "resource_scrape_error 1\n") || strings.Contains(body, "container_cpu") {
+		t.Errorf("without the runtime: %d\n%s", code, body)
+	}
+}
+
+func TestCadvisorMetrics(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	code, body := f.get(t, "GET", "/metrics/cadvisor")
+	const main = `container="main",%sid="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"`
+	c := func(more string) string { return fmt.Sprintf(main, more) }
+	for _, line := range []string{
+		"machine_cpu_cores 2", "machine_memory_bytes 800", `cadvisor_version_info{cadvisorVersion="howdah v1"} 1`,
+		"container_cpu_usage_seconds_total{" + c(`cpu="total",`) + "} 10 2000000",
+		`container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 100 2000000`,
+		`container_cpu_usage_seconds_total{container="",cpu="total",id="/kubepods/podu",image="",name="",namespace="ns",pod="web"} 20 2000000`,
+		"container_cpu_cfs_throttled_periods_total{" + c("") + "} 2 2000000", "container_memory_working_set_bytes{" + c("") + "} 100 2000000",
+		`container_memory_failures_total{container="main",failure_type="pgmajfault",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web",scope="hierarchy"} 9 2000000`,
+		`container_network_receive_bytes_total{container="",id="/kubepods/podu/s",image="",interface="eth0",name="s",namespace="ns",pod="web"} 3 2000000`,
+		`container_network_receive_packets_total{container="",id="/kubepods/podu/s",image="",interface="eth0",name="s",namespace="ns",pod="web"} 5 2000000`,
+		`container_fs_usage_bytes{container="main",device="8:1",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 6 2000000`,
+		`container_fs_reads_bytes_total{container="main",device="8:0",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 11 2000000`,
+		"container_processes{" + c("") + "} 3 2000000", "container_start_time_seconds{" + c("") + "} 1501", "container_scrape_error 0",
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("%s is not in\n%s", line, body)
+		}
+	}
+	if code != 200 {
+		t.Errorf("%d", code)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	read := func(path string) (s stats.Summary) {
+		code, body := f.get(t, "GET", path)
+		if err := json.Unmarshal([]byte(body), &s); err != nil || code != 200 {
+			t.Fatalf("%d %s: %v", code, body, err)
+		}
+		return s
+	}
+	s := read("/stats/summary")
+	n, p := s.Node, s.Pods[0]
+	if n.NodeName != "n" || *n.CPU.UsageNanoCores != 250_000_000 || *n.CPU.UsageCoreNanoSeconds != 100e9 || *n.Memory.AvailableBytes != 200 || *n.Network.RxBytes != 1 ||
+		*n.Fs.CapacityBytes != 50 || *n.Runtime.ImageFs.UsedBytes != 10 || *n.Runtime.ContainerFs.UsedBytes != 4 || *n.Rlimit.MaxPID != 100 || *n.Swap.SwapAvailableBytes != 3 {
+		t.Errorf("node %+v", n)
+	}
+	if p.PodRef != (stats.PodReference{Name: "web", Namespace: "ns", UID: "u"}) || *p.CPU.UsageCoreNanoSeconds != 20e9 || *p.Network.TxBytes != 4 ||
+		*p.EphemeralStorage.UsedBytes != 7 || *p.ProcessStats.ProcessCount != 3 {
+		t.Errorf("pod %+v", p)
+	}
+	if c := p.Containers[0]; c.Name != "main" || *c.Memory.WorkingSetBytes != 100 || *c.Memory.AvailableBytes != 900 || *c.Rootfs.UsedBytes != 6 || *c.Logs.UsedBytes != 1 {
+		t.Errorf("container %+v", c)
+	}
+	if s = read("/stats/summary?only_cpu_and_memory=true"); s.Node.Fs != nil || s.Pods[0].Network != nil || s.Pods[0].Containers[0].Rootfs != nil || s.Node.CPU == nil {
+		t.Errorf("only time and memory: %+v", s)
+	}
+	f.source.err = errors.New("away")
+	if code, body := f.get(t, "GET", "/stats/summary"); code != 500 || !strings.Contains(body, "Internal Error: away") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// nobody lets the token "good" of "meter" read metrics.
+type reviewer struct{}
+
+func (reviewer) ReviewToken(_ context.Context, token string) (authenticationv1.TokenReviewStatus, error) {
+	return authenticationv1.TokenReviewStatus{Authenticated: token == "good", User: authenticationv1.UserInfo{Username: "meter"}}, nil
+}
+
+func (reviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: spec.User == "meter" && spec.ResourceAttributes.Subresource == "metrics"}, nil
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(s pki.Subject) tls.Certificate {
+		pair, err := authority.Issue(s, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	f := setup(t)
+	f.cfg.Addresses, f.cfg.ReadOnly = []string{freeAddress(t), freeAddress(t)}, []string{freeAddress(t)}
+	f.cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{issue(pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}, ClientAuth: tls.RequireAndVerifyClientCert}
+	f.cfg.Guard = access.New(access.Config{NodeName: "n", Authorities: authority.Pool(), Trusted: "trusted", Reviewer: reviewer{}, Clock: clock.RealClock{}})
+	// The runtime's end of an upgraded stream.
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n%q %s", r.Header.Get("Authorization"), r.URL.Path)
+	}))
+	defer backend.Close()
+	f.streams.backend, err = url.Parse(backend.URL + "/exec/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := f.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer func() { cancel(); wg.Wait() }()
+	ask := func(base, path, token string, certificates []tls.Certificate, roots *x509.CertPool) (code int, body string) {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: certificates}}
+		defer transport.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(ctx, "GET", base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		if strings.HasPrefix(path, "/exec") {
+			request.Header.Set("Connection", "Upgrade")
+			request.Header.Set("Upgrade", "x")
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				if time.Now().After(deadline) {
+					t.Fatal(err)
+				}
+				continue // it is about to listen
+			}
+			defer response.Body.Close()
+			data, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.StatusCode, string(data)
+		}
+	}
+	secure, plain := "https://"+f.cfg.Addresses[1], "http://"+f.cfg.ReadOnly[0]
+	trusted := []tls.Certificate{issue(pki.Subject{CommonName: "api", Organizations: []string{"trusted"}, Client: true})}
+	if code, body := ask(secure, "/metrics/resource", "good", nil, authority.Pool()); code != 200 || !strings.Contains(body, "node_cpu") {
+		t.Errorf("a token: %d %s", code, body)
+	}
+	if code, body := ask(secure, "/stats/summary", "good", nil, authority.Pool()); code != 403 {
+		t.Errorf("more than the token may: %d %s", code, body)
+	}
+	if code, _ := ask(secure, "/metrics", "", nil, authority.Pool()); code != 401 {
+		t.Errorf("nobody: %d", code)
+	}
+	if code, body := ask(secure, "/exec/ns/web/main?command=ls&output=1", "", trusted, authority.Pool()); code != 101 || body != `"" /exec/token` || f.streams.asked.Get("stdout") != "1" {
+		t.Errorf("a stream: %d %s, %v", code, body, f.streams.asked)
+	}
+	if code, _ := ask(plain, "/metrics/cadvisor", "", nil, nil); code != 200 {
+		t.Errorf("the read-only port: %d", code)
+	}
+	for _, path := range []string{"/configz", "/runningpods/", "/logs/", "/exec/ns/web/main?command=ls", "/containerLogs/ns/web/main"} {
+		if code, _ := ask(plain, path, "", nil, nil); code != 404 {
+			t.Errorf("the read-only port tells %s: %d", path, code)
+		}
+	}
+}
