@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +137,38 @@ func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
 	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
+
+func TestPKIPutsHostsIntoNodesCertificates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := execute(t, "pki", "--out", dir, "--nodes", "n1,n2", "--node-hosts", "n1=192.0.2.7,n1=one.example", "--node-hosts", "n2=192.0.2.8"); err != nil {
+		t.Fatal(err)
+	}
+	for node, hosts := range map[string][]string{"n1": {"n1", "192.0.2.7", "one.example"}, "n2": {"n2", "192.0.2.8"}} {
+		data, err := os.ReadFile(filepath.Join(dir, node, "tls.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(data)
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range hosts {
+			if err := certificate.VerifyHostname(host); err != nil {
+				t.Errorf("%s: %v", node, err)
+			}
+		}
+		if certificate.VerifyHostname("192.0.2.9") == nil {
+			t.Errorf("%s has the name of another", node)
+		}
+	}
+	for _, bad := range []string{"n1", "n1=", "=192.0.2.7", "n3=192.0.2.7"} {
+		if _, err := execute(t, "pki", "--out", dir, "--nodes", "n1", "--node-hosts", bad); err == nil {
+			t.Errorf("%q is taken", bad)
 		}
 	}
 }

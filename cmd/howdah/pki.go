@@ -18,6 +18,7 @@ func pkiCommand() *cobra.Command {
 		out, adminServer, meshServer string
 		kubeconfig                   string
 		nodes, gatewayNames, owners  []string
+		nodeHosts                    []string
 	)
 	cmd := &cobra.Command{
 		Use: "pki", Short: "Make the cluster's certificates, keys and kubeconfigs; keeps those that are valid", Args: cobra.NoArgs,
@@ -26,8 +27,13 @@ func pkiCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			hosts, err := parseHosts(nodeHosts)
+			if err != nil {
+				return err
+			}
+			hosts["gateway"] = append(hosts["gateway"], gatewayNames...)
 			options := pki.Options{
-				Nodes: nodes, Hosts: map[string][]string{"gateway": gatewayNames},
+				Nodes: nodes, Hosts: hosts,
 				AdminServer: adminServer, MeshServer: meshServer, Owner: ownerOfParent(out), Owners: owned,
 			}
 			if err := pki.Init(out, options); err != nil {
@@ -43,6 +49,7 @@ func pkiCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "pki", "folder to write to, a folder a role")
 	f.StringSliceVar(&nodes, "nodes", nil, "names of the nodes")
+	f.StringSliceVar(&nodeHosts, "node-hosts", nil, "NODE=HOST, an address or a further name by which a node's HTTPS endpoint is asked; again for more")
 	f.StringSliceVar(&gatewayNames, "gateway-names", nil, "further names and addresses of the gateway")
 	f.StringSliceVar(&owners, "owner", nil, "ROLE=UID:GID of a role that must own its key itself")
 	f.StringVar(&adminServer, "admin-server", "", "gateway's URL in the administrator's kubeconfig")
@@ -83,6 +90,19 @@ func parseOwners(texts []string) (map[string]pki.Owner, error) {
 		owners[role] = pki.Owner{UID: uid, GID: gid}
 	}
 	return owners, nil
+}
+
+// parseHosts reads NODE=HOST, by node.
+func parseHosts(texts []string) (map[string][]string, error) {
+	hosts := map[string][]string{}
+	for _, text := range texts {
+		node, host, _ := strings.Cut(text, "=")
+		if node == "" || host == "" {
+			return nil, fmt.Errorf("--node-hosts: %q is not NODE=HOST", text)
+		}
+		hosts[node] = append(hosts[node], host)
+	}
+	return hosts, nil
 }
 
 // ownerOfParent returns who owns the folder above dir, so that keys made in
