@@ -137,6 +137,7 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 	if err := jsonDepth(data); err != nil {
 		return nil, unrecognized(b.Data, want, errors.New(unparsed+err.Error()))
 	}
+	repeated := strict
 	var err error
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		var more []error
@@ -151,6 +152,9 @@ func (b Body) json(data []byte, obj runtime.Object, want schema.GroupVersionKind
 	}
 	got := obj.GetObjectKind().GroupVersionKind()
 	if err != nil || !b.takes(got, want) || (got.Version == "" || got.Kind == "") && !interpretable(data, want) {
+		if other := b.sibling(data, want); other != nil {
+			return b.otherVersion(data, other, want, repeated)
+		}
 		return nil, refusal(b.Data, data, want, obj, b.Validation, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)

@@ -24,7 +24,7 @@ func TestDepth(t *testing.T) {
 	}
 	patch := func(kind types.PatchType) func([]byte) error {
 		return func(data []byte) error {
-			_, err := Patch(kind, data, &corev1.ConfigMap{}, &corev1.ConfigMap{}, gvk, false)
+			_, err := Patch(kind, data, &corev1.ConfigMap{}, &corev1.ConfigMap{}, gvk, nil, false)
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func FuzzPatch(f *testing.F) {
 		in := pod("p")
 		for _, kind := range []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType} {
 			for _, strict := range []bool{false, true} {
-				_, err := Patch(kind, patch, in, &corev1.Pod{}, podGVK, strict)
+				_, err := Patch(kind, patch, in, &corev1.Pod{}, podGVK, nil, strict)
 				refused(t, err)
 			}
 		}

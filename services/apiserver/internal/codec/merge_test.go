@@ -34,7 +34,7 @@ func mergesAlike(t *testing.T, patch []byte) bool {
 		t.Fatalf("%s changes what it is applied to: %v", patch, in)
 	}
 	whole := &unstructured.Unstructured{}
-	patched, err := Patch(types.MergePatchType, patch, before, whole, want, true)
+	patched, err := Patch(types.MergePatchType, patch, before, whole, want, nil, true)
 	if err != nil || len(patched.Problems) > 0 {
 		t.Fatalf("%s is applied, although %v, %v", patch, err, patched.Problems)
 	}

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // PatchParts does what Patch does, but has only the parts of a typed object that the patch names go through JSON: fields of the
 // object, and of its metadata, spec and status. The others are copied. Most patches name one or two, as a node's report on a pod.
 // Whatever is unusual is left to Patch: errors and problems, for their words.
-func PatchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, strict bool) (Patched, error) {
+func PatchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, versions *registry.Resource, strict bool) (Patched, error) {
 	if kind == types.MergePatchType {
 		if from, ok := in.(*unstructured.Unstructured); ok {
 			if to, ok := out.(*unstructured.Unstructured); ok && mergeTrees(from, to, patch, want) {
@@ -30,7 +32,7 @@ func PatchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 			return Patched{}, nil
 		}
 	}
-	return Patch(kind, patch, in, out, want, strict)
+	return Patch(kind, patch, in, out, want, versions, strict)
 }
 
 // patchParts returns the patched object, and nil where it must be patched as a whole.
@@ -55,7 +57,7 @@ func patchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 	}
 	before.GetObjectKind().SetGroupVersionKind(want)
 	after := reflect.New(from.Elem().Type())
-	patched, err := Patch(kind, patch, before, after.Interface().(runtime.Object), want, strict)
+	patched, err := Patch(kind, patch, before, after.Interface().(runtime.Object), want, nil, strict)
 	if err != nil || len(patched.Problems) > 0 {
 		return nil
 	}

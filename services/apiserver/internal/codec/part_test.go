@@ -93,9 +93,9 @@ func patchFor(r *rand.Rand, object map[string]any, depth int) map[string]any {
 
 // outcome is all that a patch leads to.
 func outcome(kind types.PatchType, patch []byte, in runtime.Object, strict bool,
-	apply func(types.PatchType, []byte, runtime.Object, runtime.Object, schema.GroupVersionKind, bool) (Patched, error)) (runtime.Object, string) {
+	apply func(types.PatchType, []byte, runtime.Object, runtime.Object, schema.GroupVersionKind, *registry.Resource, bool) (Patched, error)) (runtime.Object, string) {
 	out := reflect.New(reflect.TypeOf(in).Elem()).Interface().(runtime.Object)
-	patched, err := apply(kind, patch, in, out, in.GetObjectKind().GroupVersionKind(), strict)
+	patched, err := apply(kind, patch, in, out, in.GetObjectKind().GroupVersionKind(), nil, strict)
 	text := fmt.Sprint(err)
 	for _, p := range patched.Problems {
 		text += "\n" + p.Error()
@@ -175,7 +175,7 @@ func TestPatchPartsOwnsItsResult(t *testing.T) {
 	pod.Labels = map[string]string{"a": "b"}
 	before := pod.DeepCopy()
 	out := &corev1.Pod{}
-	if _, err := PatchParts(types.MergePatchType, []byte(`{"status":{"message":"m"}}`), pod, out, pod.GroupVersionKind(), true); err != nil {
+	if _, err := PatchParts(types.MergePatchType, []byte(`{"status":{"message":"m"}}`), pod, out, pod.GroupVersionKind(), nil, true); err != nil {
 		t.Fatal(err)
 	}
 	out.Labels["a"] = "c"
@@ -190,12 +190,12 @@ func BenchmarkPatch(b *testing.B) {
 	pod := manifests(b)["pod-full"]
 	gvk := pod.GetObjectKind().GroupVersionKind()
 	patch := []byte(`{"status":{"message":"patched"}}`)
-	for name, apply := range map[string]func(types.PatchType, []byte, runtime.Object, runtime.Object, schema.GroupVersionKind, bool) (Patched, error){"parts": PatchParts, "whole": Patch} {
+	for name, apply := range map[string]func(types.PatchType, []byte, runtime.Object, runtime.Object, schema.GroupVersionKind, *registry.Resource, bool) (Patched, error){"parts": PatchParts, "whole": Patch} {
 		for _, kind := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
 			b.Run(name+"-"+strings.TrimSuffix(string(kind)[len("application/"):], "-patch+json"), func(b *testing.B) {
 				b.ReportAllocs()
 				for range b.N {
-					if _, err := apply(kind, patch, pod, &corev1.Pod{}, gvk, true); err != nil {
+					if _, err := apply(kind, patch, pod, &corev1.Pod{}, gvk, nil, true); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -53,8 +53,9 @@ type RefusedError struct{ error }
 func (e *RefusedError) Unwrap() error { return e.error }
 
 // Patch applies a JSON, merge or strategic merge patch to in, which it leaves as it is, and decodes the result into out,
-// which is empty. With strict it also finds the unknown and duplicate fields. want is the kind of both.
-func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, strict bool) (Patched, error) {
+// which is empty. With strict it also finds the unknown and duplicate fields. want is the kind of both. A result that says it is of
+// another of the versions is read as that, and converted; a nil resource has no others.
+func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want schema.GroupVersionKind, versions *registry.Resource, strict bool) (Patched, error) {
 	if err := jsonDepth(patch); err != nil {
 		text := err.Error()
 		if kind != types.StrategicMergePatchType {
@@ -100,6 +101,8 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want sche
 			p.Problems = append(p.Problems, unknown...)
 		}
 		return p, nil
+	} else if other := sibling(after, versions); other != nil {
+		return p.through(other, versions, after, out, strict)
 	} else if !strict {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(after, out)
 	} else {

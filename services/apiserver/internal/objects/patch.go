@@ -323,7 +323,7 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	// Problems that were told by an earlier plan are not told twice.
 	p.r.warnings = p.r.warnings[:min(p.told, len(p.r.warnings))]
 	strict := p.opts.validation != codec.Ignore
-	patched, err := codec.PatchParts(p.kind, p.body, in, out, gvk, strict)
+	patched, err := codec.PatchParts(p.kind, p.body, in, out, gvk, p.versions(gvk), strict)
 	if err != nil {
 		return err
 	}
@@ -353,11 +353,19 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 // misfit is the error, with err in it, of a patch that makes a custom object out of in which does not fit its schema. It shows what the
 // patch makes, which was not written down while nothing was wrong with it.
 func (p *patch) misfit(in runtime.Object, gvk schema.GroupVersionKind, err error) error {
-	patched, problem := codec.Patch(p.kind, p.body, in, p.r.res.New(), gvk, false)
+	patched, problem := codec.Patch(p.kind, p.body, in, p.r.res.New(), gvk, p.versions(gvk), false)
 	if problem != nil {
 		return problem
 	}
 	return patched.Refuse(err)
+}
+
+// versions is the resource whose further versions the patched object may be of; nil: it has none, as a Scale.
+func (p *patch) versions(gvk schema.GroupVersionKind) *registry.Resource {
+	if p.r.res.GVK != gvk {
+		return nil
+	}
+	return p.r.res
 }
 
 // nullsAreEmpty makes labels and annotations that are null empty, as they are in the metadata of objects of Go types.

@@ -144,6 +144,16 @@ func (k *Kind) Versions() []*Resource {
 	return out
 }
 
+// VersionOf returns the version of the kind that an object of gvk is of, or nil. It need not be served.
+func (k *Kind) VersionOf(gvk schema.GroupVersionKind) *Resource {
+	for _, r := range k.Versions() {
+		if r.GVK == gvk {
+			return r
+		}
+	}
+	return nil
+}
+
 func (t *rows) add(r *Resource, served bool) error {
 	r.GVR = r.GVK.GroupVersion().WithResource(r.Kind.Resource)
 	if r.ListKind = r.Kind.ListKind; r.ListKind == "" {
