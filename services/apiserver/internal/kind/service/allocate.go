@@ -80,6 +80,9 @@ func (a allocation) addresses(ctx context.Context, pool registry.Allocator, s, o
 	if old != nil && needsClusterIP(old) {
 		had = len(old.Spec.ClusterIPs)
 	}
+	if had == 0 && old != nil && needsClusterIP(old) {
+		return nil // an apply to its status made it: it stays without
+	}
 	path := field.NewPath("spec", "clusterIPs")
 	for i, ip := range s.Spec.ClusterIPs {
 		if i < had {
