@@ -223,7 +223,22 @@ func (i *Item) partialRaw() ([]byte, error) {
 		}
 		return nil
 	})
+	if err == nil && i.Kind.Hidden != "" {
+		if b, err = withoutHidden(i.Kind, b); err != nil {
+			return nil, err
+		}
+	}
 	return revisionSuffix(b, i.Revision), err
+}
+
+// withoutHidden is the body of a PartialObjectMetadata without what the kind hides.
+func withoutHidden(kind *registry.Kind, b []byte) ([]byte, error) {
+	p := &metav1.PartialObjectMetadata{}
+	if err := p.Unmarshal(b); err != nil {
+		return nil, err
+	}
+	hide(kind, &p.ObjectMeta)
+	return p.Marshal()
 }
 
 func (i *Item) partialJSON(beta bool) ([]byte, error) {
@@ -269,7 +284,11 @@ func (i *Item) partial(beta bool) (*metav1.PartialObjectMetadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Partial(obj, beta)
+	p, err := Partial(obj, beta)
+	if err == nil {
+		hide(i.Kind, &p.ObjectMeta)
+	}
+	return p, err
 }
 
 // Partial returns the metadata of an object. It shares the object's maps and slices.

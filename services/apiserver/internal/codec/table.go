@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -93,34 +94,74 @@ func tableRow(res *registry.Resource, item *Item, form Form) (metav1.TableRow, e
 
 // Bookmark encodes an object that has nothing but a resourceVersion and annotations.
 func Bookmark(res *registry.Resource, revision int64, annotations map[string]string, form Form, columns bool) ([]byte, error) {
-	obj := res.New()
-	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
-	obj.SetAnnotations(annotations)
+	blank := res.Kind.New()
+	if res.Kind.Blank != nil {
+		blank = res.Kind.Blank()
+	}
+	blank.SetResourceVersion(strconv.FormatInt(revision, 10))
+	all := maps.Clone(annotations)
+	for name, value := range blank.GetAnnotations() {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = value
+	}
+	blank.SetAnnotations(all)
+	blank.GetObjectKind().SetGroupVersionKind(res.Kind.GVK)
+	obj, err := res.FromStored(blank)
+	if err != nil {
+		return nil, err
+	}
 	obj.GetObjectKind().SetGroupVersionKind(res.GVK)
 	switch form.As {
 	case Table:
-		partial, err := Partial(obj, form.Beta)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := encodeJSON(partial)
-		if err != nil {
-			return nil, err
-		}
 		t, err := newTable(res, nil, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, form, columns)
 		if err != nil {
 			return nil, err
 		}
-		t.Rows = []metav1.TableRow{{Cells: cells(res.Kind, obj), Object: runtime.RawExtension{Raw: raw}}}
-		return finish(t, form)
-	case PartialMetadata:
-		partial, err := Partial(obj, form.Beta)
+		row := metav1.TableRow{Cells: cells(res.Kind, blank)}
+		switch {
+		case form.Include == metav1.IncludeNone && len(annotations) == 0: // the end of the initial events is told all the same
+		case form.Include == metav1.IncludeObject:
+			row.Object.Raw, err = encodeJSON(obj)
+		default:
+			row.Object.Raw, err = blankMetadata(res.Kind, blank, form.Beta)
+		}
 		if err != nil {
 			return nil, err
 		}
+		t.Rows = []metav1.TableRow{row}
+		return finish(t, form)
+	case PartialMetadata:
+		partial, err := Partial(blank, form.Beta)
+		if err != nil {
+			return nil, err
+		}
+		hide(res.Kind, &partial.ObjectMeta)
 		b, _, err := Any(partial, partialKind(form.Beta), form)
 		return b, err
 	}
 	b, _, err := Any(obj, res.GVK, form)
 	return b, err
+}
+
+// blankMetadata is the metadata of a bookmark as JSON.
+func blankMetadata(kind *registry.Kind, blank registry.Object, beta bool) ([]byte, error) {
+	partial, err := Partial(blank, beta)
+	if err != nil {
+		return nil, err
+	}
+	hide(kind, &partial.ObjectMeta)
+	return encodeJSON(partial)
+}
+
+// hide takes the annotation out of metadata that is shown alone which stands for a field.
+func hide(kind *registry.Kind, meta *metav1.ObjectMeta) {
+	if _, there := meta.Annotations[kind.Hidden]; !there || kind.Hidden == "" {
+		return
+	}
+	meta.Annotations = maps.Clone(meta.Annotations)
+	if delete(meta.Annotations, kind.Hidden); len(meta.Annotations) == 0 {
+		meta.Annotations = nil
+	}
 }

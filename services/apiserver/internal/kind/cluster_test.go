@@ -74,7 +74,7 @@ func TestClusterColumns(t *testing.T) {
 		"driver":  {csiDriver + "{}}", "Name|AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age", "example.com|true|false|false|<unset>|false|Persistent|<unknown>"},
 		"policy":  {netpol + "}}", "Name|Pod-Selector|Age", "a|<none>|<unknown>"},
 		"ingress": {ing + "ingressClassName: c, tls: [{}], rules: [{host: b.c}]}, status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}", "Name|Class|Hosts|Address|Ports|Age", "a|c|b.c|10.0.0.1|80, 443|<unknown>"},
-		"address": {address + "{resource: services, namespace: b, name: c}}}", "Name|ParentRef", "10.0.0.1|services/b/c"},
+		"address": {address + "{resource: services, namespace: b, name: c}}}", "Name|ParentRef", "10.0.0.1|services/b/c|<unknown>"},
 		"request": {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: a}, spec: {request: '', signerName: b.c/d, username: me, expirationSeconds: 3600}, status: {certificate: YQ==, conditions: [{type: Approved, status: 'True'}]}}", "Name|Age|SignerName|Requestor|RequestedDuration|Condition", "a|<unknown>|b.c/d|me|60m|Approved,Issued"},
 	})
 }

@@ -48,6 +48,11 @@ type Kind struct {
 	// extensions/v1beta1 for Deployment.
 	Served []Version
 
+	// Blank returns an object with nothing in it that anybody wrote, as bookmarks of watches carry it; nil: it is what New returns.
+	Blank func() Object
+	// Hidden is an annotation that stands for a field of the storage version: whoever is shown the metadata alone does not see it. Empty: none.
+	Hidden string
+
 	// Default fills unset fields as Kubernetes documents.
 	Default func(Object)
 	// Restore fills in what the stored form of an object does not keep, as the kind of what is part of it.

@@ -28,6 +28,12 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Served = []registry.Version{v1beta2Version(), extensionsVersion()}
 	row.SpecStatus(k, func(d *appsv1.DaemonSet) *appsv1.DaemonSetSpec { return &d.Spec },
 		func(d *appsv1.DaemonSet) *appsv1.DaemonSetStatus { return &d.Status }, validateStatus)
+	k.Hidden = appsv1.DeprecatedTemplateGeneration
+	k.Blank = func() registry.Object {
+		d := &appsv1.DaemonSet{}
+		setTemplateGeneration(d, 0)
+		return d
+	}
 	create, update := k.PrepareCreate, k.PrepareUpdate
 	k.PrepareCreate = func(obj registry.Object) {
 		create(obj)

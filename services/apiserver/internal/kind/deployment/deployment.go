@@ -72,6 +72,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		},
 
 		Columns: columns,
+		Blank:   func() registry.Object { return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32)}} },
 		Cells:   typed.Get(func(d *appsv1.Deployment) []any { return cells(d, now()) }),
 	}
 }
@@ -89,13 +90,17 @@ var columns = []metav1.TableColumnDefinition{
 
 func cells(d *appsv1.Deployment, now time.Time) []any {
 	names, images := column.Containers(d.Spec.Template.Spec.Containers)
+	selector := "" // of a bookmark
+	if d.Spec.Selector != nil {
+		selector = column.Selector(d.Spec.Selector)
+	}
 	return []any{
 		d.Name,
 		fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, deref(d.Spec.Replicas)),
 		int64(d.Status.UpdatedReplicas),
 		int64(d.Status.AvailableReplicas),
 		column.Since(now, d.CreationTimestamp.Time),
-		names, images, column.Selector(d.Spec.Selector),
+		names, images, selector,
 	}
 }
 

@@ -63,7 +63,7 @@ func Cron(now func() time.Time) *registry.Kind {
 		if t := c.Status.LastScheduleTime; t != nil {
 			last = column.Since(now(), t.Time)
 		}
-		suspend := column.None
+		suspend := "<unset>"
 		if c.Spec.Suspend != nil {
 			suspend = strings.ToUpper(strconv.FormatBool(*c.Spec.Suspend)[:1]) + strconv.FormatBool(*c.Spec.Suspend)[1:]
 		}

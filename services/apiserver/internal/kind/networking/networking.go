@@ -211,7 +211,7 @@ func ipAddress(now func() time.Time) *registry.Kind {
 			}
 			text = strings.Join(append(parts, p.Name), "/")
 		}
-		return []any{a.Name, text}
+		return []any{a.Name, text, column.Since(now(), a.CreationTimestamp.Time)} // of the age no column is told
 	})
 	return k
 }

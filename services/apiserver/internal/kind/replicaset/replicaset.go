@@ -23,6 +23,7 @@ var stored = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 func Kind(now func() time.Time) *registry.Kind {
 	return &registry.Kind{
 		GVK:      stored,
+		Blank:    func() registry.Object { return &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: new(int32)}} },
 		Resource: "replicasets", Singular: "replicaset", ShortNames: []string{"rs"}, Categories: []string{"all"},
 		Namespaced: true,
 		New:        func() registry.Object { return &appsv1.ReplicaSet{} },

@@ -38,6 +38,8 @@ func cells(s *corev1.Service, now time.Time) []any {
 func external(s *corev1.Service) string {
 	addresses := slices.Clone(s.Spec.ExternalIPs)
 	switch s.Spec.Type {
+	case "": // in a bookmark
+		return column.Unknown
 	case corev1.ServiceTypeExternalName:
 		return s.Spec.ExternalName
 	case corev1.ServiceTypeLoadBalancer:

@@ -31,6 +31,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(s *appsv1.StatefulSet) *appsv1.StatefulSetSpec { return &s.Spec },
 		func(s *appsv1.StatefulSet) *appsv1.StatefulSetStatus { return &s.Status }, validateStatus)
 	k.Default = typed.Do(func(s *appsv1.StatefulSet) { fill(s, appsv1.RollingUpdateStatefulSetStrategyType) })
+	k.Blank = func() registry.Object { return &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: new(int32)}} }
 	k.Restore = typed.Do(func(s *appsv1.StatefulSet) {
 		for i := range s.Spec.VolumeClaimTemplates {
 			claim.Name(&s.Spec.VolumeClaimTemplates[i])

@@ -50,7 +50,8 @@ func class(now func() time.Time) *registry.Kind {
 			name += " (default)"
 		}
 		return []any{
-			name, c.Provisioner, string(row.Deref(c.ReclaimPolicy)), string(row.Deref(c.VolumeBindingMode)),
+			name, c.Provisioner, column.Or(string(row.Deref(c.ReclaimPolicy)), string(corev1.PersistentVolumeReclaimDelete)),
+			column.Or(string(row.Deref(c.VolumeBindingMode)), string(storagev1.VolumeBindingImmediate)),
 			row.Deref(c.AllowVolumeExpansion), column.Since(now(), c.CreationTimestamp.Time),
 		}
 	})

@@ -150,7 +150,7 @@ func driver(now func() time.Time) *registry.Kind {
 			audiences = append(audiences, t.Audience)
 		}
 		return []any{
-			d.Name, row.Deref(s.AttachRequired), row.Deref(s.PodInfoOnMount), row.Deref(s.StorageCapacity),
+			d.Name, s.AttachRequired == nil || *s.AttachRequired, row.Deref(s.PodInfoOnMount), row.Deref(s.StorageCapacity),
 			column.Or(strings.Join(audiences, ","), "<unset>"), row.Deref(s.RequiresRepublish), column.Or(strings.Join(modes, ","), column.None),
 			column.Since(now(), d.CreationTimestamp.Time),
 		}
