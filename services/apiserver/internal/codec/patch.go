@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,40 +83,61 @@ func Patch(kind types.PatchType, patch []byte, in, out runtime.Object, want sche
 	}
 	p.shown = after
 	if u, ok := out.(*unstructured.Unstructured); ok {
-		var repeated []error
-		repeated, err = decodeMap(after, u, strict) // a custom object's unknown fields are found when it is fitted
-		p.Problems = append(p.Problems, repeated...)
-		switch {
-		case err != nil:
-		case u.GetKind() == "":
-			return p, p.Refuse(runtime.NewMissingKindErr(string(after)))
-		case u.GetAPIVersion() != "" && u.GroupVersionKind() != want:
-			p.Mistaken = otherType(u, want)
+		return p.custom(after, u, want, strict)
+	}
+	if !begins(after, want) {
+		if unknown, nameless := versionless(after, want); nameless {
+			// Kubernetes reads it as the type that has no version, which knows none of the fields.
+			if strict {
+				p.Problems = append(p.Problems, unknown...)
+			}
 			return p, nil
-		case u.GetAPIVersion() == "":
-			return p, apierrors.NewInternalError(runtime.NewMissingVersionErr("object has no apiVersion field"))
 		}
-	} else if unknown, nameless := versionless(after, want); nameless {
-		// Kubernetes reads it as the type that has no version, which knows none of the fields.
-		if strict {
-			p.Problems = append(p.Problems, unknown...)
+		if other := sibling(after, versions); other != nil {
+			return p.through(other, versions, after, out, strict)
 		}
-		return p, nil
-	} else if other := sibling(after, versions); other != nil {
-		return p.through(other, versions, after, out, strict)
-	} else if !strict {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(after, out)
-	} else {
+	}
+	if strict {
 		var unknown []error
 		unknown, err = kjson.UnmarshalStrict(after, out)
 		p.Problems = append(p.Problems, unknown...)
+	} else {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(after, out)
 	}
+	return p.fits(after, out, want, err)
+}
+
+// custom reads a custom object; its unknown fields are found when it is fitted.
+func (p Patched) custom(after []byte, out *unstructured.Unstructured, want schema.GroupVersionKind, strict bool) (Patched, error) {
+	repeated, err := decodeMap(after, out, strict)
+	p.Problems = append(p.Problems, repeated...)
+	switch {
+	case err != nil:
+	case out.GetKind() == "":
+		return p, p.Refuse(runtime.NewMissingKindErr(string(after)))
+	case out.GetAPIVersion() != "" && out.GroupVersionKind() != want:
+		p.Mistaken = otherType(out, want)
+		return p, nil
+	case out.GetAPIVersion() == "":
+		return p, apierrors.NewInternalError(runtime.NewMissingVersionErr("object has no apiVersion field"))
+	}
+	return p.fits(after, out, want, err)
+}
+
+// fits refuses what could not be decoded, with err, or is of another kind than is wanted.
+func (p Patched) fits(after []byte, out runtime.Object, want schema.GroupVersionKind, err error) (Patched, error) {
 	if got := out.GetObjectKind().GroupVersionKind(); err != nil || got != want {
 		if problem := misfit(after, want, err); problem != nil {
 			return p, p.Refuse(problem)
 		}
 	}
 	return p, nil
+}
+
+// begins reports whether an object begins with the version that is wanted. What a patch leaves does, as its fields are sorted; so its type need not be looked for.
+func begins(object []byte, want schema.GroupVersionKind) bool {
+	version, ok := bytes.CutPrefix(object, []byte(`{"apiVersion":"`))
+	return ok && bytes.HasPrefix(version, []byte(want.GroupVersion().String()+`"`))
 }
 
 // versionless reports whether an object of a built-in kind does not say of which version it is, and tells all of its fields as unknown ones.
