@@ -36,6 +36,9 @@ const (
 	CBOR     = "application/cbor"
 )
 
+// unserved is the message of the 404 of a path at which nothing is served.
+const unserved = "the server could not find the requested resource"
+
 type cborKey struct{}
 
 // WithCBOR marks the context of a request that may be answered in CBOR.
@@ -87,7 +90,9 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 		http.Error(w, s.Message, http.StatusTooManyRequests)
 		return
 	}
-	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), r.Context().Value(cborKey{}) != nil)
+	// Those who tell that nothing is served at a path do not know CBOR, in Kubernetes as here.
+	withCBOR := r.Context().Value(cborKey{}) != nil && !(s.Code == http.StatusNotFound && s.Message == unserved)
+	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), withCBOR)
 	contentType := cmp.Or(taken, JSON)
 	body := Encode(s, contentType)
 	// What is not what the client takes is for people, too.
@@ -224,7 +229,7 @@ func negotiated(accept string, withCBOR bool) string {
 
 // NotFound is what Kubernetes answers where a path means nothing.
 func NotFound() metav1.Status {
-	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, unserved)
 }
 
 // PageNotFound is what Kubernetes answers where there is no API.

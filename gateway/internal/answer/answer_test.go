@@ -65,6 +65,19 @@ func TestErrorKeepsTheWholeStatus(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotServedIsNotToldInCBOR(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{unserved: JSON, `namespaces "a" not found`: CBOR} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", CBOR)
+		Status(w, r.WithContext(WithCBOR(r.Context())), metav1.Status{Code: 404, Message: message})
+		if got := w.Header().Get("Content-Type"); got != want {
+			t.Errorf("%s: %s, want %s", message, got, want)
+		}
+	}
+}
+
 func TestRefusedByAuthorization(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

@@ -3,11 +3,14 @@ package codec
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
+	"github.com/fxamacker/cbor/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
@@ -124,5 +127,17 @@ func (b Body) cbor(obj runtime.Object, want schema.GroupVersionKind) ([]string, 
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to determine group/version/kind: %v", err))
 	}
+	if _, custom := obj.(*unstructured.Unstructured); !custom && interpretable(data, want) {
+		// JSON is laxer: a quantity may be a number there.
+		if err := direct.Unmarshal(b.Data, reflect.New(reflect.TypeOf(obj).Elem()).Interface()); mistyped(err) {
+			return nil, badBody(want, want, err)
+		}
+	}
 	return b.json(data, obj, want, nil)
+}
+
+// mistyped reports whether an error of the decoding of CBOR says that a value is not of its field's type.
+func mistyped(err error) bool {
+	var wrong *cbor.UnmarshalTypeError
+	return errors.As(err, &wrong)
 }

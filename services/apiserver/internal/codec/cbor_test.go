@@ -179,3 +179,32 @@ func FuzzCBOR(f *testing.F) {
 		}
 	})
 }
+
+// In JSON a quantity may be a number, in CBOR it may not.
+func TestQuantitiesInCBORAreTexts(t *testing.T) {
+	t.Parallel()
+	quota := corev1.SchemeGroupVersion.WithKind("ResourceQuota")
+	for want, pods := range map[string]any{"": "3", "cannot unmarshal positive integer": 3, "cannot unmarshal primitives": 1.5} {
+		body, err := direct.Marshal(map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "spec": map[string]any{"hard": map[string]any{"pods": pods}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Body{Data: body, ContentType: "application/cbor", Offer: withCBOR}.Into(&corev1.ResourceQuota{}, quota)
+		if want == "" && err != nil || want != "" && (!apierrors.IsBadRequest(err) || !strings.Contains(err.Error(),
+			`ResourceQuota in version "v1" cannot be handled as a ResourceQuota: cbor: `+want+" into Go struct field v1.ResourceQuota.spec of type string")) {
+			t.Errorf("%v: %v", pods, err)
+		}
+	}
+}
+
+// Watches are offered as sequences, too.
+func TestStreamsOfCBORAreOffered(t *testing.T) {
+	t.Parallel()
+	for accept, refused := range map[string]error{"text/html": withCBOR.Route("text/html", true), "application/yaml": second(withCBOR.NegotiateStream("application/yaml", ""))} {
+		if refused == nil || !strings.HasSuffix(refused.Error(), "application/vnd.kubernetes.protobuf;stream=watch, application/cbor-seq") {
+			t.Errorf("%s: %v", accept, refused)
+		}
+	}
+}
+
+func second(_ Form, err error) error { return err }

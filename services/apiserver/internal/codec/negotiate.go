@@ -82,6 +82,15 @@ func (o Offer) accepted() string {
 	return always
 }
 
+// streams lists what watches are offered as.
+func (o Offer) streams() string {
+	const always = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+	if o.CBOR {
+		return always + ", application/cbor-seq"
+	}
+	return always
+}
+
 // Negotiate picks the form that an Accept header asks for. An empty header is JSON. It fails with 406 where nothing
 // that is asked for is offered.
 func (o Offer) Negotiate(accept, pretty, include string) (Form, error) {
@@ -127,7 +136,7 @@ func (o Offer) Route(accept string, streams bool) error {
 	}
 	offered := o.accepted()
 	if streams {
-		offered += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+		offered += ", " + o.streams()
 	}
 	return unrouted(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+offered)
 }
@@ -147,7 +156,7 @@ func unrouted(code int32, reason metav1.StatusReason, message string) error {
 func (o Offer) NegotiateStream(accept, include string) (Form, error) {
 	form, err := o.Negotiate(accept, "", include)
 	if err == nil && form.Media == YAML {
-		err = NotAcceptable("application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+		err = NotAcceptable(o.streams())
 	}
 	return form, err
 }
