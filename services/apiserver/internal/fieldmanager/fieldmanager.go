@@ -222,7 +222,7 @@ func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVe
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	case subresource == "status":
 		set = paths("spec", status.Untracked)
-	case subresource == "" && status != nil && !res.Kind.TracksStatus:
+	case (subresource == "" || subresource == "finalize") && status != nil && !res.Kind.TracksStatus:
 		set = paths("status", res.Kind.Untracked)
 	default:
 		return nil

@@ -164,11 +164,17 @@ func checkTarget(target corev1.ObjectReference) error {
 // eviction deletes the pod, if its disruption budget lets it.
 func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &policyv1.Eviction{}
-	if _, err := body.Into(posted, evictionGVK); err != nil {
+	warnings, err := body.Into(posted, evictionGVK)
+	if err != nil {
 		// The older version has the same fields.
-		if posted = (&policyv1.Eviction{}); tried(body.Into(posted, olderEvictionGVK)) != nil {
+		var older error
+		posted = &policyv1.Eviction{}
+		if warnings, older = body.Into(posted, olderEvictionGVK); older != nil {
 			return nil, err
 		}
+	}
+	for _, w := range warnings {
+		r.warn(w)
 	}
 	receivedAs(ctx, posted, evictionGVK)
 	if err := checkNamespace(r, posted); err != nil {
@@ -195,8 +201,6 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: opts}}, nil
 }
 
-func tried(_ []string, err error) error { return err }
-
 // evict is a deletion that answers as an eviction.
 type evict struct{ deletion }
 
@@ -218,8 +222,12 @@ func (e *evict) answer(*codec.Item, *plan) (answer, error) {
 // token issues a token; nothing is stored.
 func (s *Server) token(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
 	posted := &TokenRequest{}
-	if _, err := body.Into(posted, tokenGVK); err != nil {
+	warnings, err := body.Into(posted, tokenGVK)
+	if err != nil {
 		return nil, err
+	}
+	for _, w := range warnings {
+		r.warn(w)
 	}
 	if posted.Namespace != "" && posted.Namespace != r.namespace {
 		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")

@@ -165,10 +165,19 @@ func validate(r *request, obj registry.Object) field.ErrorList {
 
 // nameIsValid is the check of names of the request's kind and version.
 func nameIsValid(r *request) validation.ValidateNameFunc {
-	if v := r.res.Version; r.res.Kind.NameIsValid == nil || v != nil && v.Validate != nil {
-		return validation.NameIsDNSSubdomain
+	valid := r.res.Kind.NameIsValid
+	if v := r.res.Version; valid == nil || v != nil && v.Validate != nil {
+		valid = validation.NameIsDNSSubdomain
 	}
-	return r.res.Kind.NameIsValid
+	if !r.res.Kind.PrefixIsFree {
+		return valid
+	}
+	return func(name string, prefix bool) []string {
+		if prefix {
+			return nil
+		}
+		return valid(name, false)
+	}
 }
 
 // standardFinalizers are those that no domain has to precede.

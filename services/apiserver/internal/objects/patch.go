@@ -269,7 +269,7 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 		return nil, apierrors.NewInternalError(err)
 	}
 	p.u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
-	return applyScale(p.r, old, after, entries)
+	return applyScale(p.r, old, after, entries, true)
 }
 
 // applyScale is server-side apply to the Scale of an object, which must be there.
@@ -301,7 +301,7 @@ func (p *patch) applyScale() (operation, bool, error) {
 			return nil, err
 		}
 		p.u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
-		return applyScale(p.r, old, after, entries)
+		return applyScale(p.r, old, after, entries, true)
 	}
 	return p.u, p.opts.dryRun, nil
 }

@@ -96,21 +96,29 @@ func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRe
 			return nil, apierrors.NewInternalError(err)
 		}
 		u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
-		return applyScale(r, old, after, entries)
+		return applyScale(r, old, after, entries, false)
 	}, nil
 }
 
-// applyScale returns the object with the replicas that the Scale wants, and the managed fields that come of it.
-func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, entries []metav1.ManagedFieldsEntry) (registry.Object, error) {
+// applyScale returns the object with the replicas that the Scale wants, and the managed fields that come of it. The uid of a Scale that
+// was sent whole is a precondition of the write; a patched one's is compared here.
+func applyScale(r *request, old registry.Object, scale *autoscalingv1.Scale, entries []metav1.ManagedFieldsEntry, patched bool) (registry.Object, error) {
 	// What a custom kind may have its own validation says, of its own fields.
 	if r.res.Kind.Custom == nil {
-		errs := validation.ValidateObjectMeta(&scale.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		at := field.NewPath("metadata")
+		errs := validation.ValidateObjectMeta(&scale.ObjectMeta, true, validation.NameIsDNSSubdomain, at)
+		errs = append(errs, validateFinalizers(scale.Finalizers, at.Child("finalizers"))...)
 		if scale.Spec.Replicas < 0 {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"))
 		}
 		if len(errs) > 0 {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: "autoscaling", Kind: "Scale"}, r.name, errs)
 		}
+	}
+	if patched && r.res.Kind.Custom == nil && scale.UID != "" && scale.UID != old.GetUID() {
+		resource := r.res.GroupResource()
+		resource.Resource += "/scale"
+		return nil, apierrors.NewConflict(resource, r.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", scale.UID, old.GetUID()))
 	}
 	if r.res.Kind.Scale.Check != nil && scale.Spec.Replicas == unset {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", r.res.Kind.Scale.Field))

@@ -362,8 +362,12 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	for _, w := range r.tolerated {
 		r.warn(w)
 	}
-	if strategy == nil && r.res.Kind.Warnings != nil && len(errs) == 0 {
-		for _, w := range r.res.Kind.Warnings(obj, old) {
+	warnings := r.res.Kind.Warnings
+	if strategy != nil {
+		warnings = strategy.Warnings
+	}
+	if warnings != nil && len(errs) == 0 {
+		for _, w := range warnings(obj, old) {
 			r.warn(w)
 		}
 	}

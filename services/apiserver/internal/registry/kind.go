@@ -90,6 +90,8 @@ type Kind struct {
 	// NameIsValid returns what is wrong with a name (prefix: it is a
 	// generateName prefix). nil means DNS subdomain.
 	NameIsValid func(name string, prefix bool) []string
+	// PrefixIsFree leaves the prefix of generated names unchecked: what counts is the name that comes of it.
+	PrefixIsFree bool
 	// Warnings returns what to tell the client in Warning headers.
 	Warnings func(obj, old Object) []string
 
@@ -202,6 +204,8 @@ type Status struct {
 	ValidateUpdate func(obj, old Object) field.ErrorList
 	// Tolerates is as that of a Kind.
 	Tolerates func(obj, old Object) (errs field.ErrorList, warnings []string)
+	// Warnings is as that of a Kind.
+	Warnings func(obj, old Object) []string
 	// Untracked are metadata that such a write leaves alone, and whose fields it does not come to own: "metadata" or "metadata.labels".
 	Untracked []string
 	// Alone says that Default looks at nothing of the spec to default the

@@ -76,6 +76,9 @@ func (p *RuntimeClass) class(ctx context.Context, a *admission.Attributes) (*cor
 	if !ok || pod.Spec.RuntimeClassName == nil {
 		return pod, nil, nil
 	}
+	if err := unaskable(*pod.Spec.RuntimeClassName); err != nil {
+		return nil, nil, err
+	}
 	obj, err := p.Objects.Get(ctx, nodev1.GroupName, "runtimeclasses", "", *pod.Spec.RuntimeClassName)
 	if apierrors.IsNotFound(err) {
 		return nil, nil, a.Forbidden(fmt.Errorf("pod rejected: RuntimeClass %q not found", *pod.Spec.RuntimeClassName))

@@ -125,6 +125,9 @@ func mirrorNeedsNothing(a *admission.Attributes, pod *corev1.Pod) error {
 
 // account looks the account up. The default one is made by a controller, right after its namespace: it is waited for.
 func (p *ServiceAccount) account(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	if err := unaskable(name); err != nil {
+		return nil, err
+	}
 	deadline := p.Clock.Now().Add(accountWait)
 	for {
 		obj, err := p.Objects.Get(ctx, "", "serviceaccounts", namespace, name)

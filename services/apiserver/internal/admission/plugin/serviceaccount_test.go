@@ -33,6 +33,7 @@ func TestServiceAccount(t *testing.T) {
 		"mute, but":     {write: pod("serviceAccountName: mute, automountServiceAccountToken: true,", ""), becomes: []string{"mountPath"}},
 		"mounted":       {write: pod("volumes: [{name: v, emptyDir: {}}],", ", volumeMounts: [{name: v, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]"), not: []string{"kube-api-access"}},
 		"absent":        {write: pod("serviceAccountName: gone,", ""), refused: `error looking up service account default/gone: serviceaccount "gone" not found`},
+		"no name":       {write: pod("serviceAccountName: a/b,", ""), refused: `error looking up service account default/a/b: invalid resource name "a/b": [may not contain '/']`},
 		"mirror":        {write: mirror(""), not: []string{"serviceAccountName"}},
 		"mirror, named": {write: mirror("serviceAccountName: a,"), refused: "a mirror pod may not reference service accounts"},
 		"mirror, env":   {write: mirror("initContainers: [{name: i, image: i, envFrom: [{secretRef: {name: s}}]}],"), refused: "a mirror pod may not reference secrets"},

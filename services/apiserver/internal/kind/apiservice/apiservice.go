@@ -93,8 +93,11 @@ func available(s *service) string {
 func validate(s *service) field.ErrorList {
 	spec, at := &s.Spec, field.NewPath("spec")
 	var errs field.ErrorList
-	if want := spec.Version + "." + spec.Group; s.Name != want && len(path.IsValidPathSegmentName(s.Name)) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), s.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+	want := spec.Version + "." + spec.Group
+	for _, n := range []struct{ field, name string }{{"generateName", s.GenerateName}, {"name", s.Name}} { // the prefix, too, must be all of the name
+		if n.name != "" && n.name != want && len(path.IsValidPathSegmentName(n.name)) == 0 {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", n.field), n.name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+		}
 	}
 	switch {
 	case spec.Group == "" && spec.Version != "v1":

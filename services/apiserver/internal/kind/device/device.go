@@ -27,6 +27,7 @@ func Kinds(now func() time.Time) []*registry.Kind {
 func class(now func() time.Time) *registry.Kind {
 	k := row.Of[resourcev1.DeviceClass, resourcev1.DeviceClassList](gv, "deviceclasses")
 	row.Spec(k, func(c *resourcev1.DeviceClass) *resourcev1.DeviceClassSpec { return &c.Spec })
+	k.PrefixIsFree = true
 	k.Validate = typed.Check(validateClass)
 	k.Columns, k.Cells = nameAndAge(now)
 	return k

@@ -124,11 +124,25 @@ func validateZone(zone *string, path *field.Path) field.ErrorList {
 		return nil
 	case *zone == "":
 		return field.ErrorList{field.Invalid(path, *zone, "timeZone must be nil or non-empty string")}
-	case strings.EqualFold(*zone, "Local"):
-		return field.ErrorList{field.Invalid(path, *zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")}
 	}
-	if _, err := time.LoadLocation(*zone); err != nil {
-		return field.ErrorList{field.Invalid(path, *zone, "unknown time zone "+*zone)}
+	var errs field.ErrorList
+	for part := range strings.SplitSeq(*zone, "/") {
+		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !zonePart(part) { // what may be no name in the files of zones is not looked for there
+			return field.ErrorList{field.Invalid(path, *zone, "unknown time zone "+*zone)}
+		}
 	}
-	return nil
+	if strings.EqualFold(*zone, "Local") {
+		errs = append(errs, field.Invalid(path, *zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+	}
+	if _, err := time.LoadLocation(*zone); err != nil { // Local itself can be loaded, local cannot
+		errs = append(errs, field.Invalid(path, *zone, "unknown time zone "+*zone))
+	}
+	return errs
+}
+
+// zonePart reports whether text can be an element of a time zone's name: up to 14 letters, digits and ".-_+".
+func zonePart(text string) bool {
+	return text != "" && len(text) <= 14 && !strings.ContainsFunc(text, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(".-_+", c))
+	})
 }

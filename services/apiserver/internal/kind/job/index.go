@@ -33,12 +33,12 @@ func indexes(text string, completions int32) ([]run, error) {
 // oneRun reads a number or a range that comes after last.
 func oneRun(text string, last int, completions int32) (run, error) {
 	first, second, ranged := strings.Cut(text, "-")
+	if strings.Contains(second, "-") {
+		return run{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", text)
+	}
 	from, err := index(first, completions)
 	if err != nil {
 		return run{}, err
-	}
-	if from <= last {
-		return run{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, from)
 	}
 	to := from
 	if ranged {
@@ -48,6 +48,9 @@ func oneRun(text string, last int, completions int32) (run, error) {
 		if from >= to {
 			return run{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", from, to)
 		}
+	}
+	if from <= last {
+		return run{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, from)
 	}
 	return run{from, to}, nil
 }

@@ -125,7 +125,9 @@ func validateSuccessPolicy(s *batchv1.JobSpec, path *field.Path) field.ErrorList
 			if err != nil {
 				errs = append(errs, field.Invalid(rule.Child("succeededIndexes"), text, "error parsing succeededIndexes: "+err.Error()))
 			}
-			count = total(runs)
+			if count = total(runs); err != nil {
+				count = 0 // nothing counts of what cannot be read
+			}
 		}
 		if r.SucceededCount != nil {
 			c := rule.Child("succeededCount")

@@ -25,6 +25,14 @@ func ingress(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.ShortNames = true, []string{"ing"}
 	row.SpecStatus(k, func(i *networkingv1.Ingress) *networkingv1.IngressSpec { return &i.Spec },
 		func(i *networkingv1.Ingress) *networkingv1.IngressStatus { return &i.Status }, validateIngressStatus)
+	k.Status.Warnings = typed.Warn(func(i, _ *networkingv1.Ingress) (warnings []string) {
+		for n, p := range i.Status.LoadBalancer.Ingress {
+			if p.IP != "" {
+				warnings = append(warnings, validation.GetWarningsForIP(field.NewPath("status", "loadBalancer", "ingress").Index(n), p.IP)...)
+			}
+		}
+		return warnings
+	})
 	k.Validate = typed.Check(validateIngress)
 	k.ValidateCreate = typed.Check(func(i *networkingv1.Ingress) field.ErrorList {
 		value, old := i.Annotations[classAnnotation]
@@ -217,12 +225,16 @@ func validateService(s *networkingv1.IngressServiceBackend, path *field.Path) fi
 	return errs
 }
 
-func validateIngressStatus(i, _ *networkingv1.Ingress) field.ErrorList {
+func validateIngressStatus(i, old *networkingv1.Ingress) field.ErrorList {
 	var errs field.ErrorList
+	var stored []string
+	for _, p := range old.Status.LoadBalancer.Ingress {
+		stored = append(stored, p.IP)
+	}
 	for n, p := range i.Status.LoadBalancer.Ingress {
 		path := field.NewPath("status", "loadBalancer", "ingress").Index(n)
 		if p.IP != "" {
-			errs = append(errs, validation.IsValidIP(path.Child("ip"), p.IP)...)
+			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), p.IP, true, stored)...)
 		}
 		if p.Hostname != "" {
 			errs = append(errs, check.Subdomain(p.Hostname, path.Child("hostname"))...)

@@ -164,8 +164,13 @@ func reachable(item *corev1.LimitRangeItem, name corev1.ResourceName, path *fiel
 	if !limited || !hasLeast || !hasMost || least.IsZero() {
 		return nil
 	}
-	possible := most.AsApproximateFloat64() / least.AsApproximateFloat64()
-	if ratio.AsApproximateFloat64() <= possible {
+	// Thousandths are counted where all of them can be, and units else: Kubernetes' numbers are of 64 bits.
+	given, from, to := float64(ratio.Value()), least.Value(), most.Value()
+	if ratio.Value() < resource.MaxMilliValue && from < resource.MaxMilliValue && to < resource.MaxMilliValue {
+		given, from, to = float64(ratio.MilliValue())/1000, least.MilliValue(), most.MilliValue()
+	}
+	possible := float64(to) / float64(from)
+	if given <= possible {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Key(string(name)), ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), possible))}

@@ -39,7 +39,11 @@ func (a allocation) allocate(ctx context.Context, pool registry.Allocator, obj, 
 			held[r] = true
 		}
 	}
-	if errs := validateIPs(s, field.NewPath("spec")); len(errs) > 0 {
+	var stored []string
+	if old != nil {
+		stored = old.Spec.ClusterIPs
+	}
+	if errs := validateIPs(s, field.NewPath("spec"), stored); len(errs) > 0 {
 		return invalid(s, errs)
 	}
 	if old != nil && needsClusterIP(s) { // what is malformed was told as the client sent it

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -52,6 +54,14 @@ func Kind(cfg Config) *registry.Kind {
 		Status: &registry.Status{
 			PrepareUpdate:  typed.Change(func(s, old *corev1.Service) { s.Spec = old.Spec }),
 			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
+			Warnings: typed.Warn(func(s, _ *corev1.Service) (warnings []string) {
+				for i, p := range s.Status.LoadBalancer.Ingress {
+					if p.IP != "" {
+						warnings = append(warnings, utilvalidation.GetWarningsForIP(field.NewPath("status", "loadBalancer", "ingress").Index(i), p.IP)...)
+					}
+				}
+				return warnings
+			}),
 		},
 
 		SelectableFields: typed.Get(func(s *corev1.Service) fields.Set {

@@ -27,7 +27,7 @@ func validateOver(s, old *corev1.Service) field.ErrorList {
 	errs = append(errs, validatePorts(s, path.Child("ports"))...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateAffinity(spec, path)...)
-	errs = append(errs, validateIPs(s, path)...)
+	errs = append(errs, validateIPs(s, path, old.Spec.ClusterIPs)...)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
 		if bad := validation.IsValidIPForLegacyField(at, ip, true, old.Spec.ExternalIPs); len(bad) > 0 {

@@ -11,14 +11,19 @@ import (
 	"howdah.dev/services/apiserver/internal/kind/check"
 )
 
-// validateIPs checks cluster addresses, families and policy, each and together.
-func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
+// validateIPs checks cluster addresses, families and policy, each and together. The stored addresses may stay as they are written.
+func validateIPs(s *corev1.Service, path *field.Path, stored []string) field.ErrorList {
 	spec := &s.Spec
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
 	ips, families := path.Child("clusterIPs"), path.Child("ipFamilies")
 	var errs field.ErrorList
+	if len(spec.ClusterIPs) > 0 && spec.ClusterIP == "" {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
+	} else if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
+		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "first value must match `clusterIP`"))
+	}
 	for i, f := range spec.IPFamilies {
 		errs = append(errs, check.OneOf(f, families.Index(i), corev1.IPv4Protocol, corev1.IPv6Protocol)...)
 		if slices.Contains(spec.IPFamilies[:i], f) {
@@ -29,36 +34,33 @@ func validateIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 		errs = append(errs, check.OneOf(*p, path.Child("ipFamilyPolicy"), corev1.IPFamilyPolicySingleStack,
 			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
 	}
-	if len(spec.ClusterIPs) > 0 && spec.ClusterIP == "" {
-		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
-	} else if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
-		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "first value must match `clusterIP`"))
+	none := len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == corev1.ClusterIPNone
+	var each field.ErrorList
+	if none && len(spec.ClusterIPs) > 1 {
+		each = append(each, field.Invalid(ips, spec.ClusterIPs, "'None' must be the first and only value"))
 	}
+	for i, ip := range spec.ClusterIPs {
+		if i > 0 || !none {
+			each = append(each, validation.IsValidIPForLegacyField(ips.Index(i), ip, true, stored)...)
+		}
+	}
+	errs = append(errs, each...)
 	if len(spec.ClusterIPs) > 2 {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may only hold up to 2 values"))
 	}
-	var each field.ErrorList
-	readable := true
-	for i, ip := range spec.ClusterIPs {
-		at := ips.Index(i)
-		switch {
-		case ip == corev1.ClusterIPNone:
-			readable = false
-			if len(spec.ClusterIPs) > 1 && !slices.Contains(spec.ClusterIPs[:i], corev1.ClusterIPNone) {
-				each = append(each, field.Invalid(ips, spec.ClusterIPs, "'None' must be the first and only value"))
-			}
-		default:
-			bad := validation.IsValidIPForLegacyField(at, ip, true, nil)
-			each, readable = append(each, bad...), readable && len(bad) == 0
-			if len(bad) == 0 && !slices.Contains(spec.ClusterIPs, corev1.ClusterIPNone) && i < len(spec.IPFamilies) && known(spec.IPFamilies[i]) && familyOf(ip) != spec.IPFamilies[i] {
-				each = append(each, field.Invalid(at, ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
-			}
-		}
+	if none || len(each) > 0 { // what is no address has no family
+		return errs
 	}
-	if readable && len(spec.ClusterIPs) == 2 && familyOf(spec.ClusterIPs[0]) == familyOf(spec.ClusterIPs[1]) {
+	addresses := spec.ClusterIPs
+	if len(addresses) > 1 && !slices.ContainsFunc(addresses, func(ip string) bool { return familyOf(ip) != familyOf(addresses[0]) }) {
 		errs = append(errs, field.Invalid(ips, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 	}
-	return append(errs, each...)
+	for i, ip := range addresses[:min(len(addresses), len(spec.IPFamilies))] {
+		if f := spec.IPFamilies[i]; known(f) && familyOf(ip) != f {
+			errs = append(errs, field.Invalid(ips.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", f, i)))
+		}
+	}
+	return errs
 }
 
 func known(f corev1.IPFamily) bool { return f == corev1.IPv4Protocol || f == corev1.IPv6Protocol }
@@ -84,7 +86,7 @@ func validateChange(s, old *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
 	}
 	// What is malformed is told as that.
-	if !needsClusterIP(s) || !needsClusterIP(old) || len(validateIPs(s, path)) > 0 {
+	if !needsClusterIP(s) || !needsClusterIP(old) || len(validateIPs(s, path, old.Spec.ClusterIPs)) > 0 {
 		return errs
 	}
 	now, was := &s.Spec, &old.Spec
