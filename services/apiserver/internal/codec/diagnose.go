@@ -54,10 +54,21 @@ func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *u
 		return otherVersion(got, want)
 	case got.Kind != want.Kind:
 		problem := field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind)
-		return apierrors.NewInvalid(got.GroupKind(), obj.GetName(), field.ErrorList{problem})
+		refused := apierrors.NewInvalid(got.GroupKind(), obj.GetName(), field.ErrorList{problem})
+		if err != nil {
+			return refused
+		}
+		return &MistakenError{refused}
 	}
 	return badBody(want, want, err)
 }
+
+// MistakenError is the 422 of a body that is decoded, but says that it is of another kind than the custom one of its version. An update is refused
+// for it only once all else that it says of its identity was found right, and an update of the status is not.
+type MistakenError struct{ error }
+
+// Unwrap returns the StatusError.
+func (e *MistakenError) Unwrap() error { return e.error }
 
 // otherKind is the 400 of a body of another kind, or of another version of the kind.
 func otherKind(got, want schema.GroupVersionKind) error {

@@ -60,7 +60,7 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 	}
 	var obj registry.Object
 	err = span(ctx, "decode", func() error {
-		obj, err = decode(r, req.GetObject(), req.GetContentType(), opts.validation)
+		obj, err = u.decode(r, req)
 		return err
 	})
 	if err != nil {
@@ -87,13 +87,30 @@ func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.Upd
 			return body, nil
 		}
 		// The first plan used the body up; a second one needs it as it came.
-		return decodeAgain(r, req, opts)
+		return u.decodeAgain(req)
 	}
 	return u, opts.dryRun, nil
 }
 
-func decodeAgain(r *request, req *apiv1.UpdateRequest, opts options) (registry.Object, error) {
-	obj, err := decode(&request{res: r.res, offer: r.offer}, req.GetObject(), req.GetContentType(), opts.validation)
+// decode reads the body of a PUT. What refuses it only later, that it is of another kind, is kept.
+func (u *update) decode(r *request, req *apiv1.UpdateRequest) (registry.Object, error) {
+	obj, err := decode(r, req.GetObject(), req.GetContentType(), u.opts.validation)
+	if mistaken := (*codec.MistakenError)(nil); errors.As(err, &mistaken) {
+		obj.GetObjectKind().SetGroupVersionKind(r.res.GVK)
+		if req.GetSubresource() == "" {
+			u.mistaken = mistaken
+			return obj, nil
+		}
+		obj.SetManagedFields(nil) // fields of another kind cannot be told apart: nobody is known to own any
+		u.managed = true
+		_, err = codec.Fit(r.res.Kind, obj, false)
+	}
+	return obj, err
+}
+
+func (u *update) decodeAgain(req *apiv1.UpdateRequest) (registry.Object, error) {
+	r := u.r
+	obj, err := u.decode(&request{res: r.res, offer: r.offer}, req)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +151,8 @@ type update struct {
 	change func(ctx context.Context, old registry.Object) (registry.Object, error)
 	// create is the object to create where none is; nil answers 404.
 	create registry.Object
+	// mistaken is why the body of a PUT of a custom object is refused that is right but for its kind; nil: it is right.
+	mistaken error
 	// createBy makes the object to create of an empty one where none is, as server-side apply does.
 	createBy func(empty registry.Object) (registry.Object, error)
 	// scale answers with a Scale rather than the object.
@@ -240,6 +259,9 @@ func (u *update) created(ctx context.Context, version string) (*plan, error) {
 func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj registry.Object) (*plan, error) {
 	r, kind := u.r, u.r.res.Kind
 	strategy, err := u.prepare(ctx, item, old, obj)
+	if err == nil {
+		err = u.mistaken
+	}
 	if err != nil {
 		return nil, err
 	}
