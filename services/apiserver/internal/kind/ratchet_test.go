@@ -46,6 +46,9 @@ func TestStoredFaultsStay(t *testing.T) {
 		"template of a set": {
 			"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: d}, spec: {selector: {matchLabels: {a: b}}, " + template + "}}",
 			"NODE", "EDON", true},
+		"part of a huge page": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: d}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {cpu: 1, hugepages-2Mi: 3Mi}}}]}}",
+			"limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {cpu: 1, hugepages-2Mi: 3Mi}", "limits: {cpu: 1, hugepages-2Mi: 5Mi}, requests: {cpu: 1, hugepages-2Mi: 5Mi}", true},
 		"restart by a resize": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: d}, spec: {initContainers: [{name: i, image: i, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}], containers: [{name: c, image: i}]}}",
 			"resourceName: cpu", "resourceName: memory", true},

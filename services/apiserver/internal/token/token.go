@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -196,6 +197,12 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 	namespace := account.GetNamespace()
 	if ref.Kind == "Node" {
 		namespace = ""
+	}
+	if ref.Name == "" {
+		return apierrors.NewBadRequest("Name parameter required.")
+	}
+	if bad := path.IsValidPathSegmentName(ref.Name); len(bad) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", ref.Name, strings.Join(bad, ";")))
 	}
 	obj, err := a.Objects.Get(ctx, "", resource, namespace, ref.Name)
 	if err != nil {

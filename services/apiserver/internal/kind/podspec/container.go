@@ -38,10 +38,26 @@ func Tolerated(errs field.ErrorList, old *corev1.PodSpec) field.ErrorList {
 			return p.RestartPolicy == corev1.RestartContainer
 		})
 	})
-	if !restarted {
-		return errs
+	parted := partsPages(old)
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return restarted && err.Detail == restartedInit || parted && strings.Contains(err.Detail, partOfPages)
+	})
+}
+
+// partsPages reports whether a spec has a part of a huge page anywhere.
+func partsPages(spec *corev1.PodSpec) bool {
+	lists := []corev1.ResourceList{spec.Overhead}
+	if spec.Resources != nil {
+		lists = append(lists, spec.Resources.Limits, spec.Resources.Requests)
 	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Detail == restartedInit })
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			lists = append(lists, containers[i].Resources.Limits, containers[i].Resources.Requests)
+		}
+	}
+	return slices.ContainsFunc(lists, func(list corev1.ResourceList) bool {
+		return slices.ContainsFunc(sorted(list), func(name corev1.ResourceName) bool { return !wholePages(name, list[name]) })
+	})
 }
 
 func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
@@ -117,7 +133,7 @@ func (s *scope) validateEphemeralContainers(path *field.Path) field.ErrorList {
 			set  bool
 		}{
 			{"ports", c.Ports != nil},
-			{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
+			{"resources", c.Resources.Limits != nil || c.Resources.Requests != nil || c.Resources.Claims != nil},
 			{"resizePolicy", c.ResizePolicy != nil},
 			{"restartPolicy", c.RestartPolicy != nil},
 			{"restartPolicyRules", c.RestartPolicyRules != nil},
@@ -157,7 +173,7 @@ func (s *scope) validateContainer(c *corev1.Container, path *field.Path) field.E
 	errs = append(errs, s.validateDevices(c, path.Child("volumeDevices"))...)
 	errs = append(errs, check.Choice(c.ImagePullPolicy, path.Child("imagePullPolicy"),
 		corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, validateRequirements(&c.Resources, claimNames(s.spec), path.Child("resources"))...)
+	errs = append(errs, validateRequirements(&c.Resources, claimNames(s.spec), path.Child("resources"), s.pod)...)
 	errs = append(errs, validateResizePolicy(c.ResizePolicy, s.spec.RestartPolicy, path.Child("resizePolicy"))...)
 	errs = append(errs, s.validateSecurity(c.SecurityContext, path.Child("securityContext"))...)
 	return errs

@@ -86,9 +86,9 @@ func validatePropagation(m *corev1.VolumeMount, c *corev1.Container, path *field
 
 func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	mounted := map[string]bool{}
+	mounted, mountedNames := map[string]bool{}, map[string]bool{}
 	for _, m := range c.VolumeMounts {
-		mounted[m.MountPath] = true
+		mounted[m.MountPath], mountedNames[m.Name] = true, true
 	}
 	seenPath, seenName := map[string]bool{}, map[string]bool{}
 	for i, d := range c.VolumeDevices {
@@ -116,6 +116,9 @@ func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.Err
 		seenPath[d.DevicePath] = true
 		if len(check.NoBacksteps(d.DevicePath, at)) > 0 {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		}
+		if mountedNames[d.Name] {
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must not already exist in volumeMounts"))
 		}
 		if mounted[d.DevicePath] {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts"))

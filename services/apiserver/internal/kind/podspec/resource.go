@@ -17,13 +17,13 @@ import (
 // sorted gives errors about maps one order.
 func sorted(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
-// validateRequirements checks a container's requests and limits.
-func validateRequirements(r *corev1.ResourceRequirements, claims []string, path *field.Path) field.ErrorList {
-	return requirements(r, claims, path, containerResource)
+// validateRequirements checks a container's requests and limits; whole refuses parts of huge pages, too.
+func validateRequirements(r *corev1.ResourceRequirements, claims []string, path *field.Path, whole bool) field.ErrorList {
+	return requirements(r, claims, path, whole, containerResource)
 }
 
 // requirements is validateRequirements with another check of the names.
-func requirements(r *corev1.ResourceRequirements, claims []string, path *field.Path, named func(corev1.ResourceName, *field.Path) field.ErrorList) field.ErrorList {
+func requirements(r *corev1.ResourceRequirements, claims []string, path *field.Path, whole bool, named func(corev1.ResourceName, *field.Path) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := path.Child("limits"), path.Child("requests")
 	paged, based := false, false
@@ -36,6 +36,9 @@ func requirements(r *corev1.ResourceRequirements, claims []string, path *field.P
 		at := limits.Key(string(name))
 		errs = append(errs, named(name, at)...)
 		errs = append(errs, quantity(name, q, at)...)
+		if whole && !wholePages(name, q) {
+			errs = append(errs, field.Invalid(at, q.String(), q.String()+partOfPages+string(name)))
+		}
 		note(name)
 	}
 	for _, name := range sorted(r.Requests) {
@@ -43,6 +46,9 @@ func requirements(r *corev1.ResourceRequirements, claims []string, path *field.P
 		at := requests.Key(string(name))
 		errs = append(errs, named(name, at)...)
 		errs = append(errs, quantity(name, q, at)...)
+		if whole && !wholePages(name, q) {
+			errs = append(errs, field.Invalid(at, q.String(), q.String()+partOfPages+string(name)))
+		}
 		note(name)
 		limit, limited := r.Limits[name]
 		switch {
@@ -141,7 +147,8 @@ func NodeResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 }
 
 // validatePodResources checks what a pod asks for as a whole.
-func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+func (s *scope) validatePodResources(path *field.Path) field.ErrorList {
+	spec := s.spec
 	var errs field.ErrorList
 	r := spec.Resources
 	if r == nil {
@@ -153,7 +160,7 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 	}
 	if r.Claims != nil {
 		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
-		return append(errs, requirements(r, claimNames(spec), at, ResourceName)...)
+		return append(errs, requirements(r, claimNames(spec), at, s.pod, ResourceName)...)
 	}
 	known := true
 	for _, part := range []struct {
@@ -174,7 +181,7 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 	if !known {
 		return errs
 	}
-	errs = append(errs, validateRequirements(r, claimNames(spec), at)...)
+	errs = append(errs, validateRequirements(r, claimNames(spec), at, s.pod)...)
 	return append(errs, validateShares(spec, path)...)
 }
 
@@ -199,4 +206,17 @@ func validateShares(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// partOfPages is what is told of huge pages that are not whole.
+const partOfPages = " is not positive integer multiple of "
+
+// wholePages reports whether q is a number of whole pages, where name is one of huge pages.
+func wholePages(name corev1.ResourceName, q resource.Quantity) bool {
+	size, paged := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	if !paged {
+		return true
+	}
+	page, err := resource.ParseQuantity(size)
+	return err == nil && page.Sign() > 0 && page.MilliValue()%1000 == 0 && q.Value()%page.Value() == 0
 }

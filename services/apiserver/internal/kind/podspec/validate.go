@@ -36,7 +36,7 @@ func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.Err
 	errs = append(errs, s.validateContainers(path.Child("containers"))...)
 	errs = append(errs, s.validateInitContainers(path.Child("initContainers"))...)
 	errs = append(errs, s.validateEphemeralContainers(path.Child("ephemeralContainers"))...)
-	errs = append(errs, validatePodResources(spec, path)...)
+	errs = append(errs, s.validatePodResources(path)...)
 	errs = append(errs, check.ListedChoice(spec.RestartPolicy, path.Child("restartPolicy"),
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
 	if spec.TerminationGracePeriodSeconds == nil {
@@ -53,7 +53,7 @@ func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.Err
 	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, validateHostProcess(spec, path)...)
 	errs = append(errs, validateHostUsers(spec, path)...)
-	errs = append(errs, validateNames(spec, path)...)
+	errs = append(errs, s.validateNames(path)...)
 	errs = append(errs, validateOS(spec, path)...)
 	return append(errs, validateGroup(spec.SchedulingGroup, path.Child("schedulingGroup", "podGroupName"))...)
 }
@@ -107,7 +107,8 @@ func ValidatePodCreate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *fiel
 }
 
 // validateNames checks what names other objects, or the pod itself in DNS.
-func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+func (s *scope) validateNames(path *field.Path) field.ErrorList {
+	spec := s.spec
 	var errs field.ErrorList
 	name := func(field, value string, valid func(string, bool) []string) {
 		if value != "" {
@@ -133,7 +134,7 @@ func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if p := spec.PreemptionPolicy; p != nil {
 		errs = append(errs, check.ListedChoice(*p, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
-	return append(errs, validateRequirements(&corev1.ResourceRequirements{Limits: spec.Overhead}, nil, path.Child("overhead"))...)
+	return append(errs, validateRequirements(&corev1.ResourceRequirements{Limits: spec.Overhead}, nil, path.Child("overhead"), s.pod)...)
 }
 
 // longestHostname is that of Linux.
