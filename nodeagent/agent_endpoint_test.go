@@ -110,8 +110,8 @@ func (n *node) testEndpoint(t *testing.T) {
 	// It keeps 32 MiB, uses time, writes a file and answers its probe.
 	c := shell("dd if=/dev/zero of=/dev/shm/held bs=1M count=32; dd if=/dev/zero of=/root.bin bs=1M count=4; echo begun; echo x >/tmp/index.html; httpd -p 8080 -h /tmp; while :; do :; done")
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/index.html", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
-	pod := n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "busy"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	pod = n.await("busy", "ready", 30*time.Second, ready)
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "busy"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
+	pod := n.await("busy", "ready", 30*time.Second, ready)
 
 	const cpu, memory = `container_cpu_usage_seconds_total{container="main",namespace="default",pod="busy"}`, `container_memory_working_set_bytes{container="main",namespace="default",pod="busy"}`
 	var first float64
