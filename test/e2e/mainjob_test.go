@@ -191,6 +191,7 @@ func TestGetWatch(t *testing.T) {
 	c := setup(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	c.kubectl("create", "configmap", "watched", "--from-literal=a=1")
 	watch := exec.CommandContext(ctx, "kubectl", "-n", c.namespace, "get", "configmaps", "-w", "--output-watch-events")
 	out, err := watch.StdoutPipe()
 	if err != nil {
@@ -200,18 +201,23 @@ func TestGetWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = watch.Wait() }()
-	c.kubectl("create", "configmap", "watched", "--from-literal=a=1")
-	c.kubectl("label", "configmap/watched", "changed=yes")
-	c.kubectl("delete", "configmap/watched")
 	seen, buffer := "", make([]byte, 4096)
-	want := regexp.MustCompile(`(?s)ADDED +watched.*MODIFIED +watched.*DELETED +watched`)
-	for !want.MatchString(seen) {
-		n, err := out.Read(buffer)
-		if err != nil {
-			t.Fatalf("the watch ended with %v after %q", err, seen)
+	// see reads on until the watch has told of it: whatever comes before the watch has begun is not told as an event.
+	see := func(event string) {
+		t.Helper()
+		for want := regexp.MustCompile(event + ` +watched`); !want.MatchString(seen); {
+			n, err := out.Read(buffer)
+			if err != nil {
+				t.Fatalf("the watch ended with %v after %q, before %s", err, seen, event)
+			}
+			seen += string(buffer[:n])
 		}
-		seen += string(buffer[:n])
 	}
+	see("ADDED")
+	c.kubectl("label", "configmap/watched", "changed=yes")
+	see("MODIFIED")
+	c.kubectl("delete", "configmap/watched")
+	see("DELETED")
 }
 
 func (c *cluster) pods(selector string) []string {
