@@ -12,30 +12,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
 // TestProxyToNodesEndpoint asks a node's HTTPS endpoint, which knows the API server by its certificate; and the other ports of the node,
 // which are not shown it.
 func TestProxyToNodesEndpoint(t *testing.T) {
-	authority, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(s pki.Subject) tls.Certificate {
-		pair, err := authority.Issue(s, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	authority := pkitest.Authority(t)
+	issue := func(s pki.Subject) tls.Certificate { return pkitest.Certificate(t, authority, s) }
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := "nobody"
 		if len(r.TLS.PeerCertificates) > 0 {

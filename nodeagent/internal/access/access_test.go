@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 )
 
 func TestSubresources(t *testing.T) {
@@ -77,27 +78,11 @@ func (r *reviews) count() int {
 	return len(r.asked)
 }
 
-// certificate makes one of an authority.
-func certificate(t *testing.T, a *pki.Authority, s pki.Subject) *tls.Certificate {
+// issue returns a pointer, as callers may have no certificate.
+func issue(t *testing.T, a *pki.Authority, s pki.Subject) *tls.Certificate {
 	t.Helper()
-	pair, err := a.Issue(s, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &out
-}
-
-func authority(t *testing.T) *pki.Authority {
-	t.Helper()
-	a, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	c := pkitest.Certificate(t, a, s)
+	return &c
 }
 
 type fixture struct {
@@ -113,7 +98,7 @@ func start(t *testing.T, a *pki.Authority, anonymous bool, allowed ...string) *f
 	guard := New(Config{NodeName: "n", Authorities: a.Pool(), Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock})
 	f.server = httptest.NewUnstartedServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })))
 	f.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
-		Certificates: []tls.Certificate{*certificate(t, a, pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}}
+		Certificates: []tls.Certificate{*issue(t, a, pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}}
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)
 	return f
@@ -149,9 +134,9 @@ func (f *fixture) ask(t *testing.T, method, path, token string, with *tls.Certif
 
 func TestProtect(t *testing.T) {
 	t.Parallel()
-	a := authority(t)
+	a := pkitest.Authority(t)
 	f := start(t, a, false, "meter get metrics", "meter get proxy", "admin get pods", "admin create proxy")
-	admin := certificate(t, a, pki.Subject{CommonName: "admin", Client: true})
+	admin := issue(t, a, pki.Subject{CommonName: "admin", Client: true})
 	for name, c := range map[string]struct {
 		method, path, token string
 		with                *tls.Certificate
@@ -167,12 +152,12 @@ func TestProtect(t *testing.T) {
 		"certificate":                      {path: "/pods", with: admin, code: 200, text: "in"},
 		"certificate before token":         {path: "/metrics", with: admin, token: "good", code: 403, text: "Forbidden (user=admin, verb=get, resource=nodes, subresource(s)=[metrics])"},
 		"exec":                             {method: "POST", path: "/exec/a/b/c", with: admin, code: 200, text: "in"},
-		"trusted":                          {path: "/anything", with: certificate(t, a, pki.Subject{CommonName: "api", Organizations: []string{"trusted"}, Client: true}), code: 200, text: "in"},
+		"trusted":                          {path: "/anything", with: issue(t, a, pki.Subject{CommonName: "api", Organizations: []string{"trusted"}, Client: true}), code: 200, text: "in"},
 		"trusted by a token":               {path: "/logs", token: "good", code: 403, text: "Forbidden (user=meter, verb=get, resource=nodes, subresource(s)=[log])"},
-		"somebody else's":                  {path: "/pods", with: certificate(t, authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 401, text: "Unauthorized"},
-		"somebody else's, and a token":     {path: "/metrics", token: "good", with: certificate(t, authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 200, text: "in"},
-		"a certificate that names nobody":  {path: "/pods", with: certificate(t, a, pki.Subject{Client: true}), code: 401, text: "Unauthorized"},
-		"a server's certificate":           {path: "/pods", with: certificate(t, a, pki.Subject{CommonName: "admin", Hosts: []string{"admin"}}), code: 401, text: "Unauthorized"},
+		"somebody else's":                  {path: "/pods", with: issue(t, pkitest.Authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 401, text: "Unauthorized"},
+		"somebody else's, and a token":     {path: "/metrics", token: "good", with: issue(t, pkitest.Authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 200, text: "in"},
+		"a certificate that names nobody":  {path: "/pods", with: issue(t, a, pki.Subject{Client: true}), code: 401, text: "Unauthorized"},
+		"a server's certificate":           {path: "/pods", with: issue(t, a, pki.Subject{CommonName: "admin", Hosts: []string{"admin"}}), code: 401, text: "Unauthorized"},
 		"a method that Kubernetes has not": {method: "HEAD", path: "/metrics", token: "good", code: 403},
 	} {
 		if c.method == "" {
@@ -186,7 +171,7 @@ func TestProtect(t *testing.T) {
 
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
-	a := authority(t)
+	a := pkitest.Authority(t)
 	f := start(t, a, true, "system:anonymous get healthz")
 	for path, want := range map[string]int{"/healthz": 200, "/pods": 403} {
 		if code, text := f.ask(t, "GET", path, "", nil); code != want {
@@ -200,7 +185,7 @@ func TestAnonymous(t *testing.T) {
 
 func TestAnswersAreKept(t *testing.T) {
 	t.Parallel()
-	a := authority(t)
+	a := pkitest.Authority(t)
 	f := start(t, a, false, "meter get metrics")
 	step := func(d time.Duration, path string, want, asked int) {
 		t.Helper()
@@ -230,10 +215,10 @@ func TestAnswersAreKept(t *testing.T) {
 
 func TestErrorsOfTheDecision(t *testing.T) {
 	t.Parallel()
-	a := authority(t)
+	a := pkitest.Authority(t)
 	f := start(t, a, false)
 	f.reviews.fail = errors.New("away")
-	code, text := f.ask(t, "GET", "/pods", "", certificate(t, a, pki.Subject{CommonName: "admin", Client: true}))
+	code, text := f.ask(t, "GET", "/pods", "", issue(t, a, pki.Subject{CommonName: "admin", Client: true}))
 	if code != 500 || text != "Authorization error (user=admin, verb=get, resource=nodes, subresource=pods)" {
 		t.Errorf("%d %s", code, text)
 	}

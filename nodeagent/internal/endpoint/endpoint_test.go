@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 	"howdah.dev/nodeagent/internal/access"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/usage"
@@ -288,21 +289,8 @@ func freeAddress(t *testing.T) string {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	authority, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(s pki.Subject) tls.Certificate {
-		pair, err := authority.Issue(s, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	authority := pkitest.Authority(t)
+	issue := func(s pki.Subject) tls.Certificate { return pkitest.Certificate(t, authority, s) }
 	f := setup(t)
 	f.cfg.Addresses, f.cfg.ReadOnly = []string{freeAddress(t), freeAddress(t)}, []string{freeAddress(t)}
 	f.cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{issue(pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}, ClientAuth: tls.RequireAndVerifyClientCert}
@@ -317,6 +305,7 @@ func TestRun(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n%q %s", r.Header.Get("Authorization"), r.URL.Path)
 	}))
 	defer backend.Close()
+	var err error
 	f.streams.backend, err = url.Parse(backend.URL + "/exec/token")
 	if err != nil {
 		t.Fatal(err)

@@ -93,15 +93,8 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 	memory("container_oom_events_total", "Processes that were killed for want of memory.", counter, func(m *usage.Measured) uint64 { return m.Memory.Kills })
 	memory("container_spec_memory_limit_bytes", "Memory that may be used; 0 is without a limit.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Limit })
 	memory("container_memory_failures_total", "Page faults.", counter, func(m *usage.Measured) uint64 { return m.Memory.Faults }, "pgfault", "hierarchy")
-	majors := t.groups[len(t.groups)-1]
-	majors.extra = []string{"pgmajfault", "hierarchy"}
-	majors.value = func(m *usage.Measured) (float64, bool) {
-		if m.Memory == nil {
-			return 0, false
-		}
-		return float64(m.Memory.MajorFaults), true
-	}
-	t.groups = append(t.groups, majors,
+	memory("container_memory_failures_total", "Page faults.", counter, func(m *usage.Measured) uint64 { return m.Memory.MajorFaults }, "pgmajfault", "hierarchy")
+	t.groups = append(t.groups,
 		series{desc: desc("container_memory_swap", "Swap in use."), kind: gauge, value: func(m *usage.Measured) (float64, bool) {
 			if m.Swap == nil {
 				return 0, false
