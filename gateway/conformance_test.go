@@ -155,6 +155,20 @@ func TestChunkedBodyThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// TestUnreadBodyIsNotAnEmptyOne looks at what an API server gets that does not know how a gateway tells of a body that it could not read.
+func TestUnreadBodyIsNotAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	c := setup(t, func(config *gateway.Config) { config.MaxBody = 1000 })
+	got := c.do(c.client("admin"), "DELETE", "/api/v1/namespaces/a/pods", strings.Repeat("x", 1001))
+	if got.StatusCode != 413 {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+	request, ok := (<-c.Requests).(*apiv1.DeleteCollectionRequest)
+	if !ok || string(request.GetOptions()) != "\x00" {
+		t.Errorf("%v", request)
+	}
+}
+
 func TestDocumentsAreCached(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

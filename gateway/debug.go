@@ -24,7 +24,7 @@ var profiles = map[string]http.HandlerFunc{
 // serveProfile answers /debug/pprof/ with profiles of this process.
 func serveProfile(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/debug/pprof" {
-		http.Redirect(w, r, "/debug/pprof/", http.StatusMovedPermanently)
+		http.Redirect(w, r, "/debug/pprof/", http.StatusFound)
 		return
 	}
 	if handler, ok := profiles[strings.TrimPrefix(r.URL.Path, "/debug/pprof/")]; ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -137,6 +138,10 @@ func panicked(w *telemetry.Recorder, r *http.Request, p any) {
 // serve bounds a request in time and number, and finds out who calls.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	info := telemetry.InfoOf(r.Context())
+	if info.Incomplete {
+		answer.Incomplete(w, r)
+		return
+	}
 	caller, err := rt.identifier.Of(r)
 	if err != nil {
 		caller = identity.Caller{} // nobody: the credentials are not readable
@@ -209,9 +214,15 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 	case elsewhere:
 		rt.streams.Remote(w, r, info, gv[0], gv[1], md)
 	case info.IsResource() && info.Verb == "":
-		if rt.permitted(w, r, info, caller) {
-			answer.Error(w, r, rt.documents.Unusable(r, info, md))
+		if !rt.permitted(w, r, info, caller) {
+			return
 		}
+		taken, err := rt.documents.Unusable(r, info, md)
+		if err != nil {
+			answer.Error(w, r, err)
+			return
+		}
+		rt.objects.Serve(w, r, taken, withAgent(md, r.UserAgent()))
 	case info.Verb == request.Connect:
 		rt.streams.Serve(w, r, info, md)
 	case info.IsResource() && info.ReadOnly():
@@ -227,27 +238,16 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 	}
 }
 
-// verbs are those by which methods are authorized, whatever they mean where they are used.
-var verbs = map[string]string{
-	http.MethodGet: request.Get, http.MethodHead: request.Get, http.MethodPost: request.Create, http.MethodPut: request.Update,
-	http.MethodPatch: request.Patch, http.MethodDelete: request.Delete,
-}
-
 // permitted reports whether the caller may do what will be refused for another reason; if not, it has answered that.
 func (rt *router) permitted(w http.ResponseWriter, r *http.Request, info request.Info, caller identity.Caller) bool {
-	verb := verbs[r.Method]
-	switch {
-	case info.Name != "":
-	case verb == request.Get:
-		verb = request.List
-	case verb == request.Delete:
-		verb = request.DeleteCollection
-	}
 	access := &apiv1.Access{
-		Verb: verb, Group: info.Group, Version: info.Version, Resource: info.Resource, Subresource: info.Subresource,
+		Verb: info.Authorized(r.Method, r.URL), Group: info.Group, Version: info.Version, Resource: info.Resource, Subresource: info.Subresource,
 		Namespace: info.Namespace, Name: info.Name,
 	}
-	if _, err := rt.identity.Resolve(r.Context(), caller, access); err != nil {
+	var told metadata.MD
+	_, err := rt.identity.Resolve(r.Context(), caller, access, grpc.Header(&told))
+	answer.Classified(w.Header(), told)
+	if err != nil {
 		answer.Error(w, r, err)
 		return false
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/expfmt"
@@ -42,6 +43,7 @@ func (rt *router) serveMetrics(w http.ResponseWriter, r *http.Request, md metada
 		}
 	}
 	w.Header().Set("Content-Type", string(format))
+	w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(rt.began.Unix(), 10)) // by which scrapers tell that counters begin anew
 	_, _ = w.Write(text.Bytes())
 }
 

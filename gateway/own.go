@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -15,12 +16,14 @@ import (
 // serveOwn serves the paths that the API server does not guard, and those that do not exist: for them, the gateway itself
 // asks who calls, and whether that user may use the path.
 func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identity.Caller, md metadata.MD) {
-	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
+	var told metadata.MD
+	caller, err := rt.identity.Resolve(r.Context(), caller, &apiv1.Access{Verb: strings.ToLower(r.Method), Path: r.URL.Path}, grpc.Header(&told))
+	answer.Classified(w.Header(), told)
 	if err != nil {
 		answer.Error(w, r, err)
 		return
 	}
-	// Kubernetes answers every method alike there, but for the one that would reset its metrics.
+	// Kubernetes answers every method alike there, but for the one that would reset its metrics; its API server has no /configz.
 	answered := r.Method != http.MethodDelete
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, "/howdah/"):
@@ -33,9 +36,9 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 		serveProfile(w, r)
 	case path == "/configz" && answered:
 		rt.serveConfig(w)
-	case path == "/flagz" && answered:
+	case path == "/flagz":
 		rt.serveFlags(w, r)
-	case path == "/statusz" && answered:
+	case path == "/statusz":
 		rt.serveStatus(w, r, md)
 	default:
 		answer.Status(w, r, answer.PageNotFound())

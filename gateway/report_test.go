@@ -25,7 +25,7 @@ func TestWhatTheGatewayAnswersByItselfIsReported(t *testing.T) {
 		want         *apiv1.Access // nil is for the API server to record
 	}{
 		{"GET", "/api/v1/namespaces/default/pods", 200, nil},
-		{"GET", "/api/v1/namespaces/default/pods?limit=x", 400, pods},
+		{"GET", "/api/v1/namespaces/default/pods?limit=x", 400, nil},
 		{"PUT", "/api/v1/namespaces/default/pods", 405, &apiv1.Access{Verb: "update", Version: "v1", Resource: "pods", Namespace: "default"}},
 		{"GET", "/api/v1/namespaces/default/pods?timeout=x", 400, pods},
 		{"GET", "/none", 404, &apiv1.Access{Verb: "get", Path: "/none"}},

@@ -345,7 +345,7 @@ func TestProxy(t *testing.T) {
 		method, path, body, want string
 		code                     int
 	}{
-		{"GET", "/api/v1/namespaces/default/pods/p:80/proxy/a%2Fb/c/?q=1", "", "GET /a%2Fb/c/?q=1 auth=\"\" x=\"y\"\n", 202},
+		{"GET", "/api/v1/namespaces/default/pods/p:80/proxy/a%2Fb/c/?q=1", "", "GET /a/b/c/?q=1 auth=\"\" x=\"y\"\n", 202},
 		{"POST", "/api/v1/namespaces/default/services/s:http/proxy/x", strings.Repeat("body", 50_000), "POST /x? auth=\"\" x=\"y\"\n", 202},
 		{"DELETE", "/api/v1/nodes/node1/proxy/", "", "DELETE /? auth=\"\" x=\"y\"\n", 202},
 		{"GET", "/api/v1/nodes/missing/proxy/", "", `{"kind":"Status"`, 404},

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,15 +26,21 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/endpoint"
+	"howdah.dev/nodeagent/internal/evict"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/localpath"
 	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/lookup"
+	"howdah.dev/nodeagent/internal/mirror"
 	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/source"
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
+	"howdah.dev/nodeagent/internal/usage"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/worker"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
@@ -43,8 +51,12 @@ type Agent struct {
 	cfg       Config
 	runtime   *cri.Client
 	informers *object.Informers
-	pods      *object.Informer[*corev1.Pod]
+	pods      *object.Informer[*corev1.Pod] // those that the API has for the node, mirrors among them
+	running   *source.Set                   // those that the node runs
+	mirrors   *mirror.Keeper
+	initial   atomic.Pointer[corev1.Node] // the node before the API has it
 	services  *object.Informer[*corev1.Service]
+	nodes     *object.Informer[*corev1.Node]
 	writer    *status.Writer
 	reporter  *nodestatus.Reporter
 	workers   *worker.Manager
@@ -56,7 +68,13 @@ type Agent struct {
 	rotator   *logs.Rotator
 	streams   *stream.Server
 	endpoint  *endpoint.Server
+	usage     *usage.Gatherer
+	evictor   *evict.Keeper
+	pressure  *pressure.Keeper
 	network   *network
+	resources *resources
+	remover   *localpath.Remover
+	drivers   *drivers
 	record    func(ctx context.Context) error
 	hostDNS   container.DNS
 	sysctls   admit.Sysctls
@@ -69,7 +87,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
-	thresholds, err := nodestatus.ParseThresholds(cfg.EvictionHard)
+	thresholds, err := cfg.eviction().Parse()
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
@@ -95,15 +113,15 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})
-	a.services = object.InformerFor(a.informers, object.Service)
-	if err := a.build(machine); err != nil {
+	a.services, a.nodes = object.InformerFor(a.informers, object.Service), object.InformerFor(a.informers, object.Node)
+	if err := a.build(machine, thresholds); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	return a, nil
 }
 
 // build makes the parts and joins them.
-func (a *Agent) build(machine nodestatus.Machine) error {
+func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) error {
 	cfg := a.cfg
 	recorder, record := object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	a.record = record
@@ -112,74 +130,105 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 	m := newMetrics(cfg.Registerer)
 	probes := newProbeMetrics()
 	a.writer = status.New(cfg.Objects, cfg.Clock, m.wrote)
+	var err error
+	if a.resources, err = a.newResources(thresholds); err != nil {
+		return err
+	}
+	a.drivers = a.newDrivers(objects, tell)
 	a.volumes = volume.New(volume.Config{
+		Drivers: a.drivers.volumes,
 		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
+		NodeLabels:  a.labels,
 	})
-	network, err := newNetwork(cfg, a.informers, a.pods, a.services, tell)
+	a.remover = localpath.New(localpath.Config{
+		Client: cfg.Objects, NodeName: cfg.NodeName, Events: recorder, Users: a.volumes.Users, Below: volume.Kernel{}.Below,
+	})
+	a.running = a.newSet(tell)
+	network, err := newNetwork(cfg, a.informers, a.pods, a.running.Get, a.services, a.runtime.Runtime, tell, func() bool { return a.reporter.Heard() })
 	if err != nil {
 		return err
 	}
 	a.network = network
+	a.mirrors = mirror.New(mirror.Config{
+		Client: cfg.Objects, API: a.pods, Pods: a.running, Writer: a.writer, Node: func() *corev1.Node { return a.reporter.Node() },
+		Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
 	appArmor, cgroups := machine.AppArmor(), cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix)
+	cgroups.Unthrottled = a.resources.unthrottled
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
 		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
-		Volumes: a.volumes, Cgroups: cgroups, Objects: objects,
-		Status: a.writer, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
+		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Health: a.resources.devices.Health,
+		Status: a.mirrors, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes: &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: func(t probe.Target, kind probe.Kind, result string) {
 			m.probed(kind, result)
 			probes.probed(t, kind, result)
 		}},
 		Node:     a.node,
 		HostIPs:  func() []string { return cfg.hostIPs() },
-		Trace:    a.pods.Trace,
+		Trace:    a.trace,
 		Rotation: network,
 		Room:     a.room,
 		Site: func() admit.Site {
-			return admit.Site{Node: a.reporter.Node(), Others: a.pods.List(""), Sysctls: a.sysctls, AppArmor: appArmor}
+			return admit.Site{Node: a.resources.on(a.self()), Others: a.running.List(), Sysctls: a.sysctls, AppArmor: appArmor}
 		},
 		FreshNode: func(ctx context.Context) (*corev1.Node, error) {
-			return object.For(cfg.Objects, object.Node).Get(ctx, "", cfg.NodeName)
+			node, err := object.For(cfg.Objects, object.Node).Get(ctx, "", cfg.NodeName)
+			if err != nil {
+				return nil, err
+			}
+			return a.resources.on(node), nil
 		},
 		Networked:    cfg.timings().Take,
+		Isolate:      network.Isolate,
+		Ended:        a.running.Ended,
 		RefreshEvery: cfg.RefreshEvery,
 	})
 	a.pods.AddHandler(func(old, now *corev1.Pod) {
-		if now == nil {
-			a.workers.Remove(old)
-			probes.forget(old)
-			return
-		}
-		if old != nil && old.UID != now.UID { // the informer missed the first one's end
-			a.workers.Remove(old)
+		if old != nil && (now == nil || old.UID != now.UID) {
 			probes.forget(old)
 		}
-		a.workers.Update(now)
+		a.running.Bound(old, now)
+		a.mirrors.Bound(old, now)
 	})
-	a.pleg = pleg.New(a.runtime.Runtime, a.workers, cfg.Clock, m.listed)
+	a.running.Serve(a.workers)
+	a.pleg = pleg.New(a.runtime.Runtime, cautious{a.workers, a.running.Known()}, cfg.Clock, m.listed)
 	a.importer = image.NewImporter(a.runtime.Conn())
 	a.watcher = logs.NewWatcher()
 	a.rotator = logs.NewRotator(a.runtime.Runtime, cfg.Clock)
 	// Requests to the node that API servers make over the node API go to the same paths as others'.
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.endpoint.Handler().ServeHTTP(w, r) })
 	a.streams = stream.New(stream.Config{
-		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.pods.Get, Node: late,
+		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.running.Get, Node: late,
 	})
-	a.endpoint = a.newEndpoint(cgroups, probes)
+	a.usage = usage.New(usage.Config{
+		Runtime: a.runtime.Runtime, Images: a.runtime.Images, Groups: cgroups, Pod: a.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
+		Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
+	})
+	a.evictor = evict.New(evict.Config{
+		Pods: a.running.List, Usage: a.usage, Evict: a.workers.Evict, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+	a.pressure = pressure.New(pressure.Config{
+		Settings: thresholds, Usage: a.usage, Pods: a.running.List, End: a.workers.End, Sweep: a.workers.Sweep,
+		Images: func(ctx context.Context) error { return a.collector.RemoveUnused(ctx) }, Events: nodeEvents{tell, cfg.NodeName},
+		Changed: func() { a.reporter.Poke() }, Evicted: a.evictor.Count, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+	a.endpoint = a.newEndpoint(probes)
 	port, agentPort := cfg.Port, int32(0)
 	if cfg.Endpoint != nil {
 		port, agentPort = cfg.Endpoint.Port, cfg.Port
 	}
 	a.reporter = nodestatus.New(nodestatus.Config{
-		NodeName: cfg.NodeName, Labels: cfg.Labels, Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
 		MaxPods: cfg.MaxPods, Machine: machine, Client: cfg.Objects, Runtime: a.runtime,
-		Clock: cfg.Clock, Problems: network.problems,
+		Clock: cfg.Clock, Problems: network.problems, Short: a.pressure.Short, Devices: a.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
+		VolumesInUse: a.drivers.volumes.InUse,
 	})
 	network.changed = a.reporter.Poke
 	if a.collector, err = image.NewCollector(image.CollectorConfig{
 		Images: a.runtime.Images, Containers: a.runtime.Runtime, Keep: cfg.KeepImages, Wanted: a.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
-		Short:  func() bool { pressure, err := machine.Pressure(); return err == nil && pressure.Disk },
+		Short:  func() bool { return a.pressure.Short().Disk },
 		Failed: func(message string) { tell.imagesStay(cfg.NodeName, message) },
 	}); err != nil {
 		return err
@@ -190,7 +239,7 @@ func (a *Agent) build(machine nodestatus.Machine) error {
 // images are those that the node's pods name.
 func (a *Agent) images() []string {
 	var out []string
-	for _, p := range a.pods.List("") {
+	for _, p := range a.running.List() {
 		if !pod.Finished(p) {
 			out = append(out, pod.Images(p)...)
 		}
@@ -204,7 +253,7 @@ func (a *Agent) node() container.Node {
 		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir,
 		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile,
 	}
-	if node := a.reporter.Node(); node != nil {
+	if node := a.self(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable
 		n.RecursiveReadOnly = nodestatus.RecursiveReadOnly(node)
 	}
@@ -213,8 +262,8 @@ func (a *Agent) node() container.Node {
 
 // room is what the node has for a pod.
 func (a *Agent) room(p *corev1.Pod) pod.Room {
-	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}}
-	for _, other := range a.pods.List("") {
+	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}, Fixed: a.resources.fixed(p)}
+	for _, other := range a.running.List() {
 		if other.UID == p.UID || pod.Finished(other) {
 			continue
 		}
@@ -247,7 +296,8 @@ func (a *Agent) Ready(ctx context.Context) bool {
 // ended it. Containers run on, in either case.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.runtime.Close()
-	for _, dir := range []string{a.cfg.RootDir, a.cfg.LogDir} {
+	kubelet := a.cfg.KubeletDir // drivers' pods want the folders to be there
+	for _, dir := range []string{a.cfg.RootDir, a.cfg.LogDir, filepath.Join(kubelet, "plugins"), filepath.Join(kubelet, "pods")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("node agent: %w", err)
 		}
@@ -260,11 +310,15 @@ func (a *Agent) Run(ctx context.Context) error {
 			slog.Error("import images", "err", err)
 		}
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.endpoint.Run, a.serve)
+	if err := a.prepareStatic(ctx); err != nil {
+		return err
+	}
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.endpoint.Run, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
 }
 
 // serve runs what needs the node in the API and full informers.
 func (a *Agent) serve(ctx context.Context) error {
+	a.pressure.Look(ctx) // what the node is short of is told from the first moment on
 	if err := a.reporter.Register(ctx); err != nil {
 		return err
 	}
@@ -275,12 +329,9 @@ func (a *Agent) serve(ctx context.Context) error {
 		}
 		// The cache is full before its handlers have heard of everything, and
 		// a pod without a worker counts as one that the API does not know.
-		for _, p := range a.pods.List("") {
-			a.workers.Update(p)
-		}
-		a.removeOrphans(ctx)
+		a.running.Open()
 		close(a.working)
-		return task.Run(ctx, a.writer.Run, a.workers.Run, a.pleg.Run, a.rotator.Run, a.collector.Run, a.network.run)
+		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run)
 	})
 }
 
@@ -308,24 +359,46 @@ func (a *Agent) awaitRuntime(ctx context.Context) error {
 	}
 }
 
-// removeOrphans removes the folders of pods that neither the API nor the
-// runtime knows.
-func (a *Agent) removeOrphans(ctx context.Context) {
+// removeOrphans removes the folders of pods, and takes back what they had, that neither a source nor the
+// runtime knows, once every source has told of its pods.
+func (a *Agent) removeOrphans(ctx context.Context) error {
+	select {
+	case <-a.running.Known():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for pause := time.Second; !a.removeFolders(ctx); pause = min(2*pause, 2*time.Minute) { // a CSI driver may still have to come
+		timer := a.cfg.Clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// removeFolders reports whether all are removed.
+func (a *Agent) removeFolders(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	sandboxes, err := a.runtime.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
 		slog.Warn("list sandboxes", "err", err)
-		return
+		return false
 	}
 	known := map[types.UID]bool{}
 	for _, s := range sandboxes.GetItems() {
 		known[types.UID(s.GetLabels()[cri.LabelPodUID])] = true
 	}
-	for _, p := range a.pods.List("") {
-		known[p.UID] = true
-	}
-	a.volumes.Orphans(func(uid types.UID) bool { return known[uid] })
+	// A folder is made by a pod's worker, which is there before it; so is what a pod is given for itself.
+	here := func(uid types.UID) bool { return known[uid] || a.workers.Knows(uid) }
+	a.resources.forget(here)
+	return a.volumes.Orphans(ctx, here)
 }
 
 type metrics struct {

@@ -103,7 +103,7 @@ func (n *node) testProblems(t *testing.T) {
 	if m := p.Status.ContainerStatuses[0].State.Waiting.Message; !strings.HasPrefix(m, "container has runAsNonRoot and image will run as root (pod: \"root_default(") {
 		t.Errorf("message %q", m)
 	}
-	n.hasEvent("claim", `FailedMount: MountVolume.SetUp failed for volume "data" : volumes of type persistentVolumeClaim are not supported by this node`)
+	n.hasEvent("claim", `FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: error processing PVC default/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`)
 
 	later := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "later"}, Data: map[string]string{"k": "v"}}
 	if _, err := object.For(n.client, object.ConfigMap).Create(t.Context(), later); err != nil {

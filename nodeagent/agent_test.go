@@ -27,6 +27,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
+	t.Run("claims", n.testClaims)
 	t.Run("image volumes", n.testImageVolumes)
 	t.Run("images", n.testImages)
 	t.Run("probes", n.testProbes)
@@ -34,7 +35,9 @@ func TestRealNode(t *testing.T) {
 	t.Run("debug", n.testDebug)
 	t.Run("rolling", n.testRolling)
 	t.Run("resize", n.testResize)
+	t.Run("policies", n.testPolicies)
 	t.Run("problems", n.testProblems)
+	t.Run("static", n.testStatic)
 	t.Run("restart", n.testRestart)
 	t.Run("unknown", n.testUnknown)
 }

@@ -2,12 +2,14 @@ package nodeagent_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"howdah.dev/kit/object"
@@ -157,4 +159,91 @@ func (n *node) testProbes(t *testing.T) {
 	n.hasEvent("probe", "Unhealthy: Liveness probe failed: ")
 	n.hasEvent("probe", "Killing: Container main failed liveness probe, will be restarted")
 	n.remove("probe")
+}
+
+// testClaims gives a folder of the node to a pod, to its successor, read-only to another, and takes it when the volume goes. The parts of the control
+// plane (binding, provisioning) are written by hand.
+func (n *node) testClaims(t *testing.T) {
+	n = n.in(t)
+	claims, volumes := object.For(n.client, object.PersistentVolumeClaim), object.For(n.client, object.PersistentVolume)
+	claim, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "pvc-" + string(claim.UID)
+	folder := filepath.Join(n.dir, "local-path", name)
+	made := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{object.LocalPathNodeLabel: nodeName}, Finalizers: []string{object.LocalPathFinalizer},
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": object.LocalPathProvisioner},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: folder}}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: "kept", UID: claim.UID}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "example.com/place", Operator: corev1.NodeSelectorOpIn, Values: []string{"here"}}},
+			}}}},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+	if made, err = volumes.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	pod := func(name string, readOnly bool) *corev1.Pod {
+		c := shell("exec sleep 1000")
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "data", MountPath: "/sub", SubPath: "a/b"}}
+		user, group := int64(1000), int64(2000)
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{c}, SecurityContext: &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &group},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "kept", ReadOnly: readOnly}}}},
+		}}
+	}
+	n.create(pod("first", false))
+	n.hasEvent("first", "FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: error processing PVC default/kept: PVC is not bound")
+	// The node has the volume's label since a moment, long after the agent's last report of it.
+	label := []byte(`{"metadata":{"labels":{"example.com/place":"here"}}}`)
+	if _, err := object.For(n.client, object.Node).Patch(t.Context(), "", nodeName, types.MergePatchType, label, ""); err != nil {
+		t.Fatal(err)
+	}
+	claim.Spec.VolumeName, claim.Status.Phase = name, corev1.ClaimBound
+	if claim, err = claims.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Status.Phase = corev1.ClaimBound
+	if _, err = claims.UpdateStatus(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	n.await("first", "ready", 60*time.Second, ready)
+	if stdout, stderr, _ := n.run("first", "echo kept >/data/f; echo below >/sub/g; stat -c %g /data /data/f", ""); stdout != "2000\n2000\n" {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	n.remove("first")
+	n.create(pod("second", true))
+	n.await("second", "ready", 30*time.Second, ready)
+	if stdout, stderr, _ := n.run("second", "cat /data/f /sub/g; touch /data/x || touch /sub/x", ""); stdout != "kept\nbelow\n" || strings.Count(stderr, "Read-only file system") != 2 {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	made.Status.Phase = corev1.VolumeReleased
+	if _, err := volumes.UpdateStatus(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	if err := volumes.Delete(t.Context(), "", name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, _ := n.run("second", "cat /data/f", ""); stdout != "kept\n" {
+		t.Errorf("the volume of a pod that runs: %s%s", stdout, stderr)
+	}
+	n.remove("second")
+	eventually(t, 30*time.Second, func() string {
+		if _, err := volumes.Get(t.Context(), "", name); err == nil {
+			return "the volume is still there"
+		}
+		if _, err := os.Stat(folder); err == nil {
+			return "the folder is still there"
+		}
+		return ""
+	})
+	if err := claims.Delete(t.Context(), "default", "kept", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -11,20 +11,24 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/image"
-	"howdah.dev/nodeagent/internal/nodestatus"
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 // Version is the release of Kubernetes whose node this agent is like.
 const Version = "v1.36.3"
 
-// DefaultEvictionHard is the default of Config.EvictionHard.
-const DefaultEvictionHard = nodestatus.DefaultThresholds
+// Defaults of Config's EvictionHard and Eviction.
+const (
+	DefaultEvictionHard       = pressure.DefaultHard
+	DefaultEvictionTransition = pressure.DefaultTransition
+)
 
 // Config of an Agent. NodeName and Objects are required; what else is empty
 // gets the default that its comment names.
@@ -38,18 +42,24 @@ type Config struct {
 	NodeIP string
 	// Labels are given to the Node beside those that every node has.
 	Labels map[string]string
+	// ExternalCloud has the node made with the taint by which it waits until a cloud provider's controller has completed it.
+	ExternalCloud bool
 	// Port is where the node API is served, gRPC for API servers alone; default 10250.
 	Port int32
 	// Endpoint is the HTTPS endpoint that a kubelet has; nil opens none.
 	Endpoint *Endpoint
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
-	// EvictionHard says below which remainders the node is short of memory, disk, inodes or processes, as the kubelet's
-	// option of that name; default DefaultEvictionHard. Nothing is evicted yet: the conditions and what pods may
-	// use follow it.
+	// EvictionHard says below which remainders of memory, disk, inodes or processes the node ends pods, as the kubelet's
+	// option of that name; default DefaultEvictionHard. The conditions and what pods may use follow it.
 	EvictionHard string
+	// Eviction are the other options of it; by default there are no soft thresholds.
+	Eviction Eviction
 	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones: names, or beginnings that end with an asterisk.
 	AllowedUnsafeSysctls []string
+
+	// Managers say how single containers get CPUs and memory of NUMA nodes.
+	Managers Managers
 
 	// KeepImages says which images stay though no pod needs them; default DefaultImageKeep().
 	KeepImages ImageKeep
@@ -60,6 +70,10 @@ type Config struct {
 	ImagesDir string
 	// RootDir holds the pods' volumes; default /var/lib/howdah. LogDir is where logs go; default /var/log/pods.
 	RootDir, LogDir string
+	// KubeletDir is where plugins look for a kubelet's sockets and put their own, and what CSI drivers mount is below it; default /var/lib/kubelet,
+	// which their manifests name. Mounts that drivers' pods make there have to reach the agent and the runtime: it has to be on a shared mount, as
+	// all are on hosts with systemd.
+	KubeletDir string
 	// CgroupMount is the root of the control groups; default /sys/fs/cgroup. CgroupPrefix is the group, relative to
 	// it, below which the pods' tree stands; default the root.
 	CgroupMount, CgroupPrefix string
@@ -71,6 +85,9 @@ type Config struct {
 	// ClusterDomain is the cluster's DNS domain; default cluster.local.
 	ClusterDomain string
 
+	// Manifests are where the node has pods from beside the API; by default nowhere.
+	Manifests Manifests
+
 	// Network is how pods and services are reached; nil leaves the network to somebody else.
 	Network *Network
 
@@ -81,6 +98,9 @@ type Config struct {
 	// Registerer takes the metrics; default none.
 	Registerer prometheus.Registerer
 }
+
+// Eviction are the options of pods' ends for what the node is short of; its Hard is Config.EvictionHard.
+type Eviction = pressure.Options
 
 // ImageKeep says which images a node keeps though no pod needs them.
 type ImageKeep = image.Keep
@@ -129,6 +149,8 @@ func (e Endpoint) complete(agent int32) (*Endpoint, error) {
 type Network struct {
 	// PodCIDRs and ServiceCIDRs are the cluster's ranges.
 	PodCIDRs, ServiceCIDRs []netip.Prefix
+	// LoadBalancerCIDRs are the ranges of the nodes' network that load balancers' addresses are from; the node answers for those that it is given.
+	LoadBalancerCIDRs []netip.Prefix
 	// CNIConfig is the file that makes containerd's network ready; default /etc/cni/net.d/10-howdah.conflist.
 	CNIConfig string
 	// CNIData keeps the ledger of addresses; default /var/lib/cni/howdah.
@@ -148,6 +170,7 @@ func (c Config) complete() (Config, error) {
 	}
 	fill(&c.RuntimeEndpoint, "unix:///run/containerd/containerd.sock")
 	fill(&c.RootDir, "/var/lib/howdah")
+	fill(&c.KubeletDir, "/var/lib/kubelet")
 	fill(&c.LogDir, "/var/log/pods")
 	fill(&c.CgroupMount, "/sys/fs/cgroup")
 	fill(&c.ResolvConf, "/etc/resolv.conf")
@@ -172,11 +195,20 @@ func (c Config) complete() (Config, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	c.Manifests, c.Managers = c.Manifests.complete(), c.Managers.complete()
 	var problem error
 	if c.Endpoint != nil {
 		c.Endpoint, problem = c.Endpoint.complete(c.Port)
 	}
-	return c, errors.Join(c.validate(), problem)
+	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate())
+}
+
+// taints are what the node is made with.
+func (c Config) taints() []corev1.Taint {
+	if !c.ExternalCloud {
+		return nil
+	}
+	return []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 }
 
 // parseNodeIP reads the addresses of a node: at most one of each family.
@@ -228,6 +260,13 @@ func (c Config) hostIPs() []string {
 	return out
 }
 
+// eviction are all options of pods' ends for what the node is short of.
+func (c Config) eviction() pressure.Options {
+	all := c.Eviction
+	all.Hard = c.EvictionHard
+	return all
+}
+
 func (c Config) validate() error {
 	var problems []error
 	for _, problem := range validation.IsDNS1123Subdomain(c.NodeName) {
@@ -244,7 +283,7 @@ func (c Config) validate() error {
 			problems = append(problems, fmt.Errorf("address of the cluster's DNS: %w", err))
 		}
 	}
-	for what, path := range map[string]string{"root folder": c.RootDir, "log folder": c.LogDir} {
+	for what, path := range map[string]string{"root folder": c.RootDir, "log folder": c.LogDir, "folder of plugins": c.KubeletDir} {
 		if !filepath.IsAbs(path) {
 			problems = append(problems, fmt.Errorf("%s %q is not an absolute path", what, path))
 		}
@@ -252,8 +291,8 @@ func (c Config) validate() error {
 	if c.MaxPods < 1 {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
 	}
-	if _, err := nodestatus.ParseThresholds(c.EvictionHard); err != nil {
-		problems = append(problems, fmt.Errorf("eviction thresholds: %w", err))
+	if _, err := c.eviction().Parse(); err != nil {
+		problems = append(problems, err)
 	}
 	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {
 		problems = append(problems, err)

@@ -4,32 +4,27 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/nodeagent/internal/access"
-	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/stream"
-	"howdah.dev/nodeagent/internal/usage"
 )
 
 // newEndpoint joins what a kubelet's endpoint tells. Without an Endpoint in the configuration it opens no port, and answers API servers
 // over the node API alone.
-func (a *Agent) newEndpoint(groups *cgroup.Tree, probes *probeMetrics) *endpoint.Server {
+func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	cfg := a.cfg
 	config := endpoint.Config{
 		NodeName: cfg.NodeName, Version: Version, Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results},
-		Pods: func() []*corev1.Pod { return a.pods.List("") }, Pod: a.pods.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(),
-		Usage: usage.New(usage.Config{
-			Runtime: a.runtime.Runtime, Images: a.runtime.Images, Groups: groups, Pod: a.pods.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
-			Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
-		}),
+		Pods: func() []*corev1.Pod { return a.running.List() }, Pod: a.running.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(),
+		Usage: a.usage,
 		Healthy: func() error {
 			select {
 			case <-a.working:
@@ -70,10 +65,15 @@ func (c Config) on(port int32) []string {
 func (c Config) settings() map[string]any {
 	s := map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": c.NodeIP, "clusterDNS": c.ClusterDNS,
-		"clusterDomain": c.ClusterDomain, "maxPods": c.MaxPods, "allowedUnsafeSysctls": c.AllowedUnsafeSysctls, "evictionHardThresholds": c.EvictionHard,
-		"containerRuntimeEndpoint": c.RuntimeEndpoint, "cgroupDriver": "cgroupfs", "podLogsDir": c.LogDir, "resolvConf": c.ResolvConf,
+		"clusterDomain": c.ClusterDomain, "maxPods": c.MaxPods, "allowedUnsafeSysctls": c.AllowedUnsafeSysctls, "evictionHard": byName(c.EvictionHard, "<"),
+		"evictionSoft": byName(c.Eviction.Soft, "<"), "evictionSoftGracePeriod": byName(c.Eviction.SoftGrace, "="), "evictionMaxPodGracePeriod": c.Eviction.MaxPodGrace,
+		"evictionMinimumReclaim": byName(c.Eviction.MinimumReclaim, "="), "evictionPressureTransitionPeriod": c.Eviction.Transition.String(),
+		"mergeDefaultEvictionSettings": c.Eviction.MergeDefaults,
+		"containerRuntimeEndpoint":     c.RuntimeEndpoint, "cgroupDriver": "cgroupfs", "podLogsDir": c.LogDir, "resolvConf": c.ResolvConf,
 		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(),
 	}
+	c.Manifests.settings(s)
+	c.Managers.settings(s)
 	if e := c.Endpoint; e != nil {
 		s["port"], s["readOnlyPort"] = e.Port, e.ReadOnlyPort
 		s["authentication"] = map[string]any{
@@ -85,6 +85,17 @@ func (c Config) settings() map[string]any {
 		s["tlsMinVersion"] = tls.VersionName(max(e.TLS.MinVersion, tls.VersionTLS12))
 	}
 	return s
+}
+
+// byName takes a list of name, sign, and value apart.
+func byName(list, sign string) map[string]string {
+	out := map[string]string{}
+	for item := range strings.SplitSeq(list, ",") {
+		if name, value, ok := strings.Cut(item, sign); ok {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // probeMetrics are those of /metrics/probes: by container, while its pod is there.

@@ -16,15 +16,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
+	"howdah.dev/nodeagent/internal/announce"
 	"howdah.dev/nodeagent/internal/cni"
 	"howdah.dev/nodeagent/internal/healthcheck"
 	"howdah.dev/nodeagent/internal/lb"
 	"howdah.dev/nodeagent/internal/rotation"
 	"howdah.dev/nodeagent/internal/route"
 )
+
+// defaultPins is where the maps and links of the load balancer are kept; those of the network policies are beside it.
+const defaultPins = "/sys/fs/bpf/howdah"
 
 // network joins the informers to the node's routes, its CNI configuration
 // and its load balancer. Without a configuration it does nothing.
@@ -33,7 +38,9 @@ type network struct {
 	balancer *lb.Balancer
 	health   *healthcheck.Server
 	routes   *route.Keeper
+	policies *policies
 	members  *rotation.Members
+	announce *announce.Announcer
 	changed  func()   // told when problems changes
 	replay   []func() // give everything in a cache to who follows it
 
@@ -42,7 +49,7 @@ type network struct {
 	ready   bool
 }
 
-func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*corev1.Pod], services *object.Informer[*corev1.Service], tell events) (*network, error) {
+func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*corev1.Pod], own func(namespace, name string) (*corev1.Pod, bool), services *object.Informer[*corev1.Service], runtime runtimeapi.RuntimeServiceClient, tell events, heard func() bool) (*network, error) {
 	n := &network{cfg: cfg, changed: func() {}, members: rotation.New(cfg.NodeName)}
 	if cfg.Network == nil {
 		return n, nil
@@ -51,7 +58,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	if err != nil {
 		return nil, err
 	}
-	own, err := parseNodeIP(cfg.NodeIP)
+	addresses, err := parseNodeIP(cfg.NodeIP)
 	if err != nil {
 		return nil, err
 	}
@@ -70,21 +77,35 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	if n.balancer, err = lb.New(lb.Config{
 		Node: lb.Node{Name: cfg.NodeName, Zone: cfg.Labels[corev1.LabelTopologyZone]},
 		At: lb.Attachment{
-			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: ipv4(own),
-			Pins: orDefault(cfg.Network.Pins, "/sys/fs/bpf/howdah"),
+			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: ipv4(addresses),
+			Pins: orDefault(cfg.Network.Pins, defaultPins),
 		},
 		LocalAddresses: route.LocalAddresses, HealthPorts: n.health.Set, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
 	}); err != nil {
 		return nil, err
 	}
+	if n.policies, err = newPolicies(cfg, informers, own, runtime, addresses, tell); err != nil {
+		return nil, err
+	}
 	n.routes = route.NewKeeper(route.Config{
 		Node:   cfg.NodeName,
-		Ranges: route.Ranges{Pods: cfg.Network.PodCIDRs, Services: cfg.Network.ServiceCIDRs},
+		Ranges: route.Ranges{Pods: cfg.Network.PodCIDRs, Services: cfg.Network.ServiceCIDRs, Balancers: cfg.Network.LoadBalancerCIDRs},
 		PodCIDRs: func(prefixes []netip.Prefix) error {
 			return n.writeCNI(prefixes, uplink.MTU)
 		},
 	})
-	feed(n, services, nil)
+	if n.announce, err = announce.New(announce.Config{
+		Node: cfg.NodeName, Interface: uplink.Name, Ranges: cfg.Network.LoadBalancerCIDRs, Alive: heard, Clock: cfg.Clock, Metrics: cfg.Registerer,
+	}); err != nil {
+		return nil, err
+	}
+	feed(n, services, func(old, now *corev1.Service) {
+		if now == nil {
+			n.announce.Delete(old)
+			return
+		}
+		n.announce.Update(now)
+	})
 	feed(n, pods, nil)
 	feed(n, object.InformerFor(informers, object.EndpointSlice), func(old, now *discoveryv1.EndpointSlice) {
 		if now == nil {
@@ -230,7 +251,7 @@ func (n *network) run(ctx context.Context) error {
 	}
 	n.routes.Synced()
 	n.balancer.Synced()
-	return task.Run(ctx, n.routes.Run, n.balance, n.health.Run, func(ctx context.Context) error {
+	return task.Run(ctx, n.routes.Run, n.balance, n.enforce, n.health.Run, n.announceBalanced, func(ctx context.Context) error {
 		select {
 		case <-n.balancer.Ready():
 			n.mu.Lock()
@@ -244,6 +265,16 @@ func (n *network) run(ctx context.Context) error {
 	})
 }
 
+// announceBalanced answers for load balancers' addresses once what comes for them is balanced.
+func (n *network) announceBalanced(ctx context.Context) error {
+	select {
+	case <-n.balancer.Ready():
+		return n.announce.Run(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // balance runs the load balancer. Where the kernel cannot, the node says so
 // in its condition and goes on running what it runs.
 func (n *network) balance(ctx context.Context) error {
@@ -252,10 +283,15 @@ func (n *network) balance(ctx context.Context) error {
 		return err
 	}
 	slog.Error("load balancer ended", "err", err)
-	n.mu.Lock()
-	n.problem = err
-	n.mu.Unlock()
-	n.changed()
+	n.fail(err)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// fail keeps the reason why the node's network is not ready.
+func (n *network) fail(err error) {
+	n.mu.Lock()
+	n.problem = errors.Join(n.problem, err)
+	n.mu.Unlock()
+	n.changed()
 }

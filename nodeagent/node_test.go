@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,19 +44,24 @@ type node struct {
 	// streams is an apiserver's connection to the node API.
 	streams *grpc.ClientConn
 	stop    func()
+	// configure, which may be nil, changes how the agent is set up.
+	configure func(cfg *nodeagent.Config)
 }
 
-func startNode(t *testing.T) *node {
+func startNode(t *testing.T) *node { return startNodeWith(t, nil) }
+
+func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "howdah-node-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		_ = unix.Unmount(filepath.Join(dir, "howdah"), unix.MNT_DETACH) // where it is a disk of its own
 		_ = os.RemoveAll(dir)
 		removeGroups("howdah-test-" + filepath.Base(dir))
 	})
-	n := &node{t: t, dir: dir}
+	n := &node{t: t, dir: dir, configure: configure}
 	_, n.client = objecttest.Start(t)
 	images := filepath.Join(dir, "images")
 	if err := os.Mkdir(images, 0o755); err != nil {
@@ -123,6 +129,12 @@ func removeGroups(prefix string) {
 
 func (n *node) startAgent() {
 	n.t.Helper()
+	n.startAgentOf(n.client)
+}
+
+// startAgentOf starts an agent that knows the API by a client.
+func (n *node) startAgentOf(client *object.Client) {
+	n.t.Helper()
 	prefix := "howdah-test-" + filepath.Base(n.dir)
 	unified := n.unified()
 	if err := os.MkdirAll(unified, 0o755); err != nil {
@@ -134,11 +146,12 @@ func (n *node) startAgent() {
 	}
 	var endpoint *nodeagent.Endpoint
 	n.trust, endpoint = newTrust(n.t)
-	agent, err := nodeagent.New(nodeagent.Config{
+	cfg := nodeagent.Config{
 		Port: 7443, Endpoint: endpoint,
-		NodeName: nodeName, Objects: n.client, RuntimeEndpoint: n.c.endpoint, ImagesDir: filepath.Join(n.dir, "images"),
-		RootDir: filepath.Join(n.dir, "howdah"), LogDir: filepath.Join(n.dir, "logs"), CgroupPrefix: prefix,
+		NodeName: nodeName, Objects: client, RuntimeEndpoint: n.c.endpoint, ImagesDir: filepath.Join(n.dir, "images"),
+		RootDir: filepath.Join(n.dir, "howdah"), LogDir: filepath.Join(n.dir, "logs"), KubeletDir: filepath.Join(n.dir, "kubelet"), CgroupPrefix: prefix,
 		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second,
+		Manifests: nodeagent.Manifests{Path: n.manifests(), FileEvery: time.Second},
 		// The machine is not the node's own: what is left of its memory and disk says nothing of what the tests' pods need.
 		EvictionHard: "memory.available<10Mi,nodefs.available<10Mi,nodefs.inodesFree<1k,pid.available<1%",
 		Network: &nodeagent.Network{
@@ -146,7 +159,11 @@ func (n *node) startAgent() {
 			CNIConfig: filepath.Join(n.dir, "cni", "10-howdah.conflist"), CNIData: filepath.Join(n.dir, "cni", "data"),
 			Cgroup: unified, Pins: "/sys/fs/bpf/" + prefix,
 		},
-	})
+	}
+	if n.configure != nil {
+		n.configure(&cfg)
+	}
+	agent, err := nodeagent.New(cfg)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,12 +20,13 @@ import (
 )
 
 // addonsCommand creates the objects that lead pods to the cluster's DNS,
-// which runs beside the control plane and not in a pod.
+// which runs beside the control plane and not in a pod, and the class of
+// volumes that are folders of the nodes.
 func addonsCommand() *cobra.Command {
 	r := &role{name: "addons"}
-	var api, dnsAddress, clusterDNS string
+	var api, dnsAddress, clusterDNS, storageClass string
 	var timeout time.Duration
-	cmd := r.command("Create the Service of the cluster's DNS", func(ctx context.Context) error {
+	cmd := r.command("Create the Service of the cluster's DNS and the default StorageClass", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		conn, err := r.dialAPI(api)
@@ -33,13 +35,19 @@ func addonsCommand() *cobra.Command {
 		}
 		defer conn.Close()
 		client := object.NewClient(conn, "howdah-addons")
-		return untilDone(ctx, time.Second, func(ctx context.Context) error { return ensureDNS(ctx, client, clusterDNS, dnsAddress) })
+		return untilDone(ctx, time.Second, func(ctx context.Context) error {
+			if err := ensureStorage(ctx, client, storageClass); err != nil {
+				return err
+			}
+			return ensureDNS(ctx, client, clusterDNS, dnsAddress)
+		})
 	})
 	r.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
 	f.StringVar(&dnsAddress, "dns-address", "", "address of the DNS server")
 	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
+	f.StringVar(&storageClass, "storage-class", "local-path", "name of the default StorageClass, whose volumes are folders of the nodes; empty makes none")
 	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
 	return cmd
 }
@@ -60,6 +68,22 @@ func untilDone(ctx context.Context, period time.Duration, try func(context.Conte
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err
+}
+
+// ensureStorage creates the class that claims have which name none. One that is there stays as it is: which class is the default is its owner's to say.
+func ensureStorage(ctx context.Context, client *object.Client, name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := object.For(client, object.StorageClass).Create(ctx, &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		Provisioner: object.LocalPathProvisioner, ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer), AllowVolumeExpansion: ptr.To(true),
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the StorageClass %s: %w", name, err)
+	}
+	return nil
 }
 
 // dnsPorts are those of Kubernetes' own kube-dns Service.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/cmd/howdah/internal/gate"
 	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers"
 )
@@ -25,6 +26,9 @@ func controllersCommand() *cobra.Command {
 		signingCert, signingKey       string
 		signingDuration               time.Duration
 		legacyTokens                  legacyTokenFlag
+		autoscaling                   autoscalingFlags
+		features                      featureFlags
+		balancers                     []string
 	)
 	cmd := r.command("Run the controllers", func(ctx context.Context) error {
 		if databaseURL == "" {
@@ -35,9 +39,21 @@ func controllersCommand() *cobra.Command {
 			return err
 		}
 		defer conn.Close()
-		if err := legacyTokens.validate(); err != nil {
+		if err := errors.Join(legacyTokens.validate(), autoscaling.validate()); err != nil {
 			return err
 		}
+		ranges, err := prefixes("--load-balancer-cidr", balancers)
+		if err != nil {
+			return err
+		}
+		gates, err := features.gates()
+		if err != nil {
+			return err
+		}
+		if err := tell(gates, r.registry); err != nil {
+			return err
+		}
+		autoscaling.ToZero = gates.Enabled(gate.ToZero)
 		leadership, err := newLeadership(databaseURL, name)
 		if err != nil {
 			return err
@@ -54,7 +70,7 @@ func controllersCommand() *cobra.Command {
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca,
 			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
-			LegacyTokenPeriod: legacyTokens.period,
+			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges,
 		})
 		if err != nil {
 			return err
@@ -65,13 +81,16 @@ func controllersCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
 	f.StringVar(&databaseURL, "database-url", "", "PostgreSQL URL, for the election of a leader")
-	f.StringVar(&enabled, "controllers", "*", "controllers or groups of them to run: * is all, +name one more, -name one less")
+	f.StringVar(&enabled, "controllers", "*", "controllers or groups of them to run: * is all but those that run by name alone, +name one more, -name one less")
 	f.StringVar(&name, "role", controllers.Role, "name of the election; processes that run different controllers take different ones")
 	f.StringVar(&clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&nodeMask, "node-cidr-mask-size", 24, "bits of the network part of a node's share of --cluster-cidr")
+	f.StringSliceVar(&balancers, "load-balancer-cidr", nil, "range of the nodes' network that nothing else hands out: Services of the type LoadBalancer get addresses of it; empty leaves them pending")
 	f.StringVar(&signingCert, "cluster-signing-cert-file", "", "certificate of the authority that signs CertificateSigningRequests; empty is ca.crt in --tls-dir")
 	f.StringVar(&signingKey, "cluster-signing-key-file", "", "its key; empty is ca.key in --tls-dir, and where that is absent nothing is signed")
 	legacyTokens.flags(f)
+	autoscaling.flags(f)
+	features.flags(f)
 	f.DurationVar(&signingDuration, "cluster-signing-duration", 8760*time.Hour, "how long signed certificates last at most")
 	return cmd
 }

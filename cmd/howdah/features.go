@@ -18,7 +18,7 @@ type featureFlags struct {
 
 func (g *featureFlags) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&g.settings, "feature-gates", nil, "features to switch on or off, as Name=true, with Kubernetes' names; these can be switched: "+strings.Join(gate.Switchable(), ", ")+
-		", and are off by default. "+gate.CBOR+", with which application/cbor is served, belongs on apiservers and gateways; the others switch kinds on that --runtime-config names")
+		", and are off by default. "+gate.CBOR+", with which application/cbor is served, belongs on apiservers and gateways, "+gate.ToZero+" on apiservers and controllers; the others switch kinds on that --runtime-config names")
 }
 
 // gates returns the gates, and the problems with what was said of them.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -20,13 +23,17 @@ import (
 
 // nodeFlags are a node agent's settings.
 type nodeFlags struct {
-	name, address, api, cri, imagesDir, clusterDomain, evictionHard string
-	clusterDNS, clusterCIDRs, serviceCIDRs, sysctls                 []string
-	maxPods                                                         int64
-	port, readOnlyPort                                              int32
-	anonymous                                                       bool
-	simulate                                                        int
-	keep                                                            nodeagent.ImageKeep
+	name, address, cloud, api, cri, imagesDir, clusterDomain, evictionHard string
+	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls         []string
+	maxPods                                                                int64
+	port, readOnlyPort                                                     int32
+	anonymous                                                              bool
+	simulate                                                               int
+	keep                                                                   nodeagent.ImageKeep
+	eviction                                                               nodeagent.Eviction
+	manifests                                                              nodeagent.Manifests
+	manifestHeaders                                                        []string
+	managers                                                               nodeagent.Managers
 }
 
 func (n *nodeFlags) flags(cmd *cobra.Command) {
@@ -34,6 +41,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&n.name, "node-name", host, "name of the node")
 	f.StringVar(&n.address, "node-ip", "", "address of the node, or one of each family separated by a comma, the main one first; those of the interface with the default route where empty")
+	f.StringVar(&n.cloud, "cloud-provider", "", "external: the node waits, by a taint, until a cloud provider's controller has completed it")
 	f.StringVar(&n.api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
 	f.StringVar(&n.cri, "cri", "unix:///run/containerd/containerd.sock", "socket of the container runtime")
 	f.StringVar(&n.imagesDir, "images-dir", "", "folder with image archives to import at the start")
@@ -41,14 +49,35 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&n.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
 	f.StringSliceVar(&n.clusterCIDRs, "cluster-cidr", []string{"10.244.0.0/16"}, "addresses of pods")
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
+	f.StringSliceVar(&n.balancerCIDRs, "load-balancer-cidr", nil, "range of the nodes' network that load balancers' addresses are from, as the controllers have it; the node answers for those that it is given")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
-	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders the node is short of memory, disk, inodes or processes (nothing is evicted yet)")
+	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders of memory, disk, inodes or processes pods end at once (signal<quantity or signal<percentage%, …)")
+	f.StringVar(&n.eviction.Soft, "eviction-soft", "", "below which remainders pods end after a grace period, in their own time")
+	f.StringVar(&n.eviction.SoftGrace, "eviction-soft-grace-period", "", "how long each of --eviction-soft may be passed (signal=duration,…)")
+	f.Int64Var(&n.eviction.MaxPodGrace, "eviction-max-pod-grace-period", 0, "most seconds that a pod may take to end because of --eviction-soft")
+	f.StringVar(&n.eviction.MinimumReclaim, "eviction-minimum-reclaim", "", "how much more than the threshold has to be left before a shortage is over (signal=quantity or signal=percentage%, …)")
+	f.DurationVar(&n.eviction.Transition, "eviction-pressure-transition-period", nodeagent.DefaultEvictionTransition, "how long the node's condition stays after a shortage")
+	f.BoolVar(&n.eviction.MergeDefaults, "merge-default-eviction-settings", false, "look at the signals that --eviction-hard does not name by their defaults")
 	byDefault := nodeagent.DefaultImageKeep()
 	f.IntVar(&n.keep.High, "image-gc-high-threshold", byDefault.High, "percent of the images' disk in use from which on images are removed that no pod needs; 100 is never")
 	f.IntVar(&n.keep.Low, "image-gc-low-threshold", byDefault.Low, "percent of the images' disk in use down to which they are removed")
 	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
 	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
 	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
+	f.StringVar(&n.manifests.Path, "pod-manifest-path", "", "folder of manifests of static pods, or a single one")
+	f.DurationVar(&n.manifests.FileEvery, "file-check-frequency", 20*time.Second, "how often the manifests are looked at though nothing was heard of a change")
+	f.StringVar(&n.manifests.URL, "manifest-url", "", "URL of a static pod, or of a list of them")
+	f.StringSliceVar(&n.manifestHeaders, "manifest-url-header", nil, "headers (NAME:VALUE) for --manifest-url")
+	f.DurationVar(&n.manifests.URLEvery, "http-check-frequency", 20*time.Second, "how often --manifest-url is asked")
+	f.StringVar(&n.managers.CPUPolicy, "cpu-manager-policy", "none", "who gets CPUs for himself: none, or static, containers of Guaranteed pods that ask for whole ones")
+	f.StringToStringVar(&n.managers.CPUOptions, "cpu-manager-policy-options", nil, "options of the policy static: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation (name=true,…)")
+	f.DurationVar(&n.managers.CPUEvery, "cpu-manager-reconcile-period", 10*time.Second, "how often the CPUs of running containers are looked at though nothing has changed")
+	f.StringVar(&n.managers.ReservedCPUs, "reserved-cpus", "", "CPUs of the system (0,2-3); pods may ask for so many less")
+	f.StringVar(&n.managers.MemoryPolicy, "memory-manager-policy", "None", "whose memory is of which NUMA nodes: None, or Static, that of Guaranteed pods")
+	f.StringArrayVar(&n.managers.ReservedMemory, "reserved-memory", nil, "memory of the system on each NUMA node (NODE:memory=SIZE,hugepages-2Mi=SIZE;…); together what --eviction-hard keeps back")
+	f.StringVar(&n.managers.TopologyPolicy, "topology-manager-policy", "none", "what becomes of pods whose devices, CPUs and memory are not of the same NUMA nodes: none, best-effort, restricted, single-numa-node")
+	f.StringVar(&n.managers.TopologyScope, "topology-manager-scope", "container", "whose have to be: those of a container, or of the pod")
+	f.StringToStringVar(&n.managers.TopologyOptions, "topology-manager-policy-options", nil, "options of the policy: prefer-closest-numa-nodes, max-allowable-numa-nodes (name=value,…)")
 	f.Int32Var(&n.port, "kubelet-port", 10250, "port of the HTTPS endpoint for metrics and whatever else asks kubelets; 0 opens none")
 	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
 	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
@@ -65,12 +94,31 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	if err3 != nil || err4 != nil {
 		err3 = fmt.Errorf("--listen: %q is not [host]:port", listen)
 	}
+	manifests, err5 := n.staticPods()
+	balancers, err6 := prefixes("--load-balancer-cidr", n.balancerCIDRs)
+	if n.cloud != "" && n.cloud != "external" {
+		err6 = errors.Join(err6, fmt.Errorf("--cloud-provider: %q is neither empty nor external", n.cloud))
+	}
 	return nodeagent.Config{
-		NodeName: n.name, NodeIP: n.address, Port: int32(port), MaxPods: n.maxPods,
+		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep,
-		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services}, Clock: clock.RealClock{},
-	}, errors.Join(err1, err2, err3)
+		EvictionHard: n.evictionHard, Eviction: n.eviction, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, Manifests: manifests, Managers: n.managers,
+		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
+	}, errors.Join(err1, err2, err3, err5, err6)
+}
+
+// staticPods are where the node has pods from beside the API.
+func (n *nodeFlags) staticPods() (nodeagent.Manifests, error) {
+	m := n.manifests
+	m.Header = http.Header{}
+	for _, text := range n.manifestHeaders {
+		name, value, ok := strings.Cut(text, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return m, errors.New("--manifest-url-header: it is not NAME:VALUE") // the value may be a secret
+		}
+		m.Header.Add(name, strings.TrimSpace(value))
+	}
+	return m, nil
 }
 
 func prefixes(flag string, texts []string) ([]netip.Prefix, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -35,6 +36,7 @@ type standalone struct {
 	apiserverFlags
 	proxies     frontProxyFlags
 	legacy      legacyTokenFlag
+	autoscaling autoscalingFlags
 	dir         string
 	clusterCIDR string
 	simulate    int
@@ -64,11 +66,12 @@ func standaloneCommand() *cobra.Command {
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
 	s.legacy.flags(f)
+	s.autoscaling.flags(f)
 	return cmd
 }
 
 func (s *standalone) run(ctx context.Context) error {
-	if err := s.legacy.validate(); err != nil {
+	if err := errors.Join(s.legacy.validate(), s.autoscaling.validate()); err != nil {
 		return err
 	}
 	host, port, err := net.SplitHostPort(s.listen)
@@ -212,10 +215,16 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
+	gates, err := s.features.gates()
+	if err != nil {
+		return part{}, err
+	}
+	s.autoscaling.ToZero = gates.Enabled(gate.ToZero)
 	server, err := controllers.New(controllers.Config{
 		Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
 		SigningCertificate: signing.certificate, SigningKey: signing.key, LegacyTokenPeriod: s.legacy.period,
+		Autoscaling: s.autoscaling.Autoscaling,
 	})
 	if err != nil {
 		return part{}, err

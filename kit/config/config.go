@@ -53,7 +53,7 @@ func Effective(flags *pflag.FlagSet) []string {
 
 // secret names flags that may carry a password or key in their value.
 func secret(name string) bool {
-	for _, part := range []string{"database-url", "password", "secret", "token"} {
+	for _, part := range []string{"database-url", "password", "secret", "token", "url-header"} {
 		if strings.Contains(name, part) {
 			return true
 		}

@@ -16,8 +16,9 @@ const (
 	// every is the time between two looks.
 	every = time.Second
 	// headroom is about how much garbage may gather before a collection, in bytes: marking caches again and again is a quarter of what
-	// a write costs, but on a large heap twice of what lives is more than a machine should spare for it.
-	headroom = 192 << 20
+	// a write costs, but on a large heap twice of what lives is more than a machine should spare for it. docs/performance.md has what
+	// other values give.
+	headroom = 112 << 20
 	// mostPercent and leastPercent bound GOGC.
 	mostPercent, leastPercent = 200, 50
 	// slack is how far beyond that the process may go in a burst, in bytes: between two looks GOGC is that of what lived before, and where

@@ -12,7 +12,7 @@ import (
 
 func TestPercent(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 96 << 20: 200, 192 << 20: 100, 240 << 20: 80, 400 << 20: 50, 4 << 30: 50} {
+	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 56 << 20: 200, 112 << 20: 100, 140 << 20: 80, 224 << 20: 50, 400 << 20: 50, 4 << 30: 50} {
 		if got := percentFor(live); got != want {
 			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
 		}
@@ -22,7 +22,7 @@ func TestPercent(t *testing.T) {
 // A steady load never meets the limit; what it is for is the time in which more lives than GOGC was set for.
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 352}, {192, 40, 464}, {4096, 50, 6240}} {
+	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 272}, {112, 40, 304}, {4096, 50, 6240}} {
 		got := limitFor(reading{live: c.live << 20, other: c.other << 20})
 		if got>>20 != c.want {
 			t.Errorf("%d MiB live and %d others: %d, want %d", c.live, c.other, got>>20, c.want)
@@ -49,7 +49,7 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 			k.look(now)
 		}
 	}
-	r = reading{live: 240 << 20, held: 700 << 20}
+	r = reading{live: 140 << 20, held: 700 << 20}
 	if look(20, 1<<30); released != 0 {
 		t.Error("memory is given back in the middle of a load")
 	}
@@ -62,14 +62,14 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	if look(int(between/every), 1<<20); released != 2 {
 		t.Errorf("given back %d times, though there is more", released)
 	}
-	r.live, r.held = 90<<20, 100<<20
+	r.live, r.held = 50<<20, 60<<20
 	if look(100, 0); released != 2 {
 		t.Error("there is nothing worth the effort")
 	}
 	if len(set) != 2 || set[0] != 80 || set[1] != 200 {
 		t.Errorf("GOGC was set to %v", set)
 	}
-	if len(limits) != 2 || limits[0] != 464 || limits[1] != 304 {
+	if len(limits) != 2 || limits[0] != 288 || limits[1] != 256 {
 		t.Errorf("the limit was set to %v", limits)
 	}
 }

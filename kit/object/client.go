@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	grpcmetadata "google.golang.org/grpc/metadata"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -22,13 +23,15 @@ type Client struct {
 	conn    grpc.ClientConnInterface
 	manager string
 	fence   *atomic.Pointer[string]
-	remote  func() (metadata.Interface, error) // of what extension API servers keep
+	tunnel  *tunnel                            // to extension API servers
+	remote  func() (metadata.Interface, error) // of what they keep
 }
 
 // NewClient returns a client on conn whose writes bear the field manager.
 func NewClient(conn grpc.ClientConnInterface, fieldManager string) *Client {
 	api := apiv1.NewObjectServiceClient(conn)
-	return &Client{api: api, conn: conn, manager: fieldManager, fence: &atomic.Pointer[string]{}, remote: newRemote(api, fieldManager)}
+	way := &tunnel{api: api, away: map[schema.GroupVersion]time.Time{}}
+	return &Client{api: api, conn: conn, manager: fieldManager, fence: &atomic.Pointer[string]{}, tunnel: way, remote: newRemote(way, fieldManager)}
 }
 
 // Fenced returns a client whose writes are refused once another holder has

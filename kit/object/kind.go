@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,6 +56,7 @@ var (
 	Event                 = kindOf("", "v1", "Event", "events", true, func() *corev1.Event { return &corev1.Event{} })
 	EventV1               = kindOf("events.k8s.io", "v1", "Event", "events", true, func() *eventsv1.Event { return &eventsv1.Event{} })
 	EndpointSlice         = kindOf("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true, func() *discoveryv1.EndpointSlice { return &discoveryv1.EndpointSlice{} })
+	NetworkPolicy         = kindOf("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true, func() *networkingv1.NetworkPolicy { return &networkingv1.NetworkPolicy{} })
 	Lease                 = kindOf("coordination.k8s.io", "v1", "Lease", "leases", true, func() *coordinationv1.Lease { return &coordinationv1.Lease{} })
 	Deployment            = kindOf("apps", "v1", "Deployment", "deployments", true, func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	ReplicationController = kindOf("", "v1", "ReplicationController", "replicationcontrollers", true, func() *corev1.ReplicationController { return &corev1.ReplicationController{} })
@@ -65,6 +68,12 @@ var (
 	DaemonSet             = kindOf("apps", "v1", "DaemonSet", "daemonsets", true, func() *appsv1.DaemonSet { return &appsv1.DaemonSet{} })
 	ControllerRevision    = kindOf("apps", "v1", "ControllerRevision", "controllerrevisions", true, func() *appsv1.ControllerRevision { return &appsv1.ControllerRevision{} })
 	PersistentVolumeClaim = kindOf("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} })
+	PersistentVolume      = kindOf("", "v1", "PersistentVolume", "persistentvolumes", false, func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} })
+	StorageClass          = kindOf("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, func() *storagev1.StorageClass { return &storagev1.StorageClass{} })
+	CSINode               = kindOf("storage.k8s.io", "v1", "CSINode", "csinodes", false, func() *storagev1.CSINode { return &storagev1.CSINode{} })
+	CSIDriver             = kindOf("storage.k8s.io", "v1", "CSIDriver", "csidrivers", false, func() *storagev1.CSIDriver { return &storagev1.CSIDriver{} })
+	CSIStorageCapacity    = kindOf("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", true, func() *storagev1.CSIStorageCapacity { return &storagev1.CSIStorageCapacity{} })
+	VolumeAttachment      = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
 )
 
 // Metadata returns the kind of any resource read as metadata only; a garbage

@@ -10,13 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-
-	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
 const (
@@ -29,12 +26,18 @@ const (
 )
 
 // newRemote returns what makes, once, the client of the metadata that extension API servers keep.
-func newRemote(api apiv1.ObjectServiceClient, manager string) func() (metadata.Interface, error) {
+func newRemote(way *tunnel, manager string) func() (metadata.Interface, error) {
 	return sync.OnceValues(func() (metadata.Interface, error) {
 		// The API's own back-pressure bounds what is asked; QPS below zero adds no other.
 		config := metadata.ConfigFor(&rest.Config{Host: "https://apiserver", QPS: -1, UserAgent: manager})
-		return metadata.NewForConfigAndClient(config, &http.Client{Transport: &tunnel{api: api, away: map[schema.GroupVersion]time.Time{}}})
+		return metadata.NewForConfigAndClient(config, &http.Client{Transport: way})
 	})
+}
+
+// Extensions is the configuration of clients of extension API servers: the API leads their requests there, and tells the servers who
+// asks. A request may take 15 s.
+func (c *Client) Extensions() *rest.Config {
+	return &rest.Config{Host: "https://apiserver", QPS: -1, UserAgent: c.manager, Timeout: remoteTimeout, Transport: c.tunnel}
 }
 
 // remote returns the client of the kind's objects.

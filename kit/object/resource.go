@@ -3,6 +3,7 @@ package object
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 
@@ -211,6 +212,37 @@ func (r Resource[T]) Patch(ctx context.Context, namespace, name string, patchTyp
 	resp, err := r.client.api.Patch(ctx, r.patchRequest(namespace, name, patchType, patch, subresource))
 	if err != nil {
 		var none T
+		return none, apistatus.FromGRPC(err)
+	}
+	return Decode(r.kind, resp.GetObject())
+}
+
+// Apply applies a part of an object (server-side apply) as a manager of its own, who takes over what others own of it. The part names
+// the object, its kind and its version.
+func (r Resource[T]) Apply(ctx context.Context, part T, manager string) (T, error) {
+	return r.apply(ctx, part, manager, "")
+}
+
+// ApplyStatus is Apply to the status.
+func (r Resource[T]) ApplyStatus(ctx context.Context, part T, manager string) (T, error) {
+	return r.apply(ctx, part, manager, "status")
+}
+
+func (r Resource[T]) apply(ctx context.Context, part T, manager, subresource string) (T, error) {
+	var none T
+	if err := r.notRemote("apply"); err != nil {
+		return none, err
+	}
+	data, err := json.Marshal(part)
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel := r.client.write(ctx)
+	defer cancel()
+	request := r.patchRequest(part.GetNamespace(), part.GetName(), types.ApplyPatchType, data, subresource)
+	request.FieldManager, request.Force = manager, "true"
+	resp, err := r.client.api.Patch(ctx, request)
+	if err != nil {
 		return none, apistatus.FromGRPC(err)
 	}
 	return Decode(r.kind, resp.GetObject())

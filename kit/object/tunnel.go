@@ -177,9 +177,14 @@ func refused(r *http.Request, cause error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	kind := "application/json"
+	if status.Code == http.StatusNotFound && (status.Details == nil || status.Details.Kind == "") {
+		// No such path is served: the answer to that is no Status, and clients make one themselves that says what they asked for.
+		kind, body = "text/plain; charset=utf-8", []byte("404 page not found\n")
+	}
 	return &http.Response{
 		Status: strconv.Itoa(int(status.Code)), StatusCode: int(status.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Request: r, Body: io.NopCloser(bytes.NewReader(body)),
+		Header: http.Header{"Content-Type": {kind}}, ContentLength: int64(len(body)), Request: r, Body: io.NopCloser(bytes.NewReader(body)),
 	}, nil
 }
 

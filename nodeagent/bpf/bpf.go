@@ -5,3 +5,4 @@
 package bpf
 
 //go:generate sh -c "go tool bpf2go -target bpfel -type frontend_key -type frontend -type slot_key -type backend -type member_key -type source_key -type affinity_key -type affinity -type flow_key -type endpoint -type tuple -type translation LB lb.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/$(uname -m)-linux-gnu"
+//go:generate sh -c "go tool bpf2go -target bpfel -type subject -type address -type peer_key -type port_key -type bits -type connection_key -type connection -type fragment_key Policy policy.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/$(uname -m)-linux-gnu"

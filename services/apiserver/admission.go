@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/apistatus"
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/admission/plugin"
@@ -24,6 +22,7 @@ import (
 	"howdah.dev/services/apiserver/internal/bootstrap"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/initializers"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/ledger"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/podnet"
@@ -139,8 +138,7 @@ func (n namespaces) CreateNamespace(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	_, err = n.s.objects.Create(ctx, &apiv1.CreateRequest{Version: "v1", Resource: "namespaces", Object: body, ContentType: "application/json"})
 	if err = apistatus.FromGRPC(err); apierrors.IsAlreadyExists(err) {
 		return nil

@@ -9,10 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"google.golang.org/grpc/metadata"
-
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/token"
 )
 
@@ -59,8 +57,7 @@ func (u *tokenUses) Run(ctx context.Context) error {
 func (u *tokenUses) write(ctx context.Context, use token.Use) error {
 	ctx, cancel := context.WithTimeout(ctx, useTimeout)
 	defer cancel()
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": use.UID, "labels": map[string]string{token.LastUsedLabel: use.Day}}})
 	if err != nil {
 		return err

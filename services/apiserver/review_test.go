@@ -62,7 +62,7 @@ func TestReviews(t *testing.T) {
 	if _, err := f.create(n+"tokenreviews", "", `{"spec":{}}`); !apierrors.IsBadRequest(err) || err.Error() != "token is required for TokenReview in authentication" {
 		t.Errorf("no token: %v", err)
 	}
-	if _, err := f.get(n+"tokenreviews", "", "x"); !apierrors.IsMethodNotSupported(err) || err.Error() != "the server does not allow this method on the requested resource" {
+	if _, err := f.get(n+"tokenreviews", "", "x"); !apierrors.IsNotFound(err) || err.Error() != "the server could not find the requested resource" {
 		t.Errorf("another verb: %v", err)
 	}
 }

@@ -19,8 +19,12 @@ import (
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/cronjob"
+	"howdah.dev/services/controllers/internal/ephemeralvolume"
 	"howdah.dev/services/controllers/internal/job"
+	"howdah.dev/services/controllers/internal/layer2"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
+	"howdah.dev/services/controllers/internal/persistentvolume"
+	"howdah.dev/services/controllers/internal/podautoscaler"
 	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
 )
@@ -82,6 +86,45 @@ type Config struct {
 	LargeClusterSizeThreshold                                           int
 	// TerminatedPodGCThreshold is how many ended pods are kept (12500).
 	TerminatedPodGCThreshold int
+
+	// Autoscaling is how HorizontalPodAutoscalers are carried out.
+	Autoscaling Autoscaling
+
+	// LoadBalancerCIDRs are ranges of the nodes' network that nobody else hands out: Services of the type LoadBalancer get addresses of them, for which
+	// the nodes answer. Without any there is no provider, and these Services wait.
+	LoadBalancerCIDRs []netip.Prefix
+}
+
+// Autoscaling is how HorizontalPodAutoscalers are carried out.
+type Autoscaling struct {
+	// SyncPeriod is how often each is looked at (15 s); Workers, how many at the same time (5).
+	SyncPeriod time.Duration
+	Workers    int
+	// DownscaleStabilization is for how long no fewer replicas are taken than were recommended (5 min).
+	DownscaleStabilization time.Duration
+	// Tolerance is by which share of its target a metric may be off (0.1).
+	Tolerance float64
+	// CPUInitializationPeriod is how long after its start a pod's CPU may be that of its start (5 min), InitialReadinessDelay how long
+	// its readiness may change without it having been ready (30 s).
+	CPUInitializationPeriod, InitialReadinessDelay time.Duration
+	// ToZero lets targets have no replicas that are scaled by metrics of objects or from outside.
+	ToZero bool
+}
+
+func (a *Autoscaling) applyDefaults() {
+	defaultTo(&a.SyncPeriod, 15*time.Second)
+	defaultTo(&a.Workers, 5)
+	defaultTo(&a.DownscaleStabilization, 5*time.Minute)
+	defaultTo(&a.Tolerance, 0.1)
+	defaultTo(&a.CPUInitializationPeriod, 5*time.Minute)
+	defaultTo(&a.InitialReadinessDelay, 30*time.Second)
+}
+
+func (a *Autoscaling) internal() podautoscaler.Config {
+	return podautoscaler.Config{
+		Period: a.SyncPeriod, Workers: a.Workers, Stabilization: a.DownscaleStabilization, Tolerance: a.Tolerance, ToZero: a.ToZero,
+		Readiness: podautoscaler.Readiness{CPUInitialization: a.CPUInitializationPeriod, InitialDelay: a.InitialReadinessDelay},
+	}
 }
 
 // Server is the controllers and their API.
@@ -97,7 +140,11 @@ type Server struct {
 	skew      prometheus.Histogram // how late CronJobs' jobs are
 	jobs      *job.Metrics
 	sets      *statefulset.Metrics
+	volumes   *persistentvolume.Metrics
+	ephemeral *ephemeralvolume.Metrics
 	late      prometheus.Histogram // how late expired Jobs are deleted
+	scaling   *podautoscaler.Metrics
+	addresses layer2.Pool // of load balancers
 	life      atomic.Pointer[life]
 }
 
@@ -107,7 +154,9 @@ func New(cfg Config) (*Server, error) {
 	cfg.applyDefaults()
 	s := &Server{
 		cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer), jobs: job.NewMetrics(cfg.Registerer),
-		sets: statefulset.NewMetrics(cfg.Registerer), late: ttlafterfinished.NewLateness(cfg.Registerer),
+		sets: statefulset.NewMetrics(cfg.Registerer), volumes: persistentvolume.NewMetrics(cfg.Registerer), ephemeral: ephemeralvolume.NewMetrics(cfg.Registerer),
+		late:    ttlafterfinished.NewLateness(cfg.Registerer),
+		scaling: podautoscaler.NewMetrics(cfg.Registerer),
 	}
 	var err error
 	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {
@@ -115,6 +164,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.cidrs, s.masks, err = cfg.ranges(); err != nil {
 		return nil, fmt.Errorf("controllers: cluster CIDR: %w", err)
+	}
+	if s.addresses, err = layer2.NewPool(cfg.LoadBalancerCIDRs); err != nil {
+		return nil, fmt.Errorf("controllers: %w", err)
 	}
 	if len(cfg.SigningKey) > 0 {
 		if s.authority, err = certificate.NewAuthority(cfg.SigningCertificate, cfg.SigningKey); err != nil {
@@ -145,6 +197,7 @@ func (cfg *Config) applyDefaults() {
 	defaultTo(&cfg.TerminatedPodGCThreshold, 12500)
 	defaultTo(&cfg.SigningDuration, 365*24*time.Hour)
 	defaultTo(&cfg.LegacyTokenPeriod, 365*24*time.Hour)
+	cfg.Autoscaling.applyDefaults()
 }
 
 func defaultTo[T comparable](field *T, value T) {

@@ -29,6 +29,13 @@ func TestRolesAddUp(t *testing.T) {
 	await(t, client, kind, "the rule in all three", func(roles []*rbacv1.ClusterRole) bool {
 		return holds(roles, "view") && holds(roles, "edit") && holds(roles, "admin") && !holds(roles, "system:aggregate-to-view")
 	})
+	await(t, client, kind, "rules that are the controller's own", func(roles []*rbacv1.ClusterRole) bool {
+		return slices.ContainsFunc(roles, func(r *rbacv1.ClusterRole) bool {
+			return r.Name == "view" && slices.ContainsFunc(r.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+				return m.Manager == "clusterrole-aggregation-controller" && m.Operation == metav1.ManagedFieldsOperationApply && string(m.FieldsV1.Raw) == `{"f:rules":{}}`
+			})
+		})
+	})
 	if err := object.For(client, kind).Delete(t.Context(), "", "widgets", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,13 @@ func TestPolicyStatusOnTheRealAPI(t *testing.T) {
 		}
 	}
 	await(t, client, policystatus.Policy, "a right policy without warnings", status("right", func(c *registrationv1.TypeChecking) bool { return len(c.ExpressionWarnings) == 0 }))
+	await(t, client, policystatus.Policy, "the status applied under Kubernetes' name", func(list []*registrationv1.ValidatingAdmissionPolicy) bool {
+		return slices.ContainsFunc(list, func(p *registrationv1.ValidatingAdmissionPolicy) bool {
+			return p.Name == "right" && slices.ContainsFunc(p.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+				return f.Manager == "validatingadmissionpolicy-status" && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "status"
+			})
+		})
+	})
 	await(t, client, policystatus.Policy, "a warning about a wrong policy", status("wrong", func(c *registrationv1.TypeChecking) bool {
 		return len(c.ExpressionWarnings) == 1 && c.ExpressionWarnings[0].FieldRef == "spec.validations[0].expression" &&
 			strings.Contains(c.ExpressionWarnings[0].Warning, "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_>_' applied to '(int, string)'")

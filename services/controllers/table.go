@@ -6,7 +6,11 @@ import (
 	"strings"
 
 	"howdah.dev/services/controllers/internal/accounttoken"
+	"howdah.dev/services/controllers/internal/attachdetach"
+	"howdah.dev/services/controllers/internal/bootstraptoken"
 	"howdah.dev/services/controllers/internal/certificate"
+	"howdah.dev/services/controllers/internal/cloudnode"
+	"howdah.dev/services/controllers/internal/cloudnodelifecycle"
 	"howdah.dev/services/controllers/internal/clusterroleaggregation"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/cronjob"
@@ -16,32 +20,42 @@ import (
 	"howdah.dev/services/controllers/internal/endpoints"
 	"howdah.dev/services/controllers/internal/endpointslice"
 	"howdah.dev/services/controllers/internal/endpointslicemirroring"
+	"howdah.dev/services/controllers/internal/ephemeralvolume"
 	"howdah.dev/services/controllers/internal/garbage"
 	"howdah.dev/services/controllers/internal/job"
+	"howdah.dev/services/controllers/internal/layer2"
 	"howdah.dev/services/controllers/internal/legacytoken"
+	"howdah.dev/services/controllers/internal/localpath"
 	"howdah.dev/services/controllers/internal/namespace"
 	"howdah.dev/services/controllers/internal/nodeipam"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
+	"howdah.dev/services/controllers/internal/nodettl"
+	"howdah.dev/services/controllers/internal/persistentvolume"
+	"howdah.dev/services/controllers/internal/podautoscaler"
 	"howdah.dev/services/controllers/internal/podgc"
 	"howdah.dev/services/controllers/internal/podgroup"
 	"howdah.dev/services/controllers/internal/policystatus"
 	"howdah.dev/services/controllers/internal/replicaset"
 	"howdah.dev/services/controllers/internal/replicationcontroller"
+	"howdah.dev/services/controllers/internal/resourceclaim"
 	"howdah.dev/services/controllers/internal/resourcequota"
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/serviceaccount"
 	"howdah.dev/services/controllers/internal/serviceaddress"
 	"howdah.dev/services/controllers/internal/servicecidr"
+	"howdah.dev/services/controllers/internal/servicelb"
 	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/storagemigration"
+	"howdah.dev/services/controllers/internal/storageversion"
 	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
+	"howdah.dev/services/controllers/internal/volumeexpand"
 	"howdah.dev/services/controllers/internal/volumeprotection"
 )
 
 // row is one controller.
 type row struct {
-	group string // workloads, network, nodes, storage, identity or lifecycle
+	group string // workloads, network, nodes, storage, identity, lifecycle or cloud
 	name  string
 	alias string // Kubernetes' name for --controllers
 	build func(env *controller.Env, s *Server) (controller.Unit, error)
@@ -80,11 +94,26 @@ func table() []row {
 		{"nodes", "nodelifecycle", "node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return nodelifecycle.New(env, s.cfg.nodes()), nil
 		}},
+		{"nodes", "nodettl", "ttl-controller", simple(nodettl.New)},
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
+		{"storage", "persistentvolume", "persistentvolume-binder-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return persistentvolume.New(env, s.volumes), nil
+		}},
+		{"storage", "ephemeralvolume", "ephemeral-volume-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return ephemeralvolume.New(env, s.ephemeral), nil
+		}},
+		{"storage", "localpath", "local-path-provisioner", simple(localpath.New)},
+		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", simple(attachdetach.New)},
+		{"storage", "volumeexpand", "persistentvolume-expander-controller", simple(volumeexpand.New)},
+		{"workloads", "podautoscaler", "horizontal-pod-autoscaler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return podautoscaler.New(env, s.cfg.Autoscaling.internal(), s.scaling)
+		}},
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
 		{"workloads", "podgroup", "podgroup-protection-controller", simple(podgroup.New)},
+		{"workloads", "resourceclaim", "resourceclaim-controller", simple(resourceclaim.New)},
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
+		{"storage", "storageversion", "storageversion-garbage-collector-controller", simple(storageversion.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
 		}},
@@ -105,6 +134,8 @@ func table() []row {
 		{"identity", "legacytoken", "legacy-serviceaccount-token-cleaner-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return legacytoken.New(env, s.cfg.LegacyTokenPeriod), nil
 		}},
+		{"identity", "bootstrapsigner", "bootstrap-signer-controller", simple(bootstraptoken.NewSigner)},
+		{"identity", "tokencleaner", "token-cleaner-controller", simple(bootstraptoken.NewCleaner)},
 		{"identity", "csrsigning", "certificatesigningrequest-signing-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if s.authority == nil {
 				return controller.Unit{}, nil
@@ -115,6 +146,30 @@ func table() []row {
 		{"identity", "csrcleaner", "certificatesigningrequest-cleaner-controller", simple(certificate.NewCleaning)},
 		{"identity", "podcertificatecleaner", "podcertificaterequest-cleaner-controller", simple(certificate.NewPodCleaning)},
 		{"identity", "clusterroleaggregation", "clusterrole-aggregation-controller", simple(clusterroleaggregation.New)},
+		{"cloud", "servicelb", "service-lb-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.LoadBalancerCIDRs) == 0 {
+				return controller.Unit{}, nil
+			}
+			return servicelb.New(env, layer2.NewProvider(env, s.addresses), layer2.Owns), nil
+		}},
+		{"cloud", "loadbalancerannouncer", "load-balancer-announcer", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.LoadBalancerCIDRs) == 0 {
+				return controller.Unit{}, nil
+			}
+			return layer2.NewAnnouncer(env), nil
+		}},
+		{"cloud", "cloudnode", "cloud-node-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.LoadBalancerCIDRs) == 0 {
+				return controller.Unit{}, nil
+			}
+			return cloudnode.New(env, layer2.Machines{Networks: layer2.Networks}), nil
+		}},
+		{"cloud", "cloudnodelifecycle", "cloud-node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.LoadBalancerCIDRs) == 0 {
+				return controller.Unit{}, nil
+			}
+			return cloudnodelifecycle.New(env, layer2.Machines{Networks: layer2.Networks}), nil
+		}},
 	}
 }
 
@@ -125,7 +180,8 @@ func simple(new func(*controller.Env) controller.Unit) func(*controller.Env, *Se
 
 // selectRows returns the rows that the text enables. Items apply in order:
 // "*" is every row, a name or group adds, with a leading "-" it removes. A
-// text that begins by removing starts from every row.
+// text that begins by removing starts from every row. Optional rows take
+// their own name, or Kubernetes'.
 func selectRows(all []row, text string) ([]row, error) {
 	items := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	on := map[string]bool{}
@@ -138,14 +194,16 @@ func selectRows(all []row, text string) ([]row, error) {
 		}
 		return found
 	}
-	everything := func(row) bool { return true }
+	everything := func(r row) bool { return !optional(r.name) }
 	if len(items) == 0 || strings.HasPrefix(items[0], "-") {
 		set(everything, true)
 	}
 	var unknown []string
 	for _, item := range items {
 		name := strings.TrimLeft(item, "+-")
-		selects := func(r row) bool { return name == "*" || r.name == name || r.alias == name || r.group == name }
+		selects := func(r row) bool {
+			return r.name == name || r.alias == name || (name == "*" || r.group == name) && !optional(r.name)
+		}
 		if !set(selects, !strings.HasPrefix(item, "-")) {
 			unknown = append(unknown, name)
 		}

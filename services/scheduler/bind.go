@@ -20,6 +20,7 @@ import (
 	"howdah.dev/kit/task"
 	"howdah.dev/services/scheduler/internal/cycle"
 	"howdah.dev/services/scheduler/internal/queue"
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 const (
@@ -37,11 +38,23 @@ type decision struct {
 	item    *queue.Item
 	node    string // empty: no node is feasible, and message says why
 	message string
+	// failure says that no node refused the pod: something else went wrong, and the pod is to be tried again without any change.
+	failure bool
 	// room is what is to be done for the pod to find a node later; nil for nothing.
 	room *room
-	ctx  context.Context // in the decision's span
-	span trace.Span
+	// volumes are to be bound before the pod goes to its node; nil for none. volumesDone says that they are.
+	volumes     *storage.Choice
+	volumesDone bool
+	volumesSpan trace.Span
+	ctx         context.Context // in the decision's span
+	span        trace.Span
 }
+
+// mustBind reports whether the volumes of the pod are not bound yet.
+func (d decision) mustBind() bool { return d.volumes != nil && !d.volumesDone }
+
+// fails makes it a decision for no node, for a reason that lies not in the nodes.
+func (d *decision) fails(message string) { d.node, d.message, d.failure = "", message, true }
 
 // trace begins the decision's span as a continuation of the trace that
 // created the pod, with its wait, filters and scores as children.
@@ -69,11 +82,17 @@ func (d *decision) trace(cause trace.SpanContext, timing cycle.Timing) {
 type binder struct {
 	s    *Server
 	work chan []decision
-	pods object.Resource[*corev1.Pod]
+
+	pods    object.Resource[*corev1.Pod]
+	volumes object.Resource[*corev1.PersistentVolume]
+	claims  object.Resource[*corev1.PersistentVolumeClaim]
 }
 
 func newBinder(s *Server) *binder {
-	return &binder{s: s, work: make(chan []decision, binders), pods: object.For(s.cfg.Objects, object.Pod)}
+	return &binder{
+		s: s, work: make(chan []decision, binders), pods: object.For(s.cfg.Objects, object.Pod),
+		volumes: object.For(s.cfg.Objects, object.PersistentVolume), claims: object.For(s.cfg.Objects, object.PersistentVolumeClaim),
+	}
 }
 
 // take queues decisions for writing; it waits while all binders are busy.
@@ -104,6 +123,7 @@ func (b *binder) Run(ctx context.Context) error {
 			}
 		}
 	}
+	workers = append(workers, func(ctx context.Context) error { return b.s.volumes.run(ctx, b.take) })
 	return task.Run(ctx, workers...)
 }
 
@@ -115,6 +135,7 @@ func (b *binder) drain() {
 		case decisions := <-b.work:
 			b.abandon(decisions)
 		default:
+			b.abandon(b.s.volumes.drain())
 			return
 		}
 	}
@@ -123,6 +144,12 @@ func (b *binder) drain() {
 func (b *binder) abandon(decisions []decision) {
 	for _, d := range decisions {
 		b.s.cache.Forget(d.item.Pod.UID)
+		if d.volumes != nil {
+			b.s.cache.Storage.Forget(d.volumes)
+		}
+		if d.volumesSpan != nil {
+			d.volumesSpan.End()
+		}
 		b.s.takeBack(d)
 		b.s.queue.Fail(d.item, true)
 		d.span.End()
@@ -132,6 +159,7 @@ func (b *binder) abandon(decisions []decision) {
 func (b *binder) write(ctx context.Context, decisions []decision) {
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
+	decisions = b.bindVolumes(ctx, decisions)
 	items := make([]object.Item, 0, len(decisions))
 	written := make([]decision, 0, len(decisions))
 	spans := make([]trace.Span, 0, len(decisions))
@@ -175,13 +203,17 @@ func (b *binder) item(d decision) (object.Item, bool) {
 			Target:     corev1.ObjectReference{Kind: "Node", Name: d.node},
 		}), true
 	}
+	reason := corev1.PodReasonUnschedulable
+	if d.failure {
+		reason = corev1.PodReasonSchedulerError
+	}
 	if d.room == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message == d.message
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message == d.message && c.Reason == reason
 	}) {
 		return object.Item{}, false
 	}
 	status := map[string]any{"conditions": []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason,
 		Message: d.message, ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(b.s.cfg.Clock.Now()),
 	}}}
 	if d.room != nil {
@@ -200,7 +232,7 @@ func (b *binder) finish(d decision, err error) {
 	defer obs.End(d.span, err)
 	switch {
 	case d.node == "":
-		s.queue.Fail(d.item, err != nil && !apierrors.IsNotFound(err))
+		s.queue.Fail(d.item, d.failure || err != nil && !apierrors.IsNotFound(err))
 		s.events.Event(pod, corev1.EventTypeWarning, "FailedScheduling", d.message)
 	case err == nil:
 		s.queue.Delete(pod.UID)

@@ -22,7 +22,7 @@ func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*sch
 	if !ok {
 		return nil, apierrors.NewNotFound(object.Pod.GroupResource(), r.GetName())
 	}
-	asked, snapshot := withoutItself(pod, s.cache.Snapshot())
+	asked, snapshot := withoutItself(pod, s.cache.Place(pod.UID), s.cache.Snapshot())
 	explanation := s.profile.Explain(asked, snapshot)
 	state, attempts := s.queue.Lookup(pod.UID)
 	response := &schedulerv1.ExplainResponse{
@@ -31,6 +31,9 @@ func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*sch
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		response.Message = "Scheduling is blocked due to non-empty scheduling gates"
+	}
+	if node := s.volumes.node(pod.UID); node != "" && pod.Spec.NodeName == "" {
+		response.Message = "Waiting for the volumes to be bound, on node " + node
 	}
 	for _, n := range explanation.Nodes {
 		verdict := &schedulerv1.NodeVerdict{Node: n.Node, Feasible: n.Feasible, Score: n.Score}
@@ -45,18 +48,19 @@ func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*sch
 	return response, nil
 }
 
-// withoutItself asks about a placed pod as if it were not placed yet.
-func withoutItself(pod *corev1.Pod, snapshot cluster.Snapshot) (*corev1.Pod, cluster.Snapshot) {
-	if pod.Spec.NodeName == "" {
+// withoutItself asks about a pod that counts on a node as if it were not placed yet.
+func withoutItself(pod *corev1.Pod, place string, snapshot cluster.Snapshot) (*corev1.Pod, cluster.Snapshot) {
+	if place == "" {
 		return pod, snapshot
 	}
 	nodes := slices.Clone(snapshot.Nodes)
 	for i, n := range nodes {
-		if n.Name == pod.Spec.NodeName {
+		if n.Name == place {
 			nodes[i] = n.Without(pod.UID, cluster.DemandOf(pod))
 		}
 	}
 	asked := *pod
 	asked.Spec.NodeName = ""
-	return &asked, cluster.Snapshot{Nodes: nodes, Nominees: snapshot.Nominees}
+	snapshot.Nodes = nodes
+	return &asked, snapshot
 }

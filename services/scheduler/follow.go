@@ -10,6 +10,7 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 	if pod == nil {
 		s.queue.Delete(old.UID)
 		s.cache.DeletePod(old.UID)
+		s.volumes.poke() // it may wait for them
 		if old.Spec.NodeName != "" || old.Status.NominatedNodeName != "" {
 			s.queue.Wake()
 		}
@@ -65,6 +66,7 @@ func ended(pod *corev1.Pod) bool {
 func (s *Server) nodeChanged(old, node *corev1.Node) {
 	if node == nil {
 		s.cache.DeleteNode(old.Name)
+		s.volumes.poke()
 		return
 	}
 	s.cache.SetNode(node)
@@ -72,6 +74,7 @@ func (s *Server) nodeChanged(old, node *corev1.Node) {
 		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {
+		s.volumes.poke()
 		s.queue.Wake()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // group returns the same number for pods that every filter and score treats
@@ -40,8 +41,14 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 	for _, image := range images(pod) {
 		h.text("image", image)
 	}
-	for _, claim := range claims(pod) {
-		h.text("claim", claim)
+	for _, u := range storage.Uses(pod) {
+		h.text("claim", u.Claim)
+		if u.Own { // it must be the pod's own
+			h.text(string(pod.UID))
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		h.disk(&pod.Spec.Volumes[i].VolumeSource)
 	}
 	if pod.Spec.Affinity != nil {
 		h.message("affinity", pod.Spec.Affinity)
@@ -99,24 +106,25 @@ func (h *hasher) message(what string, m interface{ Marshal() ([]byte, error) }) 
 	h.text(what, string(data))
 }
 
+// disk hashes what of a volume only one pod may have.
+func (h *hasher) disk(v *corev1.VolumeSource) {
+	switch {
+	case v.GCEPersistentDisk != nil:
+		h.message("disk", v.GCEPersistentDisk)
+	case v.AWSElasticBlockStore != nil:
+		h.message("disk", v.AWSElasticBlockStore)
+	case v.ISCSI != nil:
+		h.message("disk", v.ISCSI)
+	case v.RBD != nil:
+		h.message("disk", v.RBD)
+	}
+}
+
 func images(pod *corev1.Pod) []string {
 	names := make([]string, 0, len(pod.Spec.Containers))
 	for _, c := range pod.Spec.Containers {
 		names = append(names, c.Image)
 	}
 	slices.Sort(names)
-	return names
-}
-
-func claims(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
 	return names
 }

@@ -17,6 +17,8 @@ type metrics struct {
 
 	preemptions prometheus.Counter
 	victims     prometheus.Histogram
+
+	volumes *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]int) *metrics {
@@ -40,7 +42,10 @@ func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]
 			Buckets: prometheus.ExponentialBuckets(1, 2, 7),
 		}),
 	}
-	registerer.MustRegister(m.attempts, m.cycles, m.pods, m.preemptions, m.victims, pending{counts})
+	m.volumes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_volume_scheduling_stage_error_total", Help: "Volume scheduling stage error count",
+	}, []string{"operation"})
+	registerer.MustRegister(m.attempts, m.cycles, m.pods, m.preemptions, m.victims, m.volumes, pending{counts})
 	return m
 }
 

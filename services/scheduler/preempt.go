@@ -33,7 +33,7 @@ func (s *Server) makeRoom(decisions []decision) {
 	)
 	for i := range decisions {
 		d := &decisions[i]
-		if d.node != "" {
+		if d.node != "" || d.failure {
 			continue
 		}
 		if last == nil {

@@ -59,6 +59,7 @@ type Server struct {
 	sendEvent func(ctx context.Context) error
 	metrics   *metrics
 	seed      maphash.Seed // of the groups
+	volumes   *volumes
 }
 
 // New returns a scheduler; nothing runs until Run.
@@ -73,6 +74,8 @@ func New(cfg Config) *Server {
 	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Slim: dropManagedFields})
 	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Slim: dropManagedFields})
 	s.budgets = object.InformerFor(s.informers, object.PodDisruptionBudget, object.Option{Slim: dropManagedFields})
+	s.volumes = newVolumes(s)
+	s.follow()
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	return s
@@ -169,7 +172,12 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 		demand = cluster.DemandOf(items[0].Pod)
 	}
 	for i, item := range items {
-		d := decision{item: item, node: placements[i].Node, message: placements[i].Message}
+		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes}
+		if d.volumes != nil && !s.cache.Storage.Assume(d.volumes) {
+			s.metrics.volumes.WithLabelValues("assume").Inc()
+			d.volumes = nil
+			d.fails(`running Reserve plugin "VolumeBinding": the volumes have changed`)
+		}
 		if d.node != "" {
 			bound := *item.Pod
 			bound.Spec.NodeName = d.node

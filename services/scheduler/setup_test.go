@@ -96,6 +96,7 @@ type world struct {
 	api    *objecttest.Server
 	client *object.Client
 	s      *Server
+	clock  clock.WithTicker // nil is the real one
 }
 
 // start runs a scheduler with its leadership until the test ends, on an API
@@ -115,7 +116,11 @@ func start(t testing.TB, leadership Leadership, prepare func(w *world)) *world {
 func (w *world) scheduler(leadership Leadership) *Server {
 	w.Helper()
 	client := w.api.Serve(w.TB) // each has its own fence
-	s := New(Config{Objects: client, Leadership: leadership, Name: "default-scheduler", Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry()})
+	var ticks clock.WithTicker = clock.RealClock{}
+	if w.clock != nil {
+		ticks = w.clock
+	}
+	s := New(Config{Objects: client, Leadership: leadership, Name: "default-scheduler", Clock: ticks, Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()

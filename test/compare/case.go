@@ -29,6 +29,8 @@ type Step struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Body is sent as JSON, or, if it is a string, as it is.
 	Body any `json:"body,omitempty"`
+	// Pad sends so many bytes of nothing in particular as the body.
+	Pad int `json:"pad,omitempty"`
 	// Show names further response headers that count; Content-Type and Warning always do.
 	Show []string `json:"show,omitempty"`
 	// Save keeps values of the answer, by paths as in metadata.resourceVersion or items.0.metadata.name.

@@ -136,6 +136,9 @@ func (s *Server) send(ctx context.Context, step Step, names variables) (Answer, 
 	for _, name := range append([]string{"Content-Type", "Warning"}, step.Show...) {
 		if values := response.Header.Values(name); len(values) > 0 {
 			answer.Headers[name] = names.hide(strings.Join(values, ", "))
+			if strings.HasPrefix(name, "X-Kubernetes-Pf-") { // whose values are a server's own
+				answer.Headers[name] = uids.ReplaceAllString(answer.Headers[name], "UID")
+			}
 		}
 	}
 	answer.Body = normal(pick(body, step.Only, step.Without), names)
@@ -158,13 +161,16 @@ func (s *Server) request(ctx context.Context, step Step, names variables) (*http
 			return nil, err
 		}
 	}
+	if step.Pad > 0 {
+		body = bytes.Repeat([]byte("x"), step.Pad)
+	}
 	request, err := http.NewRequestWithContext(ctx, method, s.url+names.expand(path), bytes.NewReader([]byte(names.expand(string(body)))))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("User-Agent", "compare/1")
 	request.Header.Set("Accept", "application/json")
-	if step.Body != nil {
+	if step.Body != nil || step.Pad > 0 {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range step.Headers {

@@ -35,6 +35,7 @@ func TestTrafficThatStaysOnItsNode(t *testing.T) {
 	c.await(30*time.Second, "the endpoint to be known", func() bool {
 		return healthy("node1") == http.StatusOK && healthy("node2") == http.StatusServiceUnavailable
 	})
+	c.await(30*time.Second, "node1 to balance", func() bool { return code("http://"+address["node1"]+":"+port) == http.StatusOK })
 	for node, want := range map[string]int{"node1": http.StatusOK, "node2": 0} {
 		if got := code("http://" + address[node] + ":" + port); got != want {
 			t.Errorf("from outside at %s: %d, want %d", node, got, want)

@@ -120,7 +120,8 @@ func testLogs(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = follow.Wait() }()
-	c.kubectl("exec", pod, "--", "curl", "-s", "-o", "/dev/null", "http://127.0.0.1/asked-by-the-test")
+	// The pod has no probe: that it is ready does not say that nginx listens.
+	c.kubectl("exec", pod, "--", "curl", "-s", "--retry", "20", "--retry-connrefused", "--retry-delay", "1", "-o", "/dev/null", "http://127.0.0.1/asked-by-the-test")
 	buffer, seen := make([]byte, 4096), ""
 	for !strings.Contains(seen, "GET /asked-by-the-test") {
 		n, err := lines.Read(buffer)

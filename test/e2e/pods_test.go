@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -142,7 +143,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
   - {name: c, image: "busybox:latest", imagePullPolicy: IfNotPresent, stdin: true, stdinOnce: true, command: [sh, -c, "while read line; do echo got $line; done"]}
-  - {name: web, image: "nginx:1.9.1"}
+  - {name: web, image: "nginx:1.9.1", readinessProbe: {httpGet: {port: 80}, periodSeconds: 1}}
 `)
 	c.kubectl("wait", "--for=condition=Ready", "pod/echo", "--timeout=60s")
 	t.Run("cp", func(t *testing.T) {
@@ -165,10 +166,17 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
+		var complaints bytes.Buffer
+		forward.Stderr = &complaints
 		if err := forward.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { cancel(); _ = forward.Wait() }()
+		defer func() {
+			cancel()
+			if _ = forward.Wait(); t.Failed() {
+				t.Logf("kubectl said: %s", complaints.String())
+			}
+		}()
 		buffer := make([]byte, 256)
 		n, err := out.Read(buffer)
 		match := regexp.MustCompile(`127\.0\.0\.1:(\d+)`).FindStringSubmatch(string(buffer[:n]))

@@ -12,7 +12,8 @@ import (
 )
 
 // web runs three nginx pods, exposed as ClusterIP and as NodePort, and a
-// client pod on each node.
+// client pod on each node. When it returns, every node and the cluster's DNS
+// have heard of them.
 func web(c *cluster) {
 	c.t.Helper()
 	c.apply(`
@@ -37,6 +38,14 @@ spec:
 	c.client("client1", "node1")
 	c.client("client2", "node2")
 	c.kubectl("rollout", "status", "deploy/web", "--timeout=120s")
+	port := c.jsonpath("service/web-outside", "{.spec.ports[0].nodePort}")
+	for client, node := range map[string]string{"client1": "node1", "client2": "node2"} {
+		c.await(30*time.Second, node+" to balance", func() bool {
+			_, inside := c.inPod(client, "curl", "-sf", "-m", "5", "-o", "/dev/null", "http://web/version")
+			_, outside := fetch("http://" + c.nodeAddress(node) + ":" + port + "/version")
+			return inside == nil && outside == nil
+		})
+	}
 }
 
 func TestServices(t *testing.T) {
@@ -156,7 +165,6 @@ func TestRollingUpdateServesOn(t *testing.T) {
 	web(c)
 	port := c.jsonpath("service/web-outside", "{.spec.ports[0].nodePort}")
 	url := "http://" + c.nodeAddress("node1") + ":" + port + "/version"
-	c.await(30*time.Second, "the node port", func() bool { _, err := fetch(url); return err == nil })
 
 	stop := make(chan struct{})
 	var asked, failed atomic.Int64

@@ -110,6 +110,13 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	_, _ = w.Write(body)
 }
 
+// Incomplete answers a path that ends where a resource has to be named, which nobody can be asked about: as Kubernetes, not with a Status.
+func Incomplete(w http.ResponseWriter, r *http.Request) {
+	text := fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: unable to determine kind and namespace from url, %v", r.RequestURI, r.URL)
+	w.Header().Del("Cache-Control") // which Kubernetes says of what it can tell
+	http.Error(w, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text), http.StatusInternalServerError)
+}
+
 // retryAfter tells when to come again, where the Status does.
 func retryAfter(w http.ResponseWriter, s metav1.Status) {
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
@@ -120,6 +127,9 @@ func retryAfter(w http.ResponseWriter, s metav1.Status) {
 // unauthorized reports whether a request was refused by authorization, and not by admission or the object's own rules: Kubernetes answers
 // that with a header more.
 func unauthorized(s metav1.Status) bool {
+	if s.Code == http.StatusBadRequest && strings.HasPrefix(s.Message, "requested &user.DefaultInfo{") { // to act as somebody who has no name
+		return true
+	}
 	return s.Code == http.StatusForbidden && (strings.HasPrefix(s.Message, `forbidden: User "`) || strings.Contains(s.Message, ` is forbidden: User "`))
 }
 
@@ -198,6 +208,9 @@ func negotiated(accept string, withCBOR bool) string {
 	for part := range strings.SplitSeq(accept, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)
 		if err != nil || params["as"] != "" || params["g"] != "" || params["v"] != "" { // a Status is never turned into anything
+			continue
+		}
+		if stream := params["stream"]; stream != "" && (stream != "watch" || mediaType == YAML) { // there are no such streams
 			continue
 		}
 		o := offer{quality: 1}

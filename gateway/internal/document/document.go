@@ -46,7 +46,7 @@ func Health(path string) bool {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) {
 	ctx := metadata.NewOutgoingContext(r.Context(), md)
 	if r.Method != http.MethodGet {
-		if err := h.allowed(ctx, r); err != nil {
+		if err := h.allowed(ctx, w, r); err != nil {
 			fail(w, r, err)
 			return
 		}
@@ -65,7 +65,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 		fail(w, r, err)
 		return
 	}
-	vary(header, r.URL.Path)
+	if resp.GetEtag() != "" || strings.HasPrefix(r.URL.Path, openAPI) { // Kubernetes says it of no other document
+		vary(header, r.URL.Path)
+	}
 	if Health(r.URL.Path) && strings.Count(r.URL.Path, "/") == 1 { // of all checks together, as Kubernetes does
 		header.Set("X-Content-Type-Options", "nosniff")
 	}

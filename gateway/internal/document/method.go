@@ -1,14 +1,18 @@
 package document
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/report"
@@ -23,28 +27,41 @@ const OriginKey = "howdah-origin-bin"
 
 // allowed says whether a document can be had by the request's method, which is not GET. Some take any, as Kubernetes has them; the
 // others take none, HEAD included. What is not there is not there by any method.
-func (h *Handler) allowed(ctx context.Context, r *http.Request) error {
+func (h *Handler) allowed(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	access := &apiv1.Access{Verb: strings.ToLower(r.Method), Path: path}
-	if _, err := h.client.Authenticate(ctx, &apiv1.AuthenticateRequest{Access: access}); err != nil {
+	var told metadata.MD
+	_, err := h.client.Authenticate(ctx, &apiv1.AuthenticateRequest{Access: access}, grpc.Header(&told))
+	answer.Classified(w.Header(), told)
+	if err != nil {
 		return err
 	}
 	if byAny(path) {
 		return nil
 	}
-	if _, err := h.lookUp(ctx, path); absent(err) {
+	_, custom, err := h.lookUp(ctx, path)
+	switch {
+	case absent(err):
 		return &apierrors.StatusError{ErrStatus: apistatus.Of(err)}
+	case custom: // of which one handler tells, whatever the method is
+		return nil
 	}
 	return &apierrors.StatusError{ErrStatus: answer.NotAllowed()}
 }
 
+// customKey is the metadata by which the API server says that a document lists custom resources.
+const customKey = "howdah-custom"
+
 // lookUp reads a document in the caller's name for the gateway's own use: that is not the client's request, and does not count as its
-// answer.
-func (h *Handler) lookUp(ctx context.Context, path string) (*apiv1.DocumentResponse, error) {
+// answer. custom says that it lists custom resources.
+func (h *Handler) lookUp(ctx context.Context, path string) (resp *apiv1.DocumentResponse, custom bool, err error) {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
 	delete(md, OriginKey)
-	return h.client.Document(report.With(metadata.NewOutgoingContext(ctx, md), nil), &apiv1.DocumentRequest{Path: path, Accept: answer.JSON})
+	var told metadata.MD
+	ctx = report.With(metadata.NewOutgoingContext(ctx, md), nil)
+	resp, err = h.client.Document(ctx, &apiv1.DocumentRequest{Path: path, Accept: answer.JSON}, grpc.Header(&told))
+	return resp, len(told.Get(customKey)) > 0, err
 }
 
 // absent reports whether a call failed because there is nothing.
@@ -64,21 +81,43 @@ func byAny(path string) bool {
 }
 
 // Unusable says why a resource's path cannot be used by the request's method: 405, or 404 where discovery tells of no such path. md says
-// who asks; who may not have discovery is told of the method.
-func (h *Handler) Unusable(r *http.Request, info request.Info, md metadata.MD) error {
+// who asks; who may not have discovery is told of the method. Without an error, the path is a custom resource's that takes the method as
+// what is returned.
+func (h *Handler) Unusable(r *http.Request, info request.Info, md metadata.MD) (request.Info, error) {
 	path := "/api/" + info.Version
 	if info.Group != "" {
 		path = "/apis/" + info.Group + "/" + info.Version
 	}
-	resp, err := h.lookUp(metadata.NewOutgoingContext(r.Context(), md), path)
+	resp, custom, err := h.lookUp(metadata.NewOutgoingContext(r.Context(), md), path)
 	if absent(err) {
-		return &apierrors.StatusError{ErrStatus: apistatus.Of(err)}
+		return info, &apierrors.StatusError{ErrStatus: apistatus.Of(err)}
 	}
 	var list metav1.APIResourceList
-	if err == nil && json.Unmarshal(resp.GetObject(), &list) == nil && !hasPath(list, info) {
-		return &apierrors.StatusError{ErrStatus: answer.NotFound()}
+	if err == nil && json.Unmarshal(resp.GetObject(), &list) == nil {
+		across := info
+		if verb := info.Authorized(r.Method, r.URL); custom && verb != request.List && verb != request.Watch { // which alone are of all namespaces
+			across.Name = cmp.Or(info.Name, "-")
+		}
+		found := hasPath(list, across)
+		switch {
+		case found && custom:
+			return info.OfCustom(r.Method, r.URL)
+		case !found && custom:
+			return info, absentCustom(list, info)
+		case !found || info.Beyond():
+			return info, &apierrors.StatusError{ErrStatus: answer.NotFound()}
+		}
 	}
-	return &apierrors.StatusError{ErrStatus: answer.NotAllowed()}
+	return info, &apierrors.StatusError{ErrStatus: answer.NotAllowed()}
+}
+
+// absentCustom is the refusal of a path at which there is no custom resource: of a subresource that its kind has not, or of anything else.
+func absentCustom(list metav1.APIResourceList, info request.Info) error {
+	whole := info
+	if whole.Subresource = ""; info.Subresource != "" && hasPath(list, whole) {
+		return apierrors.NewNotFound(schema.GroupResource{Group: info.Group, Resource: info.Resource}, info.Name)
+	}
+	return &apierrors.StatusError{ErrStatus: answer.PageNotFound()}
 }
 
 // hasPath reports whether one of the resources is at the path.
@@ -88,7 +127,7 @@ func hasPath(list metav1.APIResourceList, info request.Info) bool {
 		name += "/" + info.Subresource
 	}
 	for _, one := range list.APIResources {
-		if one.Name != name {
+		if one.Name != name || info.Name != "" && slices.Equal(one.Verbs, metav1.Verbs{"create"}) && info.Subresource == "" { // nothing is there by name
 			continue
 		}
 		if !one.Namespaced {

@@ -21,7 +21,7 @@ const (
 // vary says what else than its path a document depends on, where Kubernetes says it.
 func vary(header http.Header, path string) {
 	switch path {
-	case index, "/", "/index.html":
+	case index:
 		return
 	case whole:
 		header.Add("Vary", "Accept-Encoding")

@@ -83,14 +83,21 @@ func (c connection) exec(query url.Values) error {
 	if err := c.accept(0); err != nil {
 		return err
 	}
-	if _, err := c.Recv(); err != nil { // the client's connection stands
+	first, err := c.Recv() // the client's connection stands; it may have said something already
+	if err != nil {
 		return err
+	}
+	next := func() (r *apiv1.ConnectRequest, err error) {
+		if r, first = first, nil; r != nil {
+			return r, nil
+		}
+		return c.Recv()
 	}
 	outcome := `{"metadata":{},"status":"Success"}`
 	switch command := query.Get("command"); {
 	case command == "cat":
 		for {
-			r, err := c.Recv()
+			r, err := next()
 			if err != nil {
 				return err
 			}
@@ -109,7 +116,7 @@ func (c connection) exec(query url.Values) error {
 		}
 	case command == "size":
 		for {
-			r, err := c.Recv()
+			r, err := next()
 			if err != nil {
 				return err
 			}

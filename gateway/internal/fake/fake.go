@@ -4,6 +4,7 @@ package fake
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -90,10 +91,17 @@ func (s *Server) before(ctx context.Context, method string, request any) error {
 	if s.Warning != "" {
 		_ = grpc.SetHeader(ctx, metadata.Pairs("warning", s.Warning))
 	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	if wrong := append(md.Get("howdah-wrong-options-bin"), md.Get("howdah-unread-body-bin")...); len(wrong) > 0 { // the gateway tells what the API server is to refuse
+		refusal := &apierrors.StatusError{}
+		if err := json.Unmarshal([]byte(wrong[0]), &refusal.ErrStatus); err != nil {
+			return err
+		}
+		return refusal
+	}
 	if s.Before == nil {
 		return nil
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
 	return s.Before(method, md)
 }
 

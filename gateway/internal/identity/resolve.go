@@ -22,9 +22,9 @@ func NewResolver(a authenticator) *Resolver { return &Resolver{a} }
 
 // Resolve returns the caller by name, as whom it wants to act, and decides whether it may have the access; nil asks only who it
 // is. Credentials that are not good are 401; what it may not do, or may not act as, is 403.
-func (r *Resolver) Resolve(ctx context.Context, c Caller, access *apiv1.Access) (Caller, error) {
+func (r *Resolver) Resolve(ctx context.Context, c Caller, access *apiv1.Access, opts ...grpc.CallOption) (Caller, error) {
 	ctx = metadata.NewOutgoingContext(ctx, c.Metadata())
-	resp, err := r.authenticator.Authenticate(ctx, &apiv1.AuthenticateRequest{Access: access})
+	resp, err := r.authenticator.Authenticate(ctx, &apiv1.AuthenticateRequest{Access: access}, opts...)
 	if err != nil {
 		return Caller{}, err
 	}

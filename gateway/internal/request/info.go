@@ -34,12 +34,17 @@ type Info struct {
 	Resource    string
 	Name        string
 	Subresource string
-	// Path is what follows the subresource, escaped and without its slash; only proxies take one.
+	// Path is what follows the subresource, escaped and without its slash; only proxies take one, and custom resources pass over it.
 	Path string
 	// TrailingSlash tells ".../proxy/" from ".../proxy".
 	TrailingSlash bool
 
+	// Incomplete says that the path ends where a resource has to be named.
+	Incomplete bool
+
 	known bool
+	// prefix is the verb that stands before the resource in the path.
+	prefix string
 	// byPath says that the path alone asks for the watch: its options are judged as those of a list.
 	byPath bool
 }
@@ -58,48 +63,49 @@ var connectable = map[string][]string{
 // /namespaces/{name}/... is a resource inside it.
 var ofNamespace = []string{"status", "finalize"}
 
-// Resolve reads a request's path. Components are unescaped, so that a name
-// may be written either way.
+// proxied is the verb of paths by which things were reached before they had subresources for it.
+const proxied = "proxy"
+
+// prefixes are the verbs that may stand before the resource in a path, whatever the method is.
+var prefixes = []string{Watch, proxied}
+
+// Resolve reads a request's path as it is when nothing in it is escaped.
 func Resolve(method string, u *url.URL) Info {
-	escaped := u.EscapedPath()
-	parts := strings.Split(strings.Trim(escaped, "/"), "/")
+	if strings.HasPrefix(u.Path, "//") {
+		return Info{} // another path, at which there is nothing
+	}
+	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 	var info Info
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
 		info.Version, parts = parts[1], parts[2:]
-	case len(parts) >= 4 && parts[0] == "apis":
+	case len(parts) >= 4 && parts[0] == "apis" && parts[1] != "": // the group without a name is not there
 		info.Group, info.Version, parts = parts[1], parts[2], parts[3:]
 	default:
 		return Info{}
 	}
-	watchPath := parts[0] == "watch" && len(parts) > 1
-	if watchPath {
-		parts = parts[1:]
+	if slices.Contains(prefixes, parts[0]) {
+		if info.prefix, parts = parts[0], parts[1:]; len(parts) == 0 {
+			return Info{Incomplete: true}
+		}
 	}
 	rest := info.object(parts)
 	if slices.Contains(parts[:len(parts)-len(rest)], "") {
 		return Info{} // an empty namespace must not read as all of them
 	}
-	for _, field := range []*string{&info.Group, &info.Version, &info.Namespace, &info.Resource, &info.Name, &info.Subresource} {
-		plain, err := url.PathUnescape(*field)
-		if err != nil || strings.Contains(plain, "/") {
-			return Info{}
-		}
-		*field = plain
-	}
 	if info.Version == "" || info.Resource == "" {
 		return Info{}
 	}
-	if len(rest) > 0 && (info.Subresource != "proxy" || watchPath) {
-		return Info{} // nothing lies behind a subresource
+	if info.prefix == proxied {
+		info.Subresource = "" // what follows the name is the target's
 	}
 	info.known = true
-	info.Path = strings.Join(rest, "/")
-	info.TrailingSlash = strings.HasSuffix(escaped, "/")
+	info.Path = (&url.URL{Path: strings.Join(rest, "/")}).EscapedPath()
+	info.TrailingSlash = strings.HasSuffix(u.Path, "/")
 	switch {
-	case !watchPath:
+	case info.prefix == "" && (len(rest) == 0 || info.Subresource == "proxy"):
 		info.Verb = info.verb(method, wantsWatch(u))
-	case method == http.MethodGet && info.Subresource == "":
+	case info.prefix == Watch && method == http.MethodGet && info.Subresource == "":
 		info.Verb, info.byPath = Watch, !wantsWatch(u)
 	}
 	return info
@@ -167,8 +173,36 @@ func wantsWatch(u *url.URL) bool {
 	return ok && parseBool(values)
 }
 
+// methods are the verbs by which methods are authorized, whatever they mean where they are used.
+var methods = map[string]string{
+	http.MethodGet: Get, http.MethodHead: Get, http.MethodPost: Create, http.MethodPut: Update, http.MethodPatch: Patch, http.MethodDelete: Delete,
+}
+
+// Authorized is the verb as which a request is authorized that will be refused for another reason, or whose method does not go with its path.
+func (i Info) Authorized(method string, u *url.URL) string {
+	verb := methods[method]
+	switch {
+	case i.prefix != "":
+		return i.prefix
+	case i.Name != "":
+		return verb
+	case verb == Get && wantsWatch(u):
+		return Watch
+	case verb == Get:
+		return List
+	case verb == Delete:
+		return DeleteCollection
+	}
+	return verb
+}
+
+// Beyond reports whether the path goes on where that of a built-in resource ends.
+func (i Info) Beyond() bool {
+	return i.prefix == proxied || i.prefix == Watch && i.Subresource != "" || i.Subresource != "" && i.Subresource != "proxy" && i.Path != ""
+}
+
 // LongRunning reports whether the request may last for ever.
-func (i Info) LongRunning() bool { return i.Verb == Watch || i.Verb == Connect }
+func (i Info) LongRunning() bool { return i.Verb == Watch || i.Verb == Connect || i.prefix == Watch }
 
 // ReadOnly reports whether the request changes nothing.
 func (i Info) ReadOnly() bool { return i.Verb == Get || i.Verb == List || i.Verb == Watch }

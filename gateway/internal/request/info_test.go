@@ -53,16 +53,21 @@ func TestResolve(t *testing.T) {
 		{"POST", "/api/v1/namespaces/a/pods/p/log", Info{Version: "v1", Namespace: "a", Resource: "pods", Name: "p", Subresource: "log"}, ""},
 		{"POST", "/api/v1/namespaces/a/pods/p/exec", Info{Verb: Connect, Version: "v1", Namespace: "a", Resource: "pods", Name: "p", Subresource: "exec"}, ""},
 		{"PUT", "/api/v1/namespaces/a/services/https:s:443/proxy/x/y/?z=1", Info{Verb: Connect, Version: "v1", Namespace: "a", Resource: "services", Name: "https:s:443", Subresource: "proxy", Path: "x/y", TrailingSlash: true}, ""},
-		{"GET", "/api/v1/nodes/n/proxy/a%2Fb//c", Info{Verb: Connect, Version: "v1", Resource: "nodes", Name: "n", Subresource: "proxy", Path: "a%2Fb//c"}, ""},
+		{"GET", "/api/v1/nodes/n/proxy/a%2Fb//c", Info{Verb: Connect, Version: "v1", Resource: "nodes", Name: "n", Subresource: "proxy", Path: "a/b//c"}, ""},
+		{"GET", "/api/v1/nodes/n/proxy/a%20b", Info{Verb: Connect, Version: "v1", Resource: "nodes", Name: "n", Subresource: "proxy", Path: "a%20b"}, ""},
+		{"GET", "/%61pi/v1/%6eamespaces/a%2Fpods", Info{Verb: List, Version: "v1", Namespace: "a", Resource: "pods"}, "/api/v1/namespaces/a/pods"},
 		{"GET", "/apis/example.com/v1/namespaces/a/pods/p/log", Info{Verb: Get, Group: "example.com", Version: "v1", Namespace: "a", Resource: "pods", Name: "p", Subresource: "log"}, "/apis/example.com/v1/namespaces/a/pods/p/log"},
 		{"GET", "/api", Info{}, ""},
 		{"GET", "/api/v1", Info{}, ""},
 		{"GET", "/apis/apps/v1", Info{}, ""},
 		{"GET", "/version", Info{}, ""},
 		{"GET", "/howdah/v1/x/y", Info{}, ""},
-		{"GET", "/api/v1/namespaces/a/pods/p/log/more", Info{}, ""},
+		{"GET", "/api/v1/namespaces/a/pods/p/log/more", Info{Version: "v1", Namespace: "a", Resource: "pods", Name: "p", Subresource: "log", Path: "more"}, ""},
+		{"GET", "/api/v1/proxy/nodes/n/a/b", Info{Version: "v1", Resource: "nodes", Name: "n", Path: "b"}, ""},
 		{"GET", "/api/v1/namespaces//pods", Info{}, ""},
-		{"GET", "/api/v1/pods/a%2Fb", Info{}, ""},
+		{"GET", "/api/v1/pods/a%2Fb", Info{Verb: Get, Version: "v1", Resource: "pods", Name: "a", Subresource: "b"}, "/api/v1/pods/a/b"},
+		{"GET", "/api/v1/watch", Info{Incomplete: true}, ""},
+		{"GET", "/apis/apps/v1/proxy/", Info{Incomplete: true}, ""},
 		{"GET", "/api/v1//pods", Info{}, ""},
 	}
 	for _, tt := range tests {
@@ -76,7 +81,7 @@ func TestResolve(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Info{})); diff != "" {
 				t.Error(diff)
 			}
-			if want := tt.want != (Info{}); got.IsResource() != want {
+			if want := tt.want.Resource != ""; got.IsResource() != want {
 				t.Errorf("resource: %v", got.IsResource())
 			}
 			if tt.route != "" && got.Route() != tt.route {
@@ -156,7 +161,7 @@ func FuzzResolve(f *testing.F) {
 		}
 		again := Resolve(method, route)
 		info.TrailingSlash, info.Path = false, ""
-		info.byPath, again.byPath = false, false
+		info.byPath, again.byPath, info.prefix, again.prefix = false, false, "", ""
 		// The route of a watch is a watch path, whatever the query said; a
 		// resource inside a namespace never reads as one of the namespace's own.
 		if strings.Contains(info.Route(), "%6eamespaces") || strings.Contains(info.Route(), "%77atch") {

@@ -64,7 +64,8 @@ func merge(parts ...map[string]kind) map[string]kind {
 
 // Options returns the fields of the request message that come from the
 // query and the headers. Options that the verb does not know are left out, as
-// Kubernetes ignores them. The error says which number does not parse.
+// Kubernetes ignores them. The error says which number does not parse, or what does not go together; the fields that are in order are returned
+// beside it, for whoever has to judge more before that is told.
 func (i Info) Options(query url.Values, header http.Header) (url.Values, error) {
 	form := make(url.Values, 4)
 	var wrong error
@@ -90,11 +91,11 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 			form[name] = []string{strconv.FormatBool(parseBool(values))}
 		}
 	}
-	if wrong != nil {
-		return nil, wrong
+	if wrong == nil {
+		wrong = i.invalid(query)
 	}
-	if err := i.invalid(query); err != nil {
-		return nil, err
+	if exported, asked := query["export"]; asked && i.Verb == Get && parseBool(exported) {
+		wrong = apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
 	}
 	if i.byPath {
 		withoutInitialEvents(form)
@@ -106,14 +107,10 @@ func (i Info) Options(query url.Values, header http.Header) (url.Values, error) 
 	if _, takes := options[i.Verb]["pretty"]; takes && !query.Has("pretty") && Human(agent) {
 		form["pretty"] = []string{"true"}
 	}
-	if i.ReadOnly() {
-		return form, nil
-	}
-	contentType := header.Get("Content-Type")
-	if contentType != "" {
+	if contentType := header.Get("Content-Type"); contentType != "" && !i.ReadOnly() {
 		form["contentType"] = []string{contentType}
 	}
-	return form, nil
+	return form, wrong
 }
 
 // numberError says of a number that does not parse what Kubernetes says.

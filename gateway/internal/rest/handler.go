@@ -49,30 +49,34 @@ func Framer(contentType string) feed.Frame { return framerFor(contentType).appen
 
 // Serve answers a request that asks for info; md says who asks.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD) {
-	form, err := info.Options(r.URL.Query(), r.Header)
-	if err != nil {
-		answer.Error(w, r, err)
-		return
-	}
+	form, wrong := info.Options(r.URL.Query(), r.Header)
 	if info.Verb == request.Watch && socket.Wanted(r) {
+		if wrong != nil {
+			answer.Error(w, r, wrong)
+			return
+		}
 		h.watchOverWebSocket(w, r, info, md, form)
 		return
 	}
 	var in body
 	if !info.ReadOnly() {
+		var err error
 		if in.data, err = h.read(w, r); err != nil {
-			answer.Error(w, r, err)
-			return
+			md = withRefusal(md, UnreadKey, err)
+			in.data = []byte(unreadBody)
 		}
 	}
 	if len(in.data) == 0 {
-		if in.data, err = info.DeleteOptions(r.URL.Query()); err != nil {
-			answer.Error(w, r, err)
-			return
+		options, err := info.DeleteOptions(r.URL.Query())
+		if in.data = options; wrong == nil {
+			wrong = err
 		}
 		if len(in.data) > 0 {
 			form.Set("contentType", answer.JSON)
 		}
+	}
+	if wrong != nil {
+		md = withRefusal(md, WrongKey, wrong)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

@@ -16,7 +16,9 @@ import (
 // call is one Connect call. It ends with its context.
 type call struct {
 	stream grpc.BidiStreamingClient[apiv1.ConnectRequest, apiv1.ConnectResponse]
-	mu     sync.Mutex // gRPC allows one sender at a time
+
+	mu       sync.Mutex // gRPC allows one sender at a time
+	finished bool       // and none after the end of sending: such a message would break the call off
 }
 
 // begin makes a call and sends its first message.
@@ -50,8 +52,10 @@ func (c *call) accepted() (*apiv1.ConnectAccepted, error) {
 }
 
 // connect makes a call and waits until the stream stands.
-func (s *session) connect(ctx context.Context) (*call, *apiv1.ConnectAccepted, error) {
-	c, err := s.begin(ctx, s.open())
+func (s *session) connect(ctx context.Context, headers ...*apiv1.Header) (*call, *apiv1.ConnectAccepted, error) {
+	open := s.open()
+	open.Headers = headers
+	c, err := s.begin(ctx, open)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,10 +63,14 @@ func (s *session) connect(ctx context.Context) (*call, *apiv1.ConnectAccepted, e
 	return c, a, err
 }
 
-// send sends a frame; it blocks while the target does not read.
+// send sends a frame; it blocks while the target does not read. It fails with io.EOF where nobody waits for the frame: after
+// finishSending, and when the call has ended, for what reason receive tells.
 func (c *call) send(frame *apiv1.ConnectFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.finished {
+		return io.EOF
+	}
 	return c.stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Frame{Frame: frame}})
 }
 
@@ -74,6 +82,7 @@ func (c *call) start() { _ = c.send(&apiv1.ConnectFrame{Channel: stdin}) }
 func (c *call) finishSending() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.finished = true
 	_ = c.stream.CloseSend()
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/socket"
 )
@@ -12,12 +15,17 @@ import (
 // logProtocols are spoken over WebSocket; no protocol at all means the first.
 var logProtocols = []string{"binary.k8s.io", "base64.binary.k8s.io"}
 
+// wanted is the header that says how the client wants its answer.
+func (s *session) wanted() *apiv1.Header {
+	return &apiv1.Header{Name: "Accept", Value: strings.Join(s.r.Header.Values("Accept"), ", ")}
+}
+
 // log streams a log; whatever arrives is flushed, since someone may be following.
 func (s *session) log() error {
 	if upgrades(s.r, "websocket") {
 		return s.logOverWebSocket()
 	}
-	c, accepted, err := s.connect(s.r.Context())
+	c, accepted, err := s.connect(s.r.Context(), s.wanted())
 	if err != nil {
 		return err
 	}
@@ -62,7 +70,7 @@ func (s *session) logOverWebSocket() error {
 	}
 	ctx, cancel := context.WithCancel(s.r.Context())
 	defer cancel()
-	c, _, err := s.connect(ctx)
+	c, _, err := s.connect(ctx, s.wanted())
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (s *session) forward(ctx context.Context, port uint32, client connection) e
 		return err
 	}
 	go func() {
-		if c.copyIn(forwardData, client) != nil {
+		if err := c.copyIn(forwardData, client); err != nil && !errors.Is(err, io.EOF) {
 			cancel() // the client broke its connection off
 		}
 	}()

@@ -120,7 +120,7 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 	}
 	for _, r := range fs.Requirements() {
 		switch r.Field {
-		case "metadata.name", "metadata.namespace", "spec.nodeName", "status.phase", "type":
+		case "metadata.name", "metadata.namespace", "spec.nodeName", "spec.hostNetwork", "status.phase", "type":
 		default:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 		}
@@ -132,6 +132,7 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 		set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 		if p, ok := o.(*corev1.Pod); ok {
 			set["spec.nodeName"], set["status.phase"] = p.Spec.NodeName, string(p.Status.Phase)
+			set["spec.hostNetwork"] = strconv.FormatBool(p.Spec.HostNetwork)
 		}
 		if s, ok := o.(*corev1.Secret); ok {
 			set["type"] = string(s.Type)

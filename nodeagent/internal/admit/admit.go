@@ -32,9 +32,14 @@ var (
 	late  = []check{affinity, name, ports, taints, appArmor}
 )
 
-// Check returns why the node does not take the pod, nil where it does.
-func Check(p *corev1.Pod, s Site) *pod.Failure {
-	for _, checks := range [][]check{early, {resources}, late} {
+// Early returns why the node does not take the pod whatever there is for it, nil where it may.
+func Early(p *corev1.Pod, s Site) *pod.Failure { return failure(p, s, early) }
+
+// Late returns why the node does not take the pod, once it has the devices and the like that it is to have for itself; nil where it does.
+func Late(p *corev1.Pod, s Site) *pod.Failure { return failure(p, s, []check{resources}, late) }
+
+func failure(p *corev1.Pod, s Site, lists ...[]check) *pod.Failure {
+	for _, checks := range lists {
 		if r := refused(p, s, checks); r != nil {
 			return &pod.Failure{Reason: r.reason, Message: r.message, Rejected: true}
 		}

@@ -1,12 +1,15 @@
 package admit
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // amounts reads "cpu=1 memory=1Gi".
@@ -128,7 +131,7 @@ func TestCheck(t *testing.T) {
 		"unconfined": {secured(corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}), func(s *Site) { s.AppArmor = false }, ""},
 	} {
 		got := ""
-		if failure := Check(test.pod, site(t, test.change)); failure != nil {
+		if failure := bothChecks(test.pod, site(t, test.change)); failure != nil {
 			got = failure.Reason + ": " + failure.Message
 			if !failure.Rejected {
 				t.Errorf("%s: it is not a rejection", name)
@@ -146,3 +149,6 @@ func TestSysctlsOfAllPods(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// bothChecks asks everything that is asked before and after a pod has got what it is to have for itself.
+func bothChecks(p *corev1.Pod, s Site) *pod.Failure { return cmp.Or(Early(p, s), Late(p, s)) }

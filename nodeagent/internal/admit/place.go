@@ -15,8 +15,9 @@ import (
 // systemCritical is the lowest priority of what the system itself needs.
 const systemCritical = 2_000_000_000
 
-func critical(p *corev1.Pod) bool {
-	return p.Spec.Priority != nil && *p.Spec.Priority >= systemCritical
+// Critical says whether a pod is one that the system itself needs: those of the node's own manifests are, whatever their priority.
+func Critical(p *corev1.Pod) bool {
+	return pod.Static(p) || p.Spec.Priority != nil && *p.Spec.Priority >= systemCritical
 }
 
 // pressure refuses pods while the node is short of something: all, but what the system needs, and where it is memory alone, those that ask for some.
@@ -27,7 +28,7 @@ func pressure(p *corev1.Pod, s Site) *refusal {
 			short = append(short, kind)
 		}
 	}
-	if len(short) == 0 || critical(p) {
+	if len(short) == 0 || Critical(p) {
 		return nil
 	}
 	if len(short) == 1 && short[0] == corev1.NodeMemoryPressure {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // of names a pod and gives it a class and a priority.
@@ -46,6 +48,9 @@ func TestPreempt(t *testing.T) {
 		"not enough":               {wanting("cpu=3"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, nil, ""},
 		"others are as critical":   {wanting("cpu=2"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, ""},
 		"others are less critical": {of(asking("cpu=2"), "p", burst, systemCritical+1000), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, "one"},
+		"a static pod":             {static(of(asking("cpu=2"), "p", burst, 0)), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, nil, "one"},
+		"none for a static pod":    {static(of(asking("cpu=2"), "p", burst, 0)), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, ""},
+		"others are static":        {wanting("cpu=2"), []*corev1.Pod{static(of(asking("cpu=1"), "one", burst, 0))}, nil, ""},
 		"refused for more than that": {wanting("cpu=2"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, func(s *Site) {
 			s.Node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
 		}, ""},
@@ -73,9 +78,16 @@ func TestPreempt(t *testing.T) {
 					left.Others = append(left.Others, p)
 				}
 			}
-			if failure := Check(test.pod, left); failure != nil {
+			if failure := bothChecks(test.pod, left); failure != nil {
 				t.Errorf("without them it is still refused: %s", failure.Message)
 			}
 		})
 	}
+}
+
+// static makes of a pod one of a manifest: no admission has given it a priority.
+func static(p *corev1.Pod) *corev1.Pod {
+	p.Spec.Priority, p.ResourceVersion = nil, ""
+	p.Annotations = map[string]string{pod.SourceAnnotation: "file"}
+	return p
 }

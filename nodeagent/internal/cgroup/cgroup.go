@@ -24,6 +24,8 @@ import (
 type Tree struct {
 	mount, prefix string
 	unified       bool
+	// Unthrottled, which may be nil, says of which pods' time on the CPUs no account is to be kept: they have some for themselves.
+	Unthrottled func(p *corev1.Pod) bool
 
 	mu        sync.Mutex
 	burstable map[types.UID]int64 // requested thousandths of a core
@@ -52,6 +54,9 @@ func (t *Tree) Path(p *corev1.Pod) string {
 func (t *Tree) Ensure(p *corev1.Pod) error {
 	path := t.Path(p)
 	r := sum(p)
+	if t.Unthrottled != nil && t.Unthrottled(p) {
+		r.cpuLimit = 0
+	}
 	if err := t.create(path); err != nil {
 		return fmt.Errorf("control group of pod: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func testPod(cpu, limit string) *corev1.Pod {
@@ -123,5 +124,28 @@ func TestRealTree(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
 		t.Errorf("the group is left: %v", err)
+	}
+}
+
+// A pod whose containers have CPUs for themselves may use them all the time.
+func TestPodWithItsOwnCPUsIsNotThrottled(t *testing.T) {
+	t.Parallel()
+	mount := t.TempDir()
+	for _, controller := range []string{"cpu", "memory"} {
+		if err := os.Mkdir(filepath.Join(mount, controller), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := NewTree(mount, "")
+	tree.Unthrottled = func(p *corev1.Pod) bool { return p.UID == "u-x" }
+	for uid, want := range map[string]bool{"u-x": false, "u-y": true} {
+		p := testPod("2", "64Mi")
+		p.UID = types.UID(uid)
+		if err := tree.Ensure(p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(mount, "cpu", tree.Path(p), "cpu.cfs_quota_us")); (err == nil) != want {
+			t.Errorf("%s: its time is limited: %v", uid, err)
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"howdah.dev/nodeagent/internal/dump"
 )
 
 // check compares what add had answered with what is there.
@@ -70,7 +72,7 @@ func podAddresses(args *skel.CmdArgs) (map[netip.Addr]bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod link %s: %w", args.IfName, err)
 	}
-	list, err := pod.AddrList(link, netlink.FAMILY_ALL)
+	list, err := dump.Whole(func() ([]netlink.Addr, error) { return pod.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list pod addresses: %w", err)
 	}

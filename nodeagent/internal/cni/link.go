@@ -33,6 +33,11 @@ func hostLink(a attachment) string {
 	return "how" + hex.EncodeToString(sum[:6])
 }
 
+// HostLink names the node's end of a sandbox's interface.
+func HostLink(sandbox string) string {
+	return hostLink(attachment{Container: sandbox, Interface: "eth0"})
+}
+
 // connect makes the pair and all routes. A leftover of an earlier try is replaced.
 func connect(ns netns.NsHandle, a attachment, addresses []netip.Addr, mtu int) (*pair, error) {
 	if err := disconnect(a); err != nil {

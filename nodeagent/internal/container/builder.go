@@ -65,7 +65,7 @@ func (b *Builder) Sandbox(attempt uint32) (*runtimeapi.PodSandboxConfig, error) 
 		LogDirectory: b.logDirectory(),
 		DnsConfig:    dns,
 		Labels:       cri.PodLabels(b.Pod),
-		Annotations:  map[string]string{},
+		Annotations:  sandboxAnnotations(b.Pod),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    b.CgroupParent,
 			SecurityContext: b.sandboxSecurity(),
@@ -115,6 +115,7 @@ func (b *Builder) sysctls() map[string]string {
 type Run struct {
 	Container *corev1.Container
 	Attempt   int32
+	Life      int32  // of the pod's
 	ImageRef  string // the image's ID in the runtime
 	ImageUser ImageUser
 	// Target is the ID of the container whose processes it sees, "" for none but its own.
@@ -125,6 +126,8 @@ type Run struct {
 	Images map[string]VolumeImage
 	// SubPath makes and returns the path below a volume.
 	SubPath func(volume, sub string) (string, error)
+	// Own is what it has of the node for itself.
+	Own Own
 }
 
 // VolumeImage is an image that is there to be mounted.
@@ -176,6 +179,7 @@ func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.Container
 			SecurityContext: security,
 		},
 	}
+	run.Own.add(config)
 	config.Labels[cri.LabelContainer] = c.Name
 	for _, word := range c.Command {
 		config.Command = append(config.Command, Expand(word, look))
@@ -203,6 +207,9 @@ func (b *Builder) annotations(run Run) map[string]string {
 		cri.AnnotationMessagePath:   c.TerminationMessagePath,
 		cri.AnnotationMessagePolicy: string(c.TerminationMessagePolicy),
 		cri.AnnotationMessageFile:   b.MessageFile(c.Name, run.Attempt),
+	}
+	if run.Life > 0 {
+		a[cri.AnnotationLife] = strconv.Itoa(int(run.Life))
 	}
 	if grace := b.Pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		a[cri.AnnotationGracePeriod] = strconv.FormatInt(*grace, 10)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,6 +156,58 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// A container without limits of its own has those of its pod, and none is killed for memory that the pod as a whole has asked for.
+func TestResourcesOfThePodAsAWhole(t *testing.T) {
+	t.Parallel()
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	whole := &corev1.ResourceRequirements{Requests: list("2", "4Gi"), Limits: list("3", "5Gi")}
+	none, own := corev1.ResourceRequirements{}, corev1.ResourceRequirements{Requests: list("500m", "1Gi"), Limits: list("1", "2Gi")}
+	half := corev1.ResourceRequirements{Requests: list("500m", "1Gi"), Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	for name, test := range map[string]struct {
+		pod                         *corev1.ResourceRequirements
+		container, other            corev1.ResourceRequirements
+		sidecar                     bool
+		shares, quota, limit, score int64
+	}{
+		"none of its own":               {whole, none, none, false, 3072, 300_000, 5 << 30, 800},
+		"its own":                       {whole, own, none, false, 512, 100_000, 2 << 30, 750},
+		"one of its own":                {whole, half, none, false, 512, 100_000, 5 << 30, 750},
+		"what others asked for is gone": {whole, none, own, false, 3072, 300_000, 5 << 30, 850},
+		"a pod with requests alone":     {&corev1.ResourceRequirements{Requests: list("2", "4Gi")}, none, none, false, 2, 0, 0, 800},
+		"a pod without":                 {nil, none, own, false, 2, 0, 0, 999},
+		"a sidecar of a greater one":    {nil, none, own, true, 2, 0, 0, 900},
+		"a sidecar that asks for more":  {nil, own, half, true, 512, 100_000, 2 << 30, 900},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := builder(t)
+			c, other := corev1.Container{Name: "c", Resources: test.container}, corev1.Container{Name: "other", Resources: test.other}
+			b.Pod.Spec.Resources, b.Pod.Spec.InitContainers, b.Pod.Spec.Containers = test.pod, nil, []corev1.Container{other}
+			if test.sidecar {
+				c.RestartPolicy = &always
+				b.Pod.Spec.InitContainers = []corev1.Container{c}
+			} else {
+				b.Pod.Spec.Containers = append(b.Pod.Spec.Containers, c)
+			}
+			r := resources(b.Pod, &c, b.Node)
+			if r.GetCpuShares() != test.shares || r.GetCpuQuota() != test.quota || r.GetMemoryLimitInBytes() != test.limit || r.GetOomScoreAdj() != test.score {
+				t.Errorf("%v", r)
+			}
+			want := "10" // what the node can give
+			if test.limit > 0 {
+				want = strconv.FormatInt(test.limit>>30, 10)
+			}
+			got, err := Resource(b.Pod, &c, &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1Gi")}, list("8", "10Gi"))
+			if err != nil || got != want {
+				t.Errorf("limits.memory is %s, want %s: %v", got, want, err)
+			}
+		})
+	}
+}
+
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	yes, no, root, user, group := true, false, int64(0), int64(1000), int64(2000)
@@ -233,6 +286,15 @@ func TestDNSAndHosts(t *testing.T) {
 	hosts, err := b.Hosts()
 	if err != nil || !strings.Contains(hosts, "10.0.0.2\tme.set.ns.svc.cluster.local\tme\n") || !strings.Contains(hosts, "1.2.3.4\ta\tb\n") {
 		t.Errorf("hosts: %v\n%s", err, hosts)
+	}
+	override, full := "other.name", true
+	b.Pod.Spec.Hostname, b.Pod.Spec.SetHostnameAsFQDN = "", &full
+	if hosts, err = b.Hosts(); err != nil || !strings.Contains(hosts, "10.0.0.2\t"+b.Pod.Name+".set.ns.svc.cluster.local\t"+b.Pod.Name+"\n") {
+		t.Errorf("hosts of a pod that is called by its full name: %v\n%s", err, hosts)
+	}
+	b.Pod.Spec.Hostname, b.Pod.Spec.HostnameOverride, b.Pod.Spec.SetHostnameAsFQDN = "me", &override, nil
+	if hosts, err = b.Hosts(); err != nil || !strings.Contains(hosts, "10.0.0.2\tother.name\n") || strings.Contains(hosts, "cluster.local") {
+		t.Errorf("hosts of a pod with a name of its own: %v\n%s", err, hosts)
 	}
 	b.Pod.Spec.HostNetwork = true
 	if err := os.WriteFile(b.Node.HostsFile, []byte("9.9.9.9 node\n"), 0o600); err != nil {

@@ -115,22 +115,26 @@ func mergeOptions(base []string, own []corev1.PodDNSConfigOption) []string {
 
 // Hostname is the pod's name to itself.
 func (b *Builder) Hostname() string {
-	if h := b.Pod.Spec.HostnameOverride; h != nil && *h != "" {
-		return *h
+	name, domain := b.names()
+	if full := b.Pod.Spec.SetHostnameAsFQDN; full != nil && *full && domain != "" {
+		return name + "." + domain
 	}
-	name := b.Pod.Spec.Hostname
+	return name
+}
+
+// names are the pod's name and the domain that it is in; a name that overrides all others is in none.
+func (b *Builder) names() (name, domain string) {
+	if h := b.Pod.Spec.HostnameOverride; h != nil && *h != "" {
+		return *h, ""
+	}
+	name = b.Pod.Spec.Hostname
 	if name == "" {
 		name = b.Pod.Name
 	}
 	if len(name) > 63 {
 		name = strings.TrimRight(name[:63], "-.")
 	}
-	if full := b.Pod.Spec.SetHostnameAsFQDN; full != nil && *full {
-		if domain := b.domain(); domain != "" {
-			return name + "." + domain
-		}
-	}
-	return name
+	return name, b.domain()
 }
 
 func (b *Builder) domain() string {
@@ -153,12 +157,9 @@ func (b *Builder) Hosts() (string, error) {
 	} else {
 		out.WriteString("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
 			"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n")
-		name := b.Pod.Spec.Hostname
-		if name == "" {
-			name = b.Hostname()
-		}
+		name, domain := b.names()
 		for _, ip := range b.Status.PodIPs {
-			if domain := b.domain(); domain != "" {
+			if domain != "" {
 				fmt.Fprintf(&out, "%s\t%s.%s\t%s\n", ip.IP, name, domain, name)
 			} else {
 				fmt.Fprintf(&out, "%s\t%s\n", ip.IP, name)

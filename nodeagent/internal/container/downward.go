@@ -76,7 +76,7 @@ func lines(m map[string]string) string {
 }
 
 // Resource returns what a resourceFieldRef says; a limit that is not set is
-// what the node can give.
+// that of the pod as a whole, or what the node can give.
 func Resource(pod *corev1.Pod, own *corev1.Container, ref *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	c := own
 	if ref.ContainerName != "" {
@@ -91,7 +91,7 @@ func Resource(pod *corev1.Pod, own *corev1.Container, ref *corev1.ResourceFieldS
 	if !ok || (kind != "limits" && kind != "requests") {
 		return "", fmt.Errorf("unsupported container resource: %v", ref.Resource)
 	}
-	list := c.Resources.Limits
+	list := podspec.Within(podspec.Whole(pod), c.Resources).Limits
 	if kind == "requests" {
 		list = c.Resources.Requests
 	}

@@ -116,14 +116,20 @@ func hasDotDot(path string) bool {
 }
 
 // volumeReadOnly reports whether the volume itself can only be read: what the agent or an image brings, containers may not
-// change.
+// change, nor what the pod asks for so.
 func volumeReadOnly(p *corev1.Pod, name string) bool {
 	for i := range p.Spec.Volumes {
 		if v := &p.Spec.Volumes[i]; v.Name == name {
-			return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.Image != nil
+			return ReadOnlyVolume(v)
 		}
 	}
 	return false
+}
+
+// ReadOnlyVolume reports whether nothing of the pod may write to a volume.
+func ReadOnlyVolume(v *corev1.Volume) bool {
+	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.Image != nil ||
+		v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly || v.CSI != nil && v.CSI.ReadOnly != nil && *v.CSI.ReadOnly
 }
 
 func propagation(mode *corev1.MountPropagationMode) runtimeapi.MountPropagation {

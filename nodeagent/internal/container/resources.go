@@ -1,7 +1,11 @@
 package container
 
 import (
+	"math"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"howdah.dev/nodeagent/internal/pod"
@@ -38,8 +42,9 @@ func (b *Builder) Resources(c *corev1.Container) *runtimeapi.LinuxContainerResou
 }
 
 func resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxContainerResources {
-	request, asked := c.Resources.Requests[corev1.ResourceCPU]
-	cpuLimit := c.Resources.Limits[corev1.ResourceCPU]
+	own := pod.Within(pod.Whole(p), c.Resources)
+	request, asked := own.Requests[corev1.ResourceCPU]
+	cpuLimit := own.Limits[corev1.ResourceCPU]
 	if !asked {
 		request = cpuLimit
 	}
@@ -50,7 +55,7 @@ func resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxC
 	if quota := Quota(cpuLimit.MilliValue()); quota > 0 {
 		r.CpuPeriod, r.CpuQuota = cpuPeriod, quota
 	}
-	if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+	if memory, ok := own.Limits[corev1.ResourceMemory]; ok {
 		r.MemoryLimitInBytes = memory.Value()
 		r.MemorySwapLimitInBytes = memory.Value()
 	}
@@ -73,12 +78,38 @@ func oomScore(p *corev1.Pod, c *corev1.Container, node Node) int64 {
 	case corev1.PodQOSBestEffort:
 		return oomBestEffort
 	}
-	request := c.Resources.Requests[corev1.ResourceMemory]
 	capacity := node.Capacity[corev1.ResourceMemory]
 	if capacity.Value() == 0 {
 		return oomBestEffort - 1
 	}
+	asked := c.Resources.Requests.Memory().Value()
+	if isSidecar(p, c) { // it is not killed before those that need it
+		asked = max(asked, leastAsked(p.Spec.Containers))
+	}
 	// The more of the node a container asked for, the later it is killed.
-	score := 1000 - 1000*request.Value()/capacity.Value()
+	score := 1000 - 1000*(asked+unclaimed(p))/capacity.Value()
 	return min(max(score, 1000+oomGuaranteed), oomBestEffort-1)
+}
+
+func isSidecar(p *corev1.Pod, c *corev1.Container) bool {
+	return pod.Sidecar(c) && slices.ContainsFunc(p.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+}
+
+// leastAsked is the memory that the least of the containers asks for.
+func leastAsked(list []corev1.Container) int64 {
+	least := int64(math.MaxInt64)
+	for i := range list {
+		least = min(least, list[i].Resources.Requests.Memory().Value())
+	}
+	return least
+}
+
+// unclaimed is a container's share of the memory that a pod as a whole asks for beyond what its containers do.
+func unclaimed(p *corev1.Pod) int64 {
+	whole, ok := pod.Whole(p).Requests[corev1.ResourceMemory]
+	if !ok {
+		return 0
+	}
+	claimed := resourcehelper.AggregateContainerRequests(p, resourcehelper.PodResourcesOptions{})
+	return (whole.Value() - claimed.Memory().Value()) / int64(len(p.Spec.Containers)+len(p.Spec.InitContainers))
 }

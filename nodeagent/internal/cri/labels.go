@@ -23,6 +23,9 @@ const (
 	AnnotationMessageFile   = "howdah.dev/termination-message-file"
 	AnnotationGracePeriod   = "io.kubernetes.pod.terminationGracePeriod"
 	AnnotationPreStop       = "howdah.dev/pre-stop"
+	AnnotationLife          = "howdah.dev/pod-life"
+	// AnnotationSource is on sandboxes of static pods: where their manifest came from.
+	AnnotationSource = "kubernetes.io/config.source"
 )
 
 // PodLabels are the labels of a pod's sandbox and of each of its containers.

@@ -141,6 +141,9 @@ func fromStatus(s *runtimeapi.ContainerStatus) Container {
 		attempt = int64(s.GetMetadata().GetAttempt())
 	}
 	c.Attempt = int32(attempt)
+	if n, err := strconv.ParseInt(s.GetAnnotations()[AnnotationLife], 10, 32); err == nil {
+		c.Life = int32(n)
+	}
 	switch s.GetState() {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
 		c.State = Created

@@ -27,10 +27,11 @@ type Sandbox struct {
 }
 
 // Container is one run of a container. Attempt counts the runs of its name
-// from 0, over all sandboxes of the pod.
+// from 0, over all sandboxes of the pod. Life counts how often all of the pod's
+// containers had started over when it was made.
 type Container struct {
 	ID, Name, SandboxID        string
-	Attempt                    int32
+	Attempt, Life              int32
 	State                      State
 	Created, Started, Finished time.Time
 	ExitCode                   int32

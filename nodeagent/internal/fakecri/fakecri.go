@@ -277,7 +277,11 @@ func (r *Runtime) StopContainer(_ context.Context, in *runtimeapi.StopContainerR
 	if err := r.begin("StopContainer", fmt.Sprintf("%s %d", c.config.GetMetadata().GetName(), in.GetTimeout()), true); err != nil {
 		return nil, err
 	}
-	end(c, 143)
+	code := int32(143)
+	if in.GetTimeout() == 0 {
+		code = 137
+	}
+	end(c, code)
 	return &runtimeapi.StopContainerResponse{}, nil
 }
 
@@ -290,7 +294,11 @@ func (r *Runtime) UpdateContainerResources(_ context.Context, in *runtimeapi.Upd
 		return nil, status.Error(codes.NotFound, "no such container")
 	}
 	l := in.GetLinux()
-	if err := r.begin("UpdateContainerResources", fmt.Sprintf("%s cpu=%d memory=%d", c.config.GetMetadata().GetName(), l.GetCpuQuota(), l.GetMemoryLimitInBytes()), true); err != nil {
+	about := fmt.Sprintf("%s cpu=%d memory=%d", c.config.GetMetadata().GetName(), l.GetCpuQuota(), l.GetMemoryLimitInBytes())
+	if l.GetCpusetCpus() != "" {
+		about += " cpus=" + l.GetCpusetCpus()
+	}
+	if err := r.begin("UpdateContainerResources", about, true); err != nil {
 		return nil, err
 	}
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil

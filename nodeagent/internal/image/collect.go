@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,7 +42,8 @@ type CollectorConfig struct {
 // Collector removes the images that no pod needs when the disk fills up.
 type Collector struct {
 	cfg     CollectorConfig
-	known   map[string]record // Run's own
+	mu      sync.Mutex // one collection after the other
+	known   map[string]record
 	removed *prometheus.CounterVec
 	space   func(mountpoint string) (disk, error)
 }
@@ -67,7 +69,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	ticker := c.cfg.Clock.NewTicker(collectEvery)
 	defer ticker.Stop()
 	for {
-		if err := c.collect(ctx); err != nil && ctx.Err() == nil {
+		if err := c.collect(ctx, c.cfg.Short()); err != nil && ctx.Err() == nil {
 			slog.Warn("collect images", "err", err)
 		}
 		select {
@@ -78,8 +80,13 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect looks at what is there and removes what is to go.
-func (c *Collector) collect(ctx context.Context) error {
+// RemoveUnused removes at once all images that nobody needs, however young they are.
+func (c *Collector) RemoveUnused(ctx context.Context) error { return c.collect(ctx, true) }
+
+// collect looks at what is there and removes what is to go; all that nobody needs where the node is short.
+func (c *Collector) collect(ctx context.Context, short bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	now := c.cfg.Clock.Now()
@@ -91,7 +98,7 @@ func (c *Collector) collect(ctx context.Context) error {
 		return err
 	}
 	keep, need := c.cfg.Keep, c.cfg.Keep.need(d)
-	if c.cfg.Short() {
+	if short {
 		keep.Least, need = 0, math.MaxInt64
 	}
 	var records []record

@@ -101,7 +101,7 @@ func newCollecting(t *testing.T, keep Keep) *collecting {
 func (c *collecting) after(d time.Duration, want string) {
 	c.t.Helper()
 	c.clock.Step(d)
-	if err := c.collect(context.Background()); err != nil {
+	if err := c.collect(context.Background(), c.cfg.Short()); err != nil {
 		c.t.Fatal(err)
 	}
 	if got := c.names(); got != want {
@@ -182,7 +182,7 @@ func TestStuckImage(t *testing.T) {
 	c.stuck = "sha256:a"
 	c.after(0, "a b")
 	c.short = true
-	if err := c.collect(context.Background()); err == nil || !strings.Contains(err.Error(), "remove image sha256:a: sha256:a is stuck") {
+	if err := c.collect(context.Background(), c.cfg.Short()); err == nil || !strings.Contains(err.Error(), "remove image sha256:a: sha256:a is stuck") {
 		t.Errorf("error %v", err)
 	}
 	if got := c.names(); got != "a" {

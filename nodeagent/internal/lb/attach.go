@@ -1,7 +1,6 @@
 package lb
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"howdah.dev/nodeagent/internal/pinned"
 )
 
 // attach puts the programs to work. A link of an earlier run is switched to the new program in one step, so no
@@ -32,7 +33,7 @@ func (d *datapath) attach() error {
 		{ebpf.AttachCgroupInet4GetPeername, d.objects.LbGetpeername4},
 		{ebpf.AttachCgroupInet6GetPeername, d.objects.LbGetpeername6},
 	} {
-		err := d.link("cgroup_"+h.kind.String(), h.program,
+		err := pinned.Link(filepath.Join(d.at.Pins, "cgroup_"+h.kind.String()), h.program,
 			func(i *link.Info) bool { return i.Cgroup() != nil && i.Cgroup().CgroupId == cgroup.Ino },
 			func() (link.Link, error) {
 				return link.AttachCgroup(link.CgroupOptions{Path: d.at.Cgroup, Attach: h.kind, Program: h.program})
@@ -48,7 +49,7 @@ func (d *datapath) attachUplinks() error {
 	tcx := !d.at.WithoutTCX
 	if tcx {
 		var err error
-		if tcx, err = supportsTCX(d.objects.LbEgress); err != nil {
+		if tcx, err = pinned.SupportsTCX(d.objects.LbEgress); err != nil {
 			return err
 		}
 	}
@@ -75,7 +76,7 @@ func (d *datapath) attachTCX() error {
 			{"tcx_ingress_" + name, ebpf.AttachTCXIngress, d.objects.LbIngress},
 		} {
 			keep[h.pin] = true
-			err := d.link(h.pin, h.program,
+			err := pinned.Link(filepath.Join(d.at.Pins, h.pin), h.program,
 				func(i *link.Info) bool { return i.TCX() != nil && int(i.TCX().Ifindex) == uplink.Index },
 				func() (link.Link, error) {
 					return link.AttachTCX(link.TCXOptions{Interface: uplink.Index, Program: h.program, Attach: h.kind})
@@ -99,53 +100,10 @@ func (d *datapath) attachTCX() error {
 	return nil
 }
 
-// link updates the pinned link of that name, or, if there is none or it is for something else, makes a new one.
-func (d *datapath) link(name string, program *ebpf.Program, fits func(*link.Info) bool, make func() (link.Link, error)) error {
-	pin := filepath.Join(d.at.Pins, name)
-	old, err := link.LoadPinnedLink(pin, nil)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("load pinned link: %w", err)
-	default:
-		defer old.Close()
-		info, err := old.Info()
-		if err == nil && fits(info) {
-			if err = old.Update(program); err == nil {
-				return nil
-			}
-		}
-		// What it was attached to is gone, or is not where the programs belong now.
-		if err := old.Unpin(); err != nil {
-			return fmt.Errorf("remove outdated link: %w", err)
-		}
-	}
-	l, err := make()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	if err := l.Pin(pin); err != nil {
-		return fmt.Errorf("pin link: %w", err)
-	}
-	return nil
-}
-
 // Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.
 func Detach(pins string) error {
-	if err := detachTC(nil); err != nil {
+	if err := pinned.DetachTC(tcFilterPrefix, nil); err != nil {
 		return fmt.Errorf("take filters from the interfaces: %w", err)
 	}
-	entries, err := os.ReadDir(pins)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		errs = append(errs, os.Remove(filepath.Join(pins, e.Name())))
-	}
-	return errors.Join(append(errs, os.Remove(pins))...)
+	return pinned.Remove(pins)
 }

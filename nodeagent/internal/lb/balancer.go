@@ -12,7 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/nodeagent/internal/pending"
 )
 
 // Config is what a balancer needs. Node and At are required.
@@ -46,9 +49,9 @@ type Balancer struct {
 	mu     sync.Mutex
 	in     *inputs
 	synced bool
-	dirty  map[owner]*cause
+	dirty  map[owner]*pending.Cause
 	// waiting are closed after the next round that wrote everything.
-	waiting []chan struct{}
+	waiting pending.Waiters
 	// behind is since when a change waits that was taken up and is not written yet; zero if there is none.
 	behind time.Time
 	// written is when everything was last written.
@@ -93,7 +96,7 @@ func New(cfg Config) (*Balancer, error) {
 		ready:   make(chan struct{}),
 		wrap:    func(m Maps) Maps { return m },
 		in:      newInputs(cfg.Node),
-		dirty:   map[owner]*cause{},
+		dirty:   map[owner]*pending.Cause{},
 	}, nil
 }
 
@@ -119,15 +122,19 @@ func (b *Balancer) Synced() {
 func (b *Balancer) Ready() <-chan struct{} { return b.ready }
 
 func (b *Balancer) take(ctx context.Context, obj any, gone bool) {
+	revision := ""
+	if m, err := meta.Accessor(obj); err == nil {
+		revision = m.GetResourceVersion()
+	}
 	b.mu.Lock()
 	owners := b.in.update(obj, gone)
 	for _, o := range owners {
 		c := b.dirty[o]
 		if c == nil {
-			c = &cause{since: b.cfg.Now()}
+			c = pending.NewCause(b.cfg.Now())
 			b.dirty[o] = c
 		}
-		c.add(ctx, obj)
+		c.Add(ctx, revision)
 	}
 	b.mu.Unlock()
 	if len(owners) > 0 {

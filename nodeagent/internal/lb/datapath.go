@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/pinned"
 )
 
 // Attachment says where the programs run.
@@ -33,14 +32,13 @@ type Attachment struct {
 type datapath struct {
 	at      Attachment
 	objects bpf.LBObjects
-	barrier *ebpf.Map
-	inner   *ebpf.Map
+	barrier *pinned.Barrier
 }
 
 // loadDatapath loads the programs over the pinned maps, and creates those that are missing. What is attached
 // already goes on running until attach. Reused says whether maps of an earlier run were found.
 func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
-	if err := checkPins(at.Pins); err != nil {
+	if err := pinned.Folder(at.Pins); err != nil {
 		return nil, false, err
 	}
 	spec, err := bpf.LoadLB()
@@ -61,52 +59,20 @@ func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
 		}
 	}
 	d = &datapath{at: at}
-	_, statErr := os.Stat(filepath.Join(at.Pins, bpf.LBMapFrontends))
-	reused = statErr == nil
-	options := &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: at.Pins}}
-	err = spec.LoadAndAssign(&d.objects, options)
-	if errors.Is(err, ebpf.ErrMapIncompatible) {
-		// An agent of another version ran here. Its programs keep its maps alive until ours are attached.
-		reused = false
-		for name, m := range spec.Maps {
-			if m.Pinning != ebpf.PinByName {
-				continue
-			}
-			if err := os.Remove(filepath.Join(at.Pins, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, false, fmt.Errorf("remove outdated map: %w", err)
-			}
-		}
-		err = spec.LoadAndAssign(&d.objects, options)
-	}
-	if err != nil {
+	if reused, err = pinned.Load(spec, &d.objects, at.Pins); err != nil {
 		return nil, false, explainLoad(err)
 	}
-	if d.barrier, d.inner, err = newBarrier(); err != nil {
+	if d.barrier, err = pinned.NewBarrier(); err != nil {
 		return nil, false, errors.Join(err, d.objects.Close())
 	}
 	return d, reused, nil
 }
 
-func (d *datapath) maps() Maps { return kernelMaps(&d.objects, d.barrier, d.inner) }
+func (d *datapath) maps() Maps { return kernelMaps(&d.objects, d.barrier.Wait) }
 
 // close frees the agent's hold; what is pinned stays and works on.
 func (d *datapath) close() error {
-	return errors.Join(d.objects.Close(), d.barrier.Close(), d.inner.Close())
-}
-
-// checkPins makes the folder and makes sure that it is on a bpffs.
-func checkPins(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make folder for pinned maps: %w", err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return fmt.Errorf("stat %s: %w", dir, err)
-	}
-	if fs.Type != unix.BPF_FS_MAGIC {
-		return fmt.Errorf("%s is not on a bpf file system: mount one, e.g. `mount -t bpf bpf /sys/fs/bpf`", dir)
-	}
-	return nil
+	return errors.Join(d.objects.Close(), d.barrier.Close())
 }
 
 // netnsCookie names the network namespace that the agent runs in, as programs see it.

@@ -20,7 +20,7 @@ const defaultAffinity = 10800 * time.Second
 func Desired(services []*corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, node Node) (Table, []string) {
 	byService := map[string][]*discoveryv1.EndpointSlice{}
 	for _, s := range endpointSlices {
-		key := s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
+		key := s.Namespace + "/" + serviceOf(s)
 		byService[key] = append(byService[key], s)
 	}
 	out, problems := Table{}, []string(nil)

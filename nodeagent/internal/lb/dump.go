@@ -37,7 +37,7 @@ func Dump(pins string) (string, error) {
 		Members:   open(bpf.LBMapMembers),
 		Sources:   open(bpf.LBMapSources),
 		Nodes:     open(bpf.LBMapNodes),
-	}}, nil, nil)
+	}}, nil)
 	if err := errors.Join(errs...); err != nil {
 		return "", err
 	}

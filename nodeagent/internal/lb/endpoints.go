@@ -27,6 +27,15 @@ func familyOf(a netip.Addr) family {
 	return corev1.IPv6Protocol
 }
 
+// serviceOf names the service that a slice has endpoints for; "" where it has none to balance. Slices with the label of headless services
+// are for name servers alone, whatever their service has become since.
+func serviceOf(s *discoveryv1.EndpointSlice) string {
+	if _, headless := s.Labels[corev1.IsHeadlessService]; headless {
+		return ""
+	}
+	return s.Labels[discoveryv1.LabelServiceName]
+}
+
 // endpointsOf lists a service port's endpoints of one family, each address once. An endpoint that stands in two
 // slices (it moves from one to the other) counts with its better condition.
 func endpointsOf(port corev1.ServicePort, fam family, endpointSlices []*discoveryv1.EndpointSlice, node Node) []endpoint {

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/pinned"
 	"howdah.dev/nodeagent/internal/route/netnstest"
 )
 
@@ -38,7 +39,7 @@ func memoryMaps() Maps {
 
 // faulty fails one write in `in`, and calls after when a write went through.
 type faulty[K comparable, V any] struct {
-	Map[K, V]
+	pinned.Map[K, V]
 	rng   *rand.Rand
 	in    int
 	after func()

@@ -39,8 +39,8 @@ func (b *Balancer) Health() Health {
 	}
 	oldest := b.behind
 	for _, c := range b.dirty {
-		if oldest.IsZero() || c.since.Before(oldest) {
-			oldest = c.since
+		if oldest.IsZero() || c.Since().Before(oldest) {
+			oldest = c.Since()
 		}
 	}
 	h.Healthy = oldest.IsZero() || b.cfg.Now().Sub(oldest) < late

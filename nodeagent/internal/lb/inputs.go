@@ -38,7 +38,7 @@ func serviceOwner(namespace, name string) owner {
 }
 
 func sliceOwner(s *discoveryv1.EndpointSlice) owner {
-	return serviceOwner(s.Namespace, s.Labels[discoveryv1.LabelServiceName])
+	return serviceOwner(s.Namespace, serviceOf(s))
 }
 
 // update takes an object in (or out, if gone) and names the owners whose tables it changes.

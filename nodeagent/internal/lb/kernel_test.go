@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -25,6 +24,9 @@ import (
 const testNode = "node1"
 
 var counter atomic.Int64
+
+// patience is how long a test waits for an answer.
+const patience = 3 * time.Second
 
 // node is a balancer that works for real: in a namespace of its own, on a cgroup that the test process is in.
 type node struct {
@@ -179,92 +181,12 @@ func (n *node) settled() {
 	}
 }
 
-// serve answers with a name, on every connection and to every datagram, at an address of the namespace.
-func serve(t *testing.T, ns *netnstest.Namespace, network, address, name string) (stop func()) {
-	t.Helper()
-	switch network {
-	case "tcp":
-		var l net.Listener
-		ns.Do(func() (err error) { l, err = net.Listen("tcp", address); return err })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					buf := make([]byte, 64)
-					for {
-						n, err := c.Read(buf)
-						if err != nil {
-							return
-						}
-						fmt.Fprintf(c, "%s %s", name, buf[:n])
-					}
-				}()
-			}
-		}()
-		stop = func() { l.Close() }
-	case "udp":
-		var c net.PacketConn
-		ns.Do(func() (err error) { c, err = net.ListenPacket("udp", address); return err })
-		go func() {
-			buf := make([]byte, 64)
-			for {
-				n, from, err := c.ReadFrom(buf)
-				if err != nil {
-					return
-				}
-				c.WriteTo(append([]byte(name+" "), buf[:n]...), from)
-			}
-		}()
-		stop = func() { c.Close() }
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// dial connects from a namespace.
-func dial(ns *netnstest.Namespace, network, address string) (c net.Conn, err error) {
-	err = ns.Try(func() (err error) { c, err = net.DialTimeout(network, address, 3*time.Second); return err })
-	return c, err
-}
-
-// ask sends a word and returns who answered. The answer must carry the word.
-func ask(ns *netnstest.Namespace, network, address string) (string, error) {
-	c, err := dial(ns, network, address)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	return talk(c)
-}
-
-func talk(c net.Conn) (string, error) {
-	word := fmt.Sprint(counter.Add(1))
-	c.SetDeadline(time.Now().Add(3 * time.Second))
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	buf := make([]byte, 128)
-	n, err := c.Read(buf)
-	if err != nil {
-		return "", err
-	}
-	var name, echoed string
-	if _, err := fmt.Sscan(string(buf[:n]), &name, &echoed); err != nil || echoed != word {
-		return "", fmt.Errorf("sent %q, got %q", word, buf[:n])
-	}
-	return name, nil
-}
-
 // answers asks n times and counts who answered.
 func answers(t *testing.T, ns *netnstest.Namespace, network, address string, n int) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for range n {
-		name, err := ask(ns, network, address)
+		name, err := ns.Ask(network, address, patience)
 		if err != nil {
 			t.Fatalf("%s %s: %v", network, address, err)
 		}

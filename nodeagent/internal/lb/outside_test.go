@@ -67,8 +67,8 @@ func newCluster(t *testing.T) *cluster {
 		route.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix("10.77.0.0/16")}},
 		[]netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12")}).Apply)
 	for _, network := range []string{"tcp", "udp"} {
-		serve(t, c.pod1, network, "10.77.1.2:8080", "local")
-		serve(t, c.node2, network, "10.77.2.2:8080", "remote")
+		c.pod1.Echo(t, network, "10.77.1.2:8080", "local")
+		c.node2.Echo(t, network, "10.77.2.2:8080", "remote")
 	}
 	return c
 }
@@ -140,8 +140,8 @@ func testNodePortFromOutside(t *testing.T, c *cluster) {
 	}
 
 	// A pod that dials its own node is inside; another node's address leads to that node, whatever it answers.
-	serve(t, c.node2, "tcp", "192.0.2.12:30080", "node2")
-	serve(t, c.node2, "udp", "192.0.2.12:30053", "node2")
+	c.node2.Echo(t, "tcp", "192.0.2.12:30080", "node2")
+	c.node2.Echo(t, "udp", "192.0.2.12:30053", "node2")
 	for _, tt := range []struct {
 		network, address string
 		want             map[string]int
@@ -161,7 +161,7 @@ func testNodePortFromOutside(t *testing.T, c *cluster) {
 	// No backends: refused at once.
 	n.apply(endpointSlice("web", 8080))
 	began := time.Now()
-	_, err := ask(c.outside, "tcp", "192.0.2.11:30080")
+	_, err := c.outside.Ask("tcp", "192.0.2.11:30080", patience)
 	if !errors.Is(err, unix.ECONNREFUSED) || time.Since(began) > time.Second {
 		t.Errorf("no backends: %v after %s, want connection refused at once", err, time.Since(began))
 	}
@@ -169,7 +169,7 @@ func testNodePortFromOutside(t *testing.T, c *cluster) {
 
 // bulk sends a megabyte to a backend that answers with its digest and with another one: segments are large both ways.
 func bulk(c *cluster, address string) error {
-	conn, err := dial(c.outside, "tcp", address)
+	conn, err := c.outside.Dial("tcp", address, patience)
 	if err != nil {
 		return err
 	}
@@ -220,12 +220,12 @@ func testOutsideConnectionsStay(t *testing.T, c *cluster) {
 	n := startCluster(t, c, nodePort("web", "10.96.0.10", 30080, 30053), spread("web"))
 	conns := map[string]net.Conn{}
 	for len(conns) < 2 {
-		conn, err := dial(c.outside, "tcp", "192.0.2.11:30080")
+		conn, err := c.outside.Dial("tcp", "192.0.2.11:30080", patience)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		name, err := talk(conn)
+		name, err := netnstest.Talk(conn, patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func testOutsideConnectionsStay(t *testing.T, c *cluster) {
 	n.stop()
 	n.start(nodePort("web", "10.96.0.10", 30080, 30053), endpointSlice("web", 8080, "10.77.1.2"), nodeObject(testNode, "192.0.2.11"))
 	for want, conn := range conns {
-		if got, err := talk(conn); got != want {
+		if got, err := netnstest.Talk(conn, patience); got != want {
 			t.Errorf("connection to %s: %q, %v", want, got, err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestOutsideSourceRangesAndAffinity(t *testing.T) {
 			return "", err
 		}
 		defer conn.Close()
-		return talk(conn)
+		return netnstest.Talk(conn, patience)
 	}
 	if got, err := from("192.0.2.13", "198.51.100.9:80"); err == nil {
 		t.Errorf("a source out of range was answered by %q", got)
@@ -306,7 +306,7 @@ func TestOneClientPortForSeveralFrontends(t *testing.T) {
 	}
 	for range 3 {
 		for _, conn := range conns {
-			if _, err := talk(conn); err != nil {
+			if _, err := netnstest.Talk(conn, patience); err != nil {
 				t.Errorf("%s to %s: %v", conn.LocalAddr(), conn.RemoteAddr(), err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/route/netnstest"
 )
 
 // natForward is NAT_FORWARD of bpf/packet.h.
@@ -85,7 +86,7 @@ func askFrom(c *cluster, port int, address string) (name string, err error) {
 	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
 		return "", err
 	}
-	return talk(conn)
+	return netnstest.Talk(conn, patience)
 }
 
 func reuseAddress(_, _ string, raw syscall.RawConn) (err error) {

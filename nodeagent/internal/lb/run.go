@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/pending"
 )
 
 const (
@@ -88,7 +90,7 @@ type syncer struct {
 	nodesPending bool
 	local        []netip.Addr
 	problems     map[owner]string
-	settling     []chan struct{}
+	settling     pending.Waiters
 	health       map[types.NamespacedName]HealthPort
 }
 
@@ -99,11 +101,20 @@ func newSyncer(b *Balancer, m Maps) *syncer {
 // update is one owner whose table was computed anew.
 type update struct {
 	owner    owner
-	cause    *cause
+	cause    *pending.Cause
 	table    Table
 	born     time.Time
 	problems []string
 	health   HealthPort
+}
+
+// start begins the span of writing the owner's table.
+func (u update) start(ctx context.Context, tracer trace.Tracer, backends int) trace.Span {
+	return u.cause.Start(ctx, tracer, "lb.update",
+		attribute.String("k8s.kind", u.owner.kind),
+		attribute.String("k8s.namespace", u.owner.namespace),
+		attribute.String("k8s.name", u.owner.name),
+		attribute.Int("endpoints", backends))
 }
 
 // sync writes what changed; with full set it first reads the maps again and compares everything.
@@ -152,13 +163,12 @@ func (s *syncer) collect(full bool) ([]update, map[bpf.LBAddress]uint8) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dirty := s.dirty
-	s.dirty = map[owner]*cause{}
-	s.settling = append(s.settling, s.waiting...)
-	s.waiting = nil
+	s.dirty = map[owner]*pending.Cause{}
+	s.settling.Take(&s.waiting)
 	if full || dirty[allOwners] != nil {
 		for _, o := range s.in.owners() {
 			if dirty[o] == nil {
-				dirty[o] = &cause{since: s.cfg.Now()}
+				dirty[o] = pending.NewCause(s.cfg.Now())
 			}
 		}
 	}
@@ -169,7 +179,7 @@ func (s *syncer) collect(full bool) ([]update, map[bpf.LBAddress]uint8) {
 		}
 		table, born, problems := s.in.table(o)
 		updates = append(updates, update{owner: o, cause: c, table: table, born: born, problems: problems, health: s.in.healthPort(o)})
-		s.fallBehind(c.since)
+		s.fallBehind(c.Since())
 	}
 	if full || s.nodesPending || dirty[nodeAddresses] != nil || dirty[allOwners] != nil {
 		return updates, s.in.addresses(s.local)
@@ -200,8 +210,8 @@ func (s *syncer) want(ctx context.Context, updates []update, full bool) (wanted,
 				backends[b.Address] = true
 			}
 		}
-		if changes && u.cause.span.IsValid() {
-			spans = append(spans, u.cause.start(ctx, s.cfg.Tracer, u.owner, len(backends)))
+		if changes && u.cause.Traced() {
+			spans = append(spans, u.start(ctx, s.cfg.Tracer, len(backends)))
 		}
 	}
 	if full {
@@ -233,16 +243,13 @@ func (s *syncer) settle(w wanted, updates []update, err error) {
 		s.nodesPending = false
 		s.caughtUp()
 		s.tellHealth(updates)
-		for _, done := range s.settling {
-			close(done)
-		}
-		s.settling = nil
+		s.settling.Release()
 		return
 	}
 	s.mu.Lock()
 	for _, u := range updates {
 		if newer := s.dirty[u.owner]; newer != nil {
-			newer.merge(u.cause)
+			newer.Merge(u.cause)
 		} else {
 			s.dirty[u.owner] = u.cause
 		}

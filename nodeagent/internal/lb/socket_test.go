@@ -24,7 +24,7 @@ func backends(t *testing.T, ns *netnstest.Namespace, addresses ...string) {
 		}
 		ns.Address("lo", a+bits)
 		for _, network := range []string{"tcp", "udp"} {
-			serve(t, ns, network, net.JoinHostPort(a, "8080"), a)
+			ns.Echo(t, network, net.JoinHostPort(a, "8080"), a)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestClientSeesTheService(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"10.96.0.10:80", "[fd96::10]:80"} {
-		c, err := dial(ns, "tcp", address)
+		c, err := ns.Dial("tcp", address, patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestRefused(t *testing.T) {
 	n.start(empty)
 	for network, address := range map[string]string{"tcp": "10.96.0.10:80", "udp": "10.96.0.10:53"} {
 		began := time.Now()
-		_, err := ask(ns, network, address)
+		_, err := ns.Ask(network, address, patience)
 		if !errors.Is(err, unix.ECONNREFUSED) || time.Since(began) > time.Second {
 			t.Errorf("%s: %v after %s, want connection refused at once", network, err, time.Since(began))
 		}
@@ -214,8 +214,8 @@ func TestNodePortsAndHostPortsInside(t *testing.T) {
 	pod.Route("192.0.2.1/32", "", "eth0")
 	pod.Route("0.0.0.0/0", "192.0.2.1", "")
 	backends(t, ns, "10.77.0.1")
-	serve(t, pod, "tcp", "10.77.1.2:9090", "hostport")
-	serve(t, pod, "tcp", "127.0.0.1:30080", "own")
+	pod.Echo(t, "tcp", "10.77.1.2:9090", "hostport")
+	pod.Echo(t, "tcp", "127.0.0.1:30080", "own")
 
 	web := service("web", "10.96.0.10", tcp(80))
 	web.Spec.Type, web.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30080
@@ -241,12 +241,12 @@ func TestNodePortsAndHostPortsInside(t *testing.T) {
 		{"host port from a pod", pod, "192.0.2.1:8081", "hostport"},
 		{"host port at loopback from the host", ns, "127.0.0.1:8081", "hostport"},
 	} {
-		if got, err := ask(tt.from, "tcp", tt.address); got != tt.want {
+		if got, err := tt.from.Ask("tcp", tt.address, patience); got != tt.want {
 			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
 		}
 	}
 	// The other node's host ports are the other node's.
-	if got, err := ask(ns, "tcp", "192.0.2.2:8081"); err == nil {
+	if got, err := ns.Ask("tcp", "192.0.2.2:8081", patience); err == nil {
 		t.Errorf("host port at another node answered %q", got)
 	}
 }

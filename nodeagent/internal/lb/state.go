@@ -4,22 +4,16 @@ import (
 	"fmt"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/pinned"
 )
-
-// Map is one eBPF hash map, or a test's stand-in. Put overwrites; Delete of a missing key is no error.
-type Map[K comparable, V any] interface {
-	Put(key K, value V) error
-	Delete(key K) error
-	All() (map[K]V, error)
-}
 
 // Maps are the maps that the agent writes.
 type Maps struct {
-	Frontends Map[bpf.LBFrontendKey, bpf.LBFrontend]
-	Slots     Map[bpf.LBSlotKey, bpf.LBBackend]
-	Members   Map[bpf.LBMemberKey, uint8]
-	Sources   Map[bpf.LBSourceKey, uint8]
-	Nodes     Map[bpf.LBAddress, uint8]
+	Frontends pinned.Map[bpf.LBFrontendKey, bpf.LBFrontend]
+	Slots     pinned.Map[bpf.LBSlotKey, bpf.LBBackend]
+	Members   pinned.Map[bpf.LBMemberKey, uint8]
+	Sources   pinned.Map[bpf.LBSourceKey, uint8]
+	Nodes     pinned.Map[bpf.LBAddress, uint8]
 	// Barrier returns when no program runs any more that could have read what was replaced before the call.
 	Barrier func() error
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/pinned"
 )
 
 func traced(last byte) context.Context {
@@ -35,7 +36,7 @@ func memorySyncer(t *testing.T, cfg Config, m Maps) *syncer {
 
 // switched fails as many writes as it is told to.
 type switched struct {
-	Map[bpf.LBFrontendKey, bpf.LBFrontend]
+	pinned.Map[bpf.LBFrontendKey, bpf.LBFrontend]
 	fail *int
 }
 

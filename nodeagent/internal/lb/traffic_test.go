@@ -32,7 +32,7 @@ func startTraffic(ns *netnstest.Namespace, clients int, address string) *traffic
 		go func() {
 			defer wg.Done()
 			for ctx.Err() == nil {
-				if _, err := ask(ns, "tcp", address); err != nil {
+				if _, err := ns.Ask("tcp", address, patience); err != nil {
 					mu.Lock()
 					failures = append(failures, err.Error())
 					mu.Unlock()
@@ -75,7 +75,7 @@ func (tr *traffic) drained() {
 func TestNoRequestFailsWhileEndpointsChange(t *testing.T) {
 	ns := netnstest.New(t, "node")
 	up := map[string]func(){}
-	listen := func(a string) { up[a] = serve(t, ns, "tcp", a+":8080", a) }
+	listen := func(a string) { up[a] = ns.Echo(t, "tcp", a+":8080", a) }
 	for i := 1; i <= 4; i++ {
 		ns.Address("lo", fmt.Sprintf("10.77.0.%d/32", i))
 	}
@@ -143,7 +143,7 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 	n := newNode(t, ns)
 	web, slice := service("web", "10.96.0.10", tcp(80)), endpointSlice("web", 8080, "10.77.0.1")
 	n.start(web, slice)
-	c, err := dial(ns, "tcp", "10.96.0.10:80")
+	c, err := ns.Dial("tcp", "10.96.0.10:80", patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 	n.remove(slice)
 	n.remove(web)
 	n.stop()
-	if got, err := talk(c); got != "10.77.0.1" {
+	if got, err := netnstest.Talk(c, patience); got != "10.77.0.1" {
 		t.Errorf("after its service was removed: %q, %v", got, err)
 	}
 }

@@ -6,12 +6,15 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
@@ -26,6 +29,7 @@ type Objects struct {
 	clock      clock.PassiveClock
 	configMaps *cache[*corev1.ConfigMap]
 	secrets    *cache[*corev1.Secret]
+	drivers    *cache[*storagev1.CSIDriver]
 }
 
 // Fresh is how old an object may be that a container or a volume gets.
@@ -40,6 +44,9 @@ func New(client *object.Client, services *object.Informer[*corev1.Service], clk 
 	o.secrets = newCache(clk, func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		return object.For(client, object.Secret).Get(ctx, namespace, name)
 	})
+	o.drivers = newCache(clk, func(ctx context.Context, namespace, name string) (*storagev1.CSIDriver, error) {
+		return object.For(client, object.CSIDriver).Get(ctx, namespace, name)
+	})
 	return o
 }
 
@@ -53,6 +60,65 @@ func (o *Objects) ConfigMap(ctx context.Context, namespace, name string) (*corev
 func (o *Objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret, err := o.secrets.get(ctx, namespace, name)
 	return secret, named(err, "secret", name)
+}
+
+// Claim returns a claim as of now.
+func (o *Objects) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return object.For(o.client, object.PersistentVolumeClaim).Get(obs.Untraced(ctx), namespace, name)
+}
+
+// Volume returns a persistent volume as of now.
+func (o *Objects) Volume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	return object.For(o.client, object.PersistentVolume).Get(obs.Untraced(ctx), "", name)
+}
+
+// Node returns a node as of now.
+func (o *Objects) Node(ctx context.Context, name string) (*corev1.Node, error) {
+	return object.For(o.client, object.Node).Get(obs.Untraced(ctx), "", name)
+}
+
+// CSIDriver returns what is said of a CSI driver, nil where nothing is. It is at most Fresh old.
+func (o *Objects) CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
+	driver, err := o.drivers.get(ctx, "", name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return driver, named(err, "csidriver", name)
+}
+
+// Attachment returns the attachment of a volume as of now.
+func (o *Objects) Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	return object.For(o.client, object.VolumeAttachment).Get(obs.Untraced(ctx), "", name)
+}
+
+// Grown says in the status of a claim that its volume is now as large as the volume says, and that nobody waits for the node any more.
+func (o *Objects) Grown(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+	claims := object.For(o.client, object.PersistentVolumeClaim)
+	fresh, err := claims.Get(obs.Untraced(ctx), claim.Namespace, claim.Name)
+	if err != nil || fresh.UID != claim.UID {
+		return err
+	}
+	_, err = claims.UpdateStatus(obs.Untraced(ctx), grown(fresh, pv.Spec.Capacity[corev1.ResourceStorage]))
+	return err
+}
+
+// grown is a claim whose volume has a size at last.
+func grown(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	claim = claim.DeepCopy()
+	if claim.Status.Capacity == nil {
+		claim.Status.Capacity = corev1.ResourceList{}
+	}
+	claim.Status.Capacity[corev1.ResourceStorage] = size
+	claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		switch c.Type {
+		case corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending,
+			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
+			return true
+		}
+		return false
+	})
+	delete(claim.Status.AllocatedResourceStatuses, corev1.ResourceStorage)
+	return claim
 }
 
 // named words errors as people know them from Kubernetes' events.

@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 // conditions lays the agent's conditions over those that the node has.
-func conditions(old []corev1.NodeCondition, pressure Pressure, problems []string, now time.Time) []corev1.NodeCondition {
+func conditions(old []corev1.NodeCondition, short pressure.Conditions, problems []string, now time.Time) []corev1.NodeCondition {
 	out := append([]corev1.NodeCondition(nil), old...)
 	set := func(kind corev1.NodeConditionType, status bool, reason, message string) {
 		c := corev1.NodeCondition{
@@ -39,11 +41,11 @@ func conditions(old []corev1.NodeCondition, pressure Pressure, problems []string
 		}
 		set(kind, false, goodReason, goodMessage)
 	}
-	choose(corev1.NodeMemoryPressure, pressure.Memory, "KubeletHasInsufficientMemory", "kubelet has insufficient memory available",
+	choose(corev1.NodeMemoryPressure, short.Memory, "KubeletHasInsufficientMemory", "kubelet has insufficient memory available",
 		"KubeletHasSufficientMemory", "kubelet has sufficient memory available")
-	choose(corev1.NodeDiskPressure, pressure.Disk, "KubeletHasDiskPressure", "kubelet has disk pressure",
+	choose(corev1.NodeDiskPressure, short.Disk, "KubeletHasDiskPressure", "kubelet has disk pressure",
 		"KubeletHasNoDiskPressure", "kubelet has no disk pressure")
-	choose(corev1.NodePIDPressure, pressure.PID, "KubeletHasInsufficientPID", "kubelet has insufficient PID available",
+	choose(corev1.NodePIDPressure, short.PID, "KubeletHasInsufficientPID", "kubelet has insufficient PID available",
 		"KubeletHasSufficientPID", "kubelet has sufficient PID available")
 	if len(problems) == 0 {
 		set(corev1.NodeReady, true, "KubeletReady", "kubelet is posting ready status")

@@ -58,24 +58,32 @@ func (r *Reporter) RunLease(ctx context.Context) error {
 	}
 }
 
+// Heard says whether the control plane has heard of the node within the lease's duration, after which others may do what the node did.
+func (r *Reporter) Heard() bool {
+	return r.cfg.Clock.Now().UnixNano()-r.renewed.Load() < int64(leaseSeconds*time.Second)
+}
+
 // renew writes the lease; nil comes back where it must be read anew.
 func (r *Reporter) renew(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	leases := object.For(r.cfg.Client, object.Lease)
+	leases, now := object.For(r.cfg.Client, object.Lease), r.cfg.Clock.Now()
+	write := leases.Update
 	if lease == nil {
 		found, err := leases.Get(ctx, corev1.NamespaceNodeLease, r.cfg.NodeName)
-		if apierrors.IsNotFound(err) {
-			return leases.Create(ctx, Lease(r.Node(), nil, r.cfg.Clock.Now()))
-		}
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			write = leases.Create
+		case err != nil:
 			return nil, err
+		default:
+			lease = found
 		}
-		lease = found
 	}
-	stored, err := leases.Update(ctx, Lease(r.Node(), lease, r.cfg.Clock.Now()))
+	stored, err := write(ctx, Lease(r.Node(), lease, now))
 	if err != nil {
 		return nil, err
 	}
+	r.renewed.Store(now.UnixNano())
 	return stored, nil
 }

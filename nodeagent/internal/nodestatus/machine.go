@@ -13,20 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 // Machine reads what the node is made of; its fields point elsewhere in tests.
 type Machine struct {
-	Proc       string     // /proc
-	Etc        string     // /etc
-	Sys        string     // /sys
-	Disk       string     // a folder on the disk that pods use
-	Thresholds Thresholds // what the node keeps for itself
+	Proc     string            // /proc
+	Etc      string            // /etc
+	Sys      string            // /sys
+	Disk     string            // a folder on the disk that pods use
+	Settings pressure.Settings // what the node keeps for itself
 }
 
 // ThisMachine is the machine the agent runs on.
-func ThisMachine(disk string, thresholds Thresholds) Machine {
-	return Machine{"/proc", "/etc", "/sys", disk, thresholds}
+func ThisMachine(disk string, settings pressure.Settings) Machine {
+	return Machine{"/proc", "/etc", "/sys", disk, settings}
 }
 
 // Capacity returns what the machine has and what pods may use of it: all
@@ -48,92 +50,42 @@ func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceL
 			corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
 		}
 	}
-	keep := m.Thresholds
-	return list(memory.total, disk.total), list(memory.total-keep.memory.of(memory.total), disk.total-keep.disk.of(disk.total)), nil
+	keep := m.Settings.Reserved
+	return list(memory, disk), list(memory-keep(pressure.MemoryAvailable, memory), disk-keep(pressure.NodeFSAvailable, disk)), nil
 }
 
-type memory struct{ total, available int64 }
-
-func (m Machine) memory() (memory, error) {
+// memory returns what the machine has of it, in bytes.
+func (m Machine) memory() (int64, error) {
 	file, err := os.Open(filepath.Join(m.Proc, "meminfo"))
 	if err != nil {
-		return memory{}, err
+		return 0, err
 	}
 	defer file.Close()
-	var out memory
 	scanner := bufio.NewScanner(file)
 	for scanner.Scan() {
 		fields := strings.Fields(scanner.Text())
-		if len(fields) < 2 {
+		if len(fields) < 2 || fields[0] != "MemTotal:" {
 			continue
 		}
 		kib, err := strconv.ParseInt(fields[1], 10, 64)
 		if err != nil {
-			continue
+			return 0, fmt.Errorf("%s: %w", file.Name(), err)
 		}
-		switch fields[0] {
-		case "MemTotal:":
-			out.total = kib << 10
-		case "MemAvailable:":
-			out.available = kib << 10
-		}
+		return kib << 10, nil
 	}
-	if out.total == 0 {
-		return memory{}, fmt.Errorf("%s says nothing of memory", file.Name())
+	if err := scanner.Err(); err != nil {
+		return 0, err
 	}
-	return out, scanner.Err()
+	return 0, fmt.Errorf("%s says nothing of memory", file.Name())
 }
 
-type disk struct {
-	total, available  int64 // bytes
-	inodes, freeNodes int64 // none where the file system does not count them
-}
-
-func (m Machine) disk() (disk, error) {
+// disk returns the size of the pods' disk, in bytes.
+func (m Machine) disk() (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(m.Disk, &s); err != nil {
-		return disk{}, fmt.Errorf("statfs %s: %w", m.Disk, err)
+		return 0, fmt.Errorf("statfs %s: %w", m.Disk, err)
 	}
-	return disk{int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, int64(s.Files), int64(s.Ffree)}, nil
-}
-
-// Pressure says what the machine is short of.
-type Pressure struct{ Memory, Disk, PID bool }
-
-// Pressure reads what the machine is short of.
-func (m Machine) Pressure() (Pressure, error) {
-	memory, err := m.memory()
-	if err != nil {
-		return Pressure{}, err
-	}
-	disk, err := m.disk()
-	if err != nil {
-		return Pressure{}, err
-	}
-	limit, used, err := m.pids()
-	if err != nil {
-		return Pressure{}, err
-	}
-	keep := m.Thresholds
-	return Pressure{
-		Memory: memory.available < keep.memory.of(memory.total),
-		Disk:   disk.available < keep.disk.of(disk.total) || disk.inodes > 0 && disk.freeNodes < keep.inodes.of(disk.inodes),
-		PID:    limit-used < keep.pids.of(limit),
-	}, nil
-}
-
-func (m Machine) pids() (limit, used int64, _ error) {
-	limit, err := strconv.ParseInt(m.line(filepath.Join(m.Proc, "sys/kernel/pid_max")), 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("pid_max: %w", err)
-	}
-	fields := strings.Fields(m.line(filepath.Join(m.Proc, "loadavg")))
-	if len(fields) < 4 {
-		return 0, 0, fmt.Errorf("loadavg has %d fields", len(fields))
-	}
-	_, total, _ := strings.Cut(fields[3], "/")
-	used, err = strconv.ParseInt(total, 10, 64)
-	return limit, used, err
+	return int64(s.Blocks) * s.Bsize, nil
 }
 
 // line returns the first line of a file, "" where it cannot be read.

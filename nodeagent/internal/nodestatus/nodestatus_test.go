@@ -19,6 +19,7 @@ import (
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/fakecri"
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 // machine is one made of files.
@@ -42,8 +43,20 @@ func machine(t *testing.T, files map[string]string) Machine {
 			t.Fatal(err)
 		}
 	}
-	return Machine{filepath.Join(dir, "proc"), filepath.Join(dir, "etc"), filepath.Join(dir, "sys"), dir, thresholds(t, DefaultThresholds)}
+	return Machine{filepath.Join(dir, "proc"), filepath.Join(dir, "etc"), filepath.Join(dir, "sys"), dir, settings(t, pressure.DefaultHard)}
 }
+
+func settings(t *testing.T, hard string) pressure.Settings {
+	t.Helper()
+	out, err := pressure.Options{Hard: hard}.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// enough says that the node is short of nothing.
+func enough() pressure.Conditions { return pressure.Conditions{} }
 
 func TestMachine(t *testing.T) {
 	t.Parallel()
@@ -64,19 +77,13 @@ func TestMachine(t *testing.T) {
 	if info := m.Info(); info.OSImage != "Test OS 1" || info.MachineID != "machine" || info.KernelVersion != "6.1" || info.SystemUUID != "machine" {
 		t.Errorf("info %v", info)
 	}
-	for name, test := range map[string]struct {
-		files map[string]string
-		want  Pressure
-	}{
-		"none":   {nil, Pressure{}},
-		"memory": {map[string]string{"proc/meminfo": "MemTotal: 1048576 kB\nMemAvailable: 1000 kB\n"}, Pressure{Memory: true}},
-		"pids":   {map[string]string{"proc/loadavg": "0 0 0 1/32700 1\n"}, Pressure{PID: true}},
-	} {
-		got, err := machine(t, test.files).Pressure()
-		got.Disk = false // that of the machine which runs the test
-		if err != nil || got != test.want {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+	m.Settings = settings(t, "nodefs.available<25%")
+	if capacity, allocatable, err = m.Capacity(1); err != nil {
+		t.Fatal(err)
+	}
+	whole, rest := capacity[corev1.ResourceEphemeralStorage], allocatable[corev1.ResourceEphemeralStorage]
+	if share := float64(rest.Value()) / float64(whole.Value()); share < 0.74 || share > 0.76 {
+		t.Errorf("allocatable is %v of %v", rest.Value(), whole.Value())
 	}
 	if _, _, err := machine(t, map[string]string{"proc/meminfo": "nothing"}).Capacity(1); err == nil {
 		t.Error("a machine without memory has a capacity")
@@ -86,7 +93,7 @@ func TestMachine(t *testing.T) {
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	first := conditions([]corev1.NodeCondition{{Type: "x/own", Status: corev1.ConditionTrue}}, Pressure{}, nil, at)
+	first := conditions([]corev1.NodeCondition{{Type: "x/own", Status: corev1.ConditionTrue}}, pressure.Conditions{}, nil, at)
 	describe := func(list []corev1.NodeCondition) string {
 		var out []string
 		for _, c := range list {
@@ -106,7 +113,7 @@ Ready=True KubeletReady kubelet is posting ready status`
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Reason: "NetworkPluginNotReady", Message: "no plugin"},
 	}}, nil)
-	second := conditions(first, Pressure{Disk: true}, problems, at.Add(time.Minute))
+	second := conditions(first, pressure.Conditions{Disk: true}, problems, at.Add(time.Minute))
 	for _, want := range []string{
 		"Ready=False KubeletNotReady container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin",
 		"DiskPressure=True KubeletHasDiskPressure kubelet has disk pressure",
@@ -133,6 +140,7 @@ func TestReporter(t *testing.T) {
 	r := New(Config{
 		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, AgentPort: 7443, Version: "v1.36.3", MaxPods: 110,
 		Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
+		Short: enough, Taints: []corev1.Taint{{Key: "waits", Effect: corev1.TaintEffectNoSchedule}},
 	})
 	if err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
@@ -142,8 +150,12 @@ func TestReporter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node.Labels["kubernetes.io/hostname"] != "n" || node.Labels["zone"] != "a" || node.Status.NodeInfo.ContainerRuntimeVersion != "fake://1" ||
-		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || object.AgentPort(node) != 7443 || len(node.Status.Images) != 1 || !Ready(node) {
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || object.AgentPort(node) != 7443 || len(node.Status.Images) != 1 || !Ready(node) ||
+		len(node.Spec.Taints) != 1 {
 		t.Errorf("node: %s", node.String())
+	}
+	if r.Heard() {
+		t.Error("the control plane has heard of a node that has no lease")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -167,6 +179,7 @@ func TestReporter(t *testing.T) {
 		lease, err := object.For(client, object.Lease).Get(t.Context(), corev1.NamespaceNodeLease, "n")
 		return err == nil && *lease.Spec.HolderIdentity == "n" && *lease.Spec.LeaseDurationSeconds == 40 && lease.OwnerReferences[0].UID == node.UID
 	})
+	within("the node to know that it was heard", r.Heard)
 	// Somebody advertises what no machine has.
 	node.Status.Capacity["example.com/gpu"] = resource.MustParse("2")
 	if node, err = object.For(client, object.Node).UpdateStatus(t.Context(), node); err != nil {
@@ -209,7 +222,7 @@ func TestRegisterKeepsWhatOthersSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime := fakecri.New()
-	r := New(Config{NodeName: "n", Port: 7443, MaxPods: 1, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}})
+	r := New(Config{NodeName: "n", Port: 7443, MaxPods: 1, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}, Short: enough})
 	if err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -231,5 +244,27 @@ func TestRuntimeHandlers(t *testing.T) {
 	node := &corev1.Node{Status: corev1.NodeStatus{RuntimeHandlers: got}}
 	if !RecursiveReadOnly(node) || RecursiveReadOnly(&corev1.Node{}) {
 		t.Error("what the default handler supports is not told")
+	}
+}
+
+// What plugins have counts whatever the API has been told before, and what is reserved is missing from what pods may ask for.
+func TestDevicesAndReservedCPUs(t *testing.T) {
+	t.Parallel()
+	runtime := fakecri.New()
+	list := func(n int64) corev1.ResourceList {
+		return corev1.ResourceList{"example.com/gpu": *resource.NewQuantity(n, resource.DecimalSI)}
+	}
+	r := New(Config{
+		NodeName: "n", MaxPods: 110, Machine: machine(t, nil), Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{}, Short: enough,
+		Devices:  func() (capacity, allocatable corev1.ResourceList) { return list(2), list(1) },
+		Reserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},
+	})
+	s := r.status(t.Context(), &corev1.NodeStatus{Capacity: list(7), Allocatable: list(7)})
+	all, usable := s.Capacity["example.com/gpu"], s.Allocatable["example.com/gpu"]
+	if all.Value() != 2 || usable.Value() != 1 {
+		t.Errorf("capacity %v, allocatable %v", s.Capacity, s.Allocatable)
+	}
+	if left := s.Capacity.Cpu().MilliValue() - s.Allocatable.Cpu().MilliValue(); left != 500 {
+		t.Errorf("%d thousandths of a CPU are reserved", left)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
 	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 const (
@@ -36,6 +38,7 @@ const (
 type Config struct {
 	NodeName  string
 	Labels    map[string]string // beside those that every node has
+	Taints    []corev1.Taint    // with which the node is made; one that is there keeps its own
 	Addresses []string          // of the node, the main one first
 	Port      int32             // of the HTTPS endpoint; of the node API where there is none
 	AgentPort int32             // of the node API, where Port is not
@@ -45,6 +48,14 @@ type Config struct {
 	Client    *object.Client
 	Runtime   *cri.Client
 	Clock     clock.Clock
+	// Short says what the node is short of.
+	Short func() pressure.Conditions
+	// Devices, which may be nil, says what the node has of the resources of device plugins, and what of it may be used.
+	Devices func() (capacity, allocatable corev1.ResourceList)
+	// VolumesInUse, which may be nil, are the attachable volumes that are not to be detached from the node.
+	VolumesInUse func() []corev1.UniqueVolumeName
+	// Reserved is what pods may not ask for of what the machine has.
+	Reserved corev1.ResourceList
 	// Problems, which may be nil, says what else keeps the node from being ready.
 	Problems func() []string
 }
@@ -53,6 +64,8 @@ type Config struct {
 type Reporter struct {
 	cfg  Config
 	poke chan struct{}
+	// renewed is when the lease was last renewed, in nanoseconds of the clock.
+	renewed atomic.Int64
 
 	mu    sync.Mutex
 	node  *corev1.Node // as the API last answered
@@ -77,6 +90,14 @@ func (r *Reporter) Node() *corev1.Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.node
+}
+
+// Here describes the node as it is, without the API: what pods start on before there is a Node.
+func (r *Reporter) Here(ctx context.Context) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels)},
+		Status:     r.status(obs.Untraced(ctx), &corev1.NodeStatus{}),
+	}
 }
 
 // Register makes sure that the node is in the API; it repeats until it is,
@@ -105,7 +126,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 	labels, annotations := Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels), r.annotations()
 	node, err := nodes.Get(ctx, "", r.cfg.NodeName)
 	if apierrors.IsNotFound(err) {
-		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels, Annotations: annotations}}
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels, Annotations: annotations}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints}}
 		node.Status = r.status(ctx, &corev1.NodeStatus{})
 		created, err := nodes.Create(ctx, node)
 		if err != nil {
@@ -260,7 +281,7 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	s.NodeInfo = r.cfg.Machine.Info()
 	s.NodeInfo.KubeletVersion = r.cfg.Version
 	s.DaemonEndpoints.KubeletEndpoint.Port = r.cfg.Port
-	s.DeclaredFeatures = []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"} // in order
+	s.DeclaredFeatures = []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"} // in order
 	s.Addresses = nil
 	for _, ip := range r.cfg.Addresses {
 		s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
@@ -272,12 +293,18 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	if err != nil {
 		problems = append(problems, err.Error())
 	} else {
+		for name, q := range r.cfg.Reserved {
+			left := allocatable[name]
+			left.Sub(q)
+			allocatable[name] = left
+		}
+		if r.cfg.Devices != nil {
+			devices, usable := r.cfg.Devices()
+			maps.Copy(capacity, devices)
+			maps.Copy(allocatable, usable)
+		}
 		advertised(old.Capacity, capacity, allocatable)
 		s.Capacity, s.Allocatable = capacity, allocatable
-	}
-	pressure, err := r.cfg.Machine.Pressure()
-	if err != nil {
-		problems = append(problems, err.Error())
 	}
 	version, err := r.cfg.Runtime.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err == nil {
@@ -301,7 +328,10 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	if images, err := r.cfg.Runtime.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err == nil {
 		s.Images = list(images.GetImages())
 	}
-	s.Conditions = conditions(old.Conditions, pressure, problems, r.cfg.Clock.Now())
+	if r.cfg.VolumesInUse != nil {
+		s.VolumesInUse = r.cfg.VolumesInUse()
+	}
+	s.Conditions = conditions(old.Conditions, r.cfg.Short(), problems, r.cfg.Clock.Now())
 	return s
 }
 

@@ -39,9 +39,7 @@ func conditions(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, now tim
 		set(corev1.PodReady, false, reason, message)
 	}
 	set(corev1.ContainersReady, ready, reason, message)
-	if condition(s, corev1.PodScheduled) == nil {
-		set(corev1.PodScheduled, true, "", "")
-	}
+	set(corev1.PodScheduled, true, "", "") // it is here, whoever has bound it
 }
 
 func pendingInit(pod *corev1.Pod, s *corev1.PodStatus) []string {

@@ -56,8 +56,10 @@ func (p *planner) ephemeral() {
 		switch run := p.observed.Latest(c.Name); {
 		case run == nil && (told == nil || told.ContainerID == ""):
 			p.start(c, nil, false)
-		case run != nil && run.State == cri.Created && p.current(c.Name) != nil:
+		case run != nil && run.SandboxID == p.sandbox.ID && run.State == cri.Created:
 			p.start(c, run, false)
+		case run != nil && run.SandboxID == p.sandbox.ID && run.State == cri.Running:
+			p.resize(c, run) // of its own it has none, but the limits of its pod
 		}
 	}
 }

@@ -23,10 +23,14 @@ type Memory struct {
 	Given map[string]corev1.ResourceRequirements
 	// Applied holds the resources that runs have, by container ID, and the pod's group has of the pod's own, under WholePod.
 	Applied map[string]corev1.ResourceRequirements
+	// Around holds what the pod asked for as a whole when its runs were given their resources, by container ID.
+	Around map[string]corev1.ResourceRequirements
 	// Pending is why the pod does not get other resources that it asks for; nil where it has what it asks for.
 	Pending *Pending
 	// Resize says what went wrong with giving the pod and its containers other resources, by container name and WholePod.
 	Resize map[string]Trouble
+	// Life is the newest of the pod's lives of which it is known that it is about to begin.
+	Life int32
 	// Failed is why the agent itself ended the pod; sticky.
 	Failed *Failure
 }
@@ -54,12 +58,28 @@ type Failure struct {
 	Rejected bool
 	// Disruption, where set, is the message of the condition that tells who counts failures that the pod was not to blame.
 	Disruption string
+	// Grace, where set, is how long its containers may take to end, in seconds, instead of the pod's own time.
+	Grace *int64
 }
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
 	return &Memory{Trouble: map[string]Trouble{}, Backoff: map[string]Backoff{}, Probes: map[string]Probed{},
-		Given: map[string]corev1.ResourceRequirements{}, Applied: map[string]corev1.ResourceRequirements{}, Resize: map[string]Trouble{}}
+		Given: map[string]corev1.ResourceRequirements{}, Applied: map[string]corev1.ResourceRequirements{}, Around: map[string]corev1.ResourceRequirements{}, Resize: map[string]Trouble{}}
+}
+
+// Apply notes that a run has what the container asks for, in a pod that asks for whole.
+func (m *Memory) Apply(id string, whole, own corev1.ResourceRequirements) {
+	m.Applied[id], m.Around[id] = *own.DeepCopy(), *whole.DeepCopy()
+}
+
+// Has are the resources of a run's control group.
+func (m *Memory) Has(p *corev1.Pod, id string) corev1.ResourceRequirements {
+	whole, known := m.Around[id]
+	if !known {
+		whole = Whole(p)
+	}
+	return Within(whole, m.Applied[id])
 }
 
 // Backoff bounds how often a failing container is started: 10 s after its

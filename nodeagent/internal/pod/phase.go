@@ -4,13 +4,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// phase sums up the containers in one word.
-func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus) corev1.PodPhase {
+// phase sums up the containers in one word. Those that are owed a run start, whatever became of the last one.
+func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus, owed func(name string) bool) corev1.PodPhase {
 	for i := range inits {
 		c := &pod.Spec.InitContainers[i]
 		t := inits[i].State.Terminated
 		switch {
-		case Sidecar(c):
+		case Sidecar(c), owed(c.Name) && anyRan(mains):
 		case t != nil && t.ExitCode == 0:
 		case t != nil && !restarts(pod, c, true, t.ExitCode):
 			return corev1.PodFailed
@@ -34,7 +34,7 @@ func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus) corev1.PodPha
 			if t.ExitCode == 0 {
 				succeeded++
 			}
-			if restarts(pod, &pod.Spec.Containers[i], false, t.ExitCode) {
+			if owed(s.Name) || restarts(pod, &pod.Spec.Containers[i], false, t.ExitCode) {
 				again++
 			}
 		}

@@ -35,6 +35,10 @@ type Plan struct {
 	Remove []string
 	// RemoveSandboxes deletes sandboxes that newer ones have replaced, by ID.
 	RemoveSandboxes []string
+	// Restarting says that all containers are being stopped, to start over.
+	Restarting bool
+	// Life is the one of the pod that is, or is about to begin.
+	Life int32
 	// Waiting says which containers wait for a restart, and for how long.
 	Waiting map[string]Trouble
 	// Wake is when to plan again if nothing happens before; zero is never.
@@ -64,13 +68,15 @@ type Start struct {
 	Container *corev1.Container
 	Init      bool
 	Attempt   int32
+	Life      int32
 	// Backoff is what to remember of restart delays once it runs.
 	Backoff Backoff
 }
 
 // Make returns what is to be done for the pod at now.
 func Make(pod *corev1.Pod, observed *cri.Pod, memory *Memory, now time.Time) Plan {
-	p := planner{pod: pod, observed: observed, memory: memory, now: now, plan: Plan{Waiting: map[string]Trouble{}}}
+	l := lifeOf(pod, observed)
+	p := planner{pod: pod, observed: observed, memory: memory, now: now, life: l, plan: Plan{Waiting: map[string]Trouble{}, Life: l.number}}
 	p.make()
 	return p.plan
 }
@@ -80,6 +86,7 @@ type planner struct {
 	observed *cri.Pod
 	memory   *Memory
 	now      time.Time
+	life     life
 	plan     Plan
 	sandbox  *cri.Sandbox // the one that is ready, or nil
 }
@@ -96,7 +103,7 @@ func (p *planner) make() {
 		return
 	}
 	p.collect()
-	if p.init() {
+	if p.begin() && p.init() {
 		p.main()
 	}
 	p.ephemeral()
@@ -109,9 +116,16 @@ func (p *planner) terminate() bool {
 		p.plan.Terminate = &Termination{Failure: failure}
 	} else if p.memory.Failed != nil || Finished(p.pod) || Ended(p.pod, p.observed) {
 		p.plan.Terminate = &Termination{Failure: p.memory.Failed}
+		if failed := p.memory.Failed; failed != nil {
+			p.plan.Terminate.Grace = failed.Grace
+		}
 	}
 	if p.pod.DeletionTimestamp != nil {
-		p.plan.Terminate = &Termination{Delete: true, Grace: p.pod.DeletionGracePeriodSeconds}
+		grace := p.pod.DeletionGracePeriodSeconds
+		if failed := p.memory.Failed; failed != nil && failed.Grace != nil && (grace == nil || *failed.Grace < *grace) {
+			grace = failed.Grace // the node cannot wait so long
+		}
+		p.plan.Terminate = &Termination{Delete: true, Grace: grace}
 	}
 	return p.plan.Terminate != nil
 }
@@ -136,16 +150,17 @@ func Finished(pod *corev1.Pod) bool {
 // Ended reports whether no container of the pod is to run any more, by its
 // restart policy.
 func Ended(pod *corev1.Pod, observed *cri.Pod) bool {
+	l := lifeOf(pod, observed)
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		last := observed.Latest(c.Name)
+		last := l.latest(observed, c.Name)
 		if last != nil && last.State == cri.Exited && last.ExitCode != 0 && !restarts(pod, c, true, last.ExitCode) {
 			return true
 		}
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		last := observed.Latest(c.Name)
+		last := l.latest(observed, c.Name)
 		if last == nil || last.State != cri.Exited || restarts(pod, c, false, last.ExitCode) {
 			return false
 		}
@@ -160,10 +175,8 @@ func restarts(pod *corev1.Pod, c *corev1.Container, init bool, exitCode int32) b
 	if c.RestartPolicy != nil {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
-	for _, rule := range c.RestartPolicyRules {
-		if rule.Action == corev1.ContainerRestartRuleActionRestart && matches(rule.ExitCodes, exitCode) {
-			return true
-		}
+	if ruleFor(c, exitCode) != nil {
+		return true // alone or with all others
 	}
 	if init && !Sidecar(c) {
 		return exitCode != 0 && policy != corev1.RestartPolicyNever
@@ -175,6 +188,16 @@ func restarts(pod *corev1.Pod, c *corev1.Container, init bool, exitCode int32) b
 		return exitCode != 0
 	}
 	return true
+}
+
+// ruleFor returns the first rule of a container that is about the exit code, nil where none is.
+func ruleFor(c *corev1.Container, exitCode int32) *corev1.ContainerRestartRule {
+	for i := range c.RestartPolicyRules {
+		if matches(c.RestartPolicyRules[i].ExitCodes, exitCode) {
+			return &c.RestartPolicyRules[i]
+		}
+	}
+	return nil
 }
 
 // matches reports whether a rule is about the exit code.
@@ -259,7 +282,7 @@ func (p *planner) main() {
 // keep plans what one long-running container needs.
 func (p *planner) keep(c *corev1.Container, run *cri.Container, init bool) {
 	if run == nil { // in this sandbox; what ended for good in an older one stays ended
-		if old := p.observed.Latest(c.Name); old != nil && old.State == cri.Exited && !restarts(p.pod, c, init, old.ExitCode) {
+		if old := p.life.latest(p.observed, c.Name); old != nil && old.State == cri.Exited && !restarts(p.pod, c, init, old.ExitCode) {
 			return
 		}
 	}
@@ -305,7 +328,10 @@ func (p *planner) start(c *corev1.Container, made *cri.Container, init bool) {
 		p.wake(wait.Until)
 		return
 	}
-	start := Start{Container: c, Init: init, Attempt: p.attempt(c.Name), Backoff: p.memory.Backoff[c.Name]}
+	start := Start{Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Backoff: p.memory.Backoff[c.Name]}
+	if last := p.observed.Latest(c.Name); last != nil && p.life.past(last) && restartsAll(c, last) {
+		start.Backoff = start.Backoff.Next(last.Finished, p.now) // the next time, all wait
+	}
 	p.plan.Start = append(p.plan.Start, start)
 }
 
@@ -314,14 +340,7 @@ func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
 	if run.Hash != "" && run.Hash != cri.Hash(c) {
 		backoff = Backoff{} // another program deserves a fresh try
 	}
-	if until := backoff.Until(run.Finished, p.now); !until.IsZero() {
-		p.plan.Waiting[c.Name] = Trouble{
-			Reason: "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
-				backoff.Delay, c.Name, p.pod.Name, p.pod.Namespace, p.pod.UID),
-			Until: until,
-		}
-		p.wake(until)
+	if until := p.backOff(c.Name, backoff, run); !until.IsZero() {
 		return
 	}
 	if wait := p.memory.Trouble[c.Name]; wait.Until.After(p.now) {
@@ -329,7 +348,7 @@ func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
 		return
 	}
 	p.plan.Start = append(p.plan.Start, Start{
-		Container: c, Init: init, Attempt: p.attempt(c.Name), Backoff: backoff.Next(run.Finished, p.now),
+		Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Backoff: backoff.Next(run.Finished, p.now),
 	})
 }
 
@@ -349,9 +368,9 @@ func (p *planner) attempt(name string) int32 {
 	return next
 }
 
-// current returns the newest run of a container in the present sandbox.
+// current returns the newest run of a container in the present sandbox and life.
 func (p *planner) current(name string) *cri.Container {
-	if run := p.observed.Latest(name); run != nil && p.sandbox != nil && run.SandboxID == p.sandbox.ID {
+	if run := p.life.latest(p.observed, name); run != nil && p.sandbox != nil && run.SandboxID == p.sandbox.ID {
 		return run
 	}
 	return nil

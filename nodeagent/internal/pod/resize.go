@@ -37,6 +37,23 @@ func ToldWhole(p *corev1.Pod) (given, applied corev1.ResourceRequirements, ok bo
 	return given, applied, true
 }
 
+// Within are the resources of the control group of a container that asks for own, in a pod that asks for whole: where the container has no limit,
+// that of the pod is its own, so that programs see in their group what they may use.
+func Within(whole, own corev1.ResourceRequirements) corev1.ResourceRequirements {
+	out := *own.DeepCopy()
+	for _, name := range resizable {
+		limit, bounded := whole.Limits[name]
+		if mine := own.Limits[name]; !bounded || !mine.IsZero() {
+			continue
+		}
+		if out.Limits == nil {
+			out.Limits = corev1.ResourceList{}
+		}
+		out.Limits[name] = limit
+	}
+	return out
+}
+
 // only returns the amounts whose names are among the keys of others.
 func only(list, others corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
@@ -56,6 +73,8 @@ type Room struct {
 	Allocatable corev1.ResourceList
 	// Others is what the node's other pods ask for.
 	Others corev1.ResourceList
+	// Fixed, where it is set, is why what the pod has cannot change.
+	Fixed string
 }
 
 // Pending says why a pod does not get the resources that its specification asks for; Reason is a condition's:
@@ -97,6 +116,9 @@ func Allocate(p *corev1.Pod, given map[string]corev1.ResourceRequirements, room 
 		if had, ok := given[c.Name]; ok {
 			c.Resources = *had.DeepCopy()
 		}
+	}
+	if room.Fixed != "" {
+		return before, &Pending{corev1.PodReasonInfeasible, room.Fixed}
 	}
 	for _, name := range resizable {
 		was, wanted := Requests(before)[name], Requests(p)[name]
@@ -204,14 +226,18 @@ func restartsFor(c *corev1.Container, from, to corev1.ResourceRequirements) bool
 // be restarted for it runs again whatever its policy says of its end, so both are one plan.
 func (p *planner) resize(c *corev1.Container, run *cri.Container) {
 	applied, known := p.memory.Applied[run.ID]
-	if !known || equality.Semantic.DeepEqual(applied, c.Resources) {
+	if !known {
+		return
+	}
+	has, wants := p.memory.Has(p.pod, run.ID), Within(Whole(p.pod), c.Resources)
+	if equality.Semantic.DeepEqual(applied, c.Resources) && equality.Semantic.DeepEqual(has, wants) {
 		return
 	}
 	p.plan.Resizing = true
-	if restartsFor(c, applied, c.Resources) {
+	if restartsFor(c, has, wants) {
 		p.plan.Regroup = true
 		p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: fmt.Sprintf("Container %s resize requires restart", c.Name)})
-		p.plan.Start = append(p.plan.Start, Start{Container: c, Attempt: p.attempt(c.Name), Backoff: p.memory.Backoff[c.Name]})
+		p.plan.Start = append(p.plan.Start, Start{Container: c, Attempt: p.attempt(c.Name), Life: p.life.number, Backoff: p.memory.Backoff[c.Name]})
 		return
 	}
 	if p.resizeWaits(c.Name) || p.resizeWaits(WholePod) {

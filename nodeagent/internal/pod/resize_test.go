@@ -45,6 +45,13 @@ func TestAllocate(t *testing.T) {
 			}
 		})
 	}
+	fixed := testPod(corev1.RestartPolicyAlways, "a")
+	fixed.Spec.Containers[0].Resources = asks("1", "100Mi")
+	still := room
+	still.Fixed = "it has CPUs for itself"
+	if _, pending := Allocate(fixed, map[string]corev1.ResourceRequirements{"a": asks("500m", "100Mi")}, still); pending == nil || *pending != (Pending{"Infeasible", still.Fixed}) {
+		t.Errorf("what cannot change: %+v", pending)
+	}
 	fresh := testPod(corev1.RestartPolicyAlways, "a")
 	fresh.Spec.Containers[0].Resources = asks("5", "1Mi")
 	if got, pending := Allocate(fresh, nil, room); pending != nil || got != fresh {
@@ -104,6 +111,52 @@ func TestResizePlanAndStatus(t *testing.T) {
 			}
 			if condition(&s, corev1.PodResizeInProgress) != nil {
 				t.Error("PodResizeInProgress stays after the resize")
+			}
+		})
+	}
+}
+
+func TestLimitsOfThePodAreThoseOfItsContainers(t *testing.T) {
+	t.Parallel()
+	limits := func(cpu, memory string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Limits: asks(cpu, memory).Limits}
+	}
+	restart := []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	for name, test := range map[string]struct {
+		policy           []corev1.ContainerResizePolicy
+		own, around      corev1.ResourceRequirements
+		had, wants, plan string
+	}{
+		"as it was":                        {nil, corev1.ResourceRequirements{}, limits("1", "1Mi"), "1 1Mi", "1 1Mi", ""},
+		"more of both":                     {nil, corev1.ResourceRequirements{}, limits("2", "2Mi"), "2 2Mi", "1 1Mi", "resize a-0"},
+		"more, of which it has its own":    {nil, limits("500m", "500Ki"), limits("2", "2Mi"), "500m 500Ki", "500m 500Ki", ""},
+		"memory by restart":                {restart, corev1.ResourceRequirements{}, limits("1", "2Mi"), "1 2Mi", "1 1Mi", "stop a-0, start a-1"},
+		"CPU, where memory is by restart":  {restart, corev1.ResourceRequirements{}, limits("2", "1Mi"), "2 1Mi", "1 1Mi", "resize a-0"},
+		"nobody has told what was applied": {nil, corev1.ResourceRequirements{}, corev1.ResourceRequirements{}, "1 1Mi", "1 1Mi", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := testPod(corev1.RestartPolicyAlways, "a")
+			whole := limits("1", "1Mi")
+			p.Spec.Resources, p.Spec.Containers[0].Resources, p.Spec.Containers[0].ResizePolicy = &whole, test.own, test.policy
+			memory := NewMemory()
+			memory.Applied["a-0"] = test.own
+			if len(test.around.Limits) > 0 {
+				memory.Apply("a-0", test.around, test.own)
+			}
+			words := func(r corev1.ResourceRequirements) string {
+				return r.Limits.Cpu().String() + " " + r.Limits.Memory().String()
+			}
+			if had, wants := words(memory.Has(p, "a-0")), words(Within(whole, test.own)); had != test.had || wants != test.wants {
+				t.Errorf("from %q to %q, want from %q to %q", had, wants, test.had, test.wants)
+			}
+			plan := Make(p, observed("ready", "a=run"), memory, now)
+			got := describe(plan)
+			for _, r := range plan.Resize {
+				got += "resize " + r.ID
+			}
+			if got != test.plan || plan.Resizing != (test.plan != "") || plan.Regroup != (test.plan != "") {
+				t.Errorf("plan %q, want %q; resizing %t", got, test.plan, plan.Resizing)
 			}
 		})
 	}

@@ -17,6 +17,8 @@ type Facts struct {
 	Now     time.Time
 	// RecursiveReadOnly says that the runtime can mount recursively read-only.
 	RecursiveReadOnly bool
+	// Health, which may be nil, tells how the devices of a container are.
+	Health func(container string) []corev1.ResourceStatus
 }
 
 // Status returns what is to be said of the pod: the fields that are the
@@ -30,7 +32,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	}
 	addresses(&s, pod, observed, facts)
 
-	w := writer{pod, observed, memory, plan, facts.RecursiveReadOnly}
+	w := writer{pod, observed, memory, plan, lifeOf(pod, observed), facts.RecursiveReadOnly}
 	initialized := w.initialized()
 	s.InitContainerStatuses = make([]corev1.ContainerStatus, 0, len(pod.Spec.InitContainers))
 	for i := range pod.Spec.InitContainers {
@@ -39,6 +41,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	s.ContainerStatuses = make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, w.container(&pod.Spec.Containers[i], false, initialized))
+		s.ContainerStatuses[i].AllocatedResourcesStatus = health(pod, pod.Spec.Containers[i].Name, facts)
 	}
 	s.EphemeralContainerStatuses = nil
 	for i := range pod.Spec.EphemeralContainers {
@@ -49,7 +52,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	}
 
 	if !Finished(pod) { // a phase that is final stays
-		s.Phase = phase(pod, s.InitContainerStatuses, s.ContainerStatuses)
+		s.Phase = phase(pod, s.InitContainerStatuses, s.ContainerStatuses, w.owed)
 		failure := memory.Failed
 		if plan.Terminate != nil && plan.Terminate.Failure != nil {
 			failure = plan.Terminate.Failure
@@ -69,6 +72,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		}
 	}
 	conditions(&s, pod, observed, facts.Now)
+	restartCondition(&s, pod, plan, facts.Now)
 	resizeConditions(&s, pod, memory, plan, facts.Now)
 	wholeResources(&s, pod, observed, memory, plan)
 	if rejected(pod, memory) {
@@ -76,6 +80,19 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		s.Resources, s.AllocatedResources = nil, nil
 	}
 	return s
+}
+
+// health tells how a container's devices are; of one that has given them back, how they were.
+func health(pod *corev1.Pod, container string, facts Facts) []corev1.ResourceStatus {
+	if facts.Health != nil {
+		if now := facts.Health(container); now != nil {
+			return now
+		}
+	}
+	if told := ToldStatus(pod, container); told != nil {
+		return told.AllocatedResourcesStatus
+	}
+	return nil
 }
 
 // rejected reports whether the node did not take the pod, in this life of the agent or, by what the API holds, in an earlier one.
@@ -117,6 +134,7 @@ type writer struct {
 	observed *cri.Pod
 	memory   *Memory
 	plan     Plan
+	life     life
 	// recursive says that the runtime can mount recursively read-only.
 	recursive bool
 }
@@ -144,7 +162,7 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 	s.RestartCount = run.Attempt
 	s.ContainerID, s.Image, s.ImageID = "containerd://"+run.ID, run.Image, run.ImageRef
 	if len(runs) > 1 {
-		s.LastTerminationState = terminated(runs[1])
+		s.LastTerminationState = w.ended(c, runs[1], run.Life)
 	} else if told != nil && told.RestartCount == run.Attempt {
 		s.LastTerminationState = told.LastTerminationState
 	} else if told != nil && told.State.Terminated != nil {
@@ -166,7 +184,7 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 	case cri.Created:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 	default:
-		s.State = terminated(run)
+		s.State = w.ended(c, run, w.life.number)
 		s.Ready = init && !Sidecar(c) && run.State == cri.Exited && run.ExitCode == 0
 	}
 	no := false
@@ -176,6 +194,9 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 			s.LastTerminationState = s.State
 		}
 		s.State = corev1.ContainerState{Waiting: &wait}
+	} else if s.State.Terminated != nil && w.life.past(run) && !w.plan.Restarting && w.plan.Terminate == nil {
+		s.Ready, s.LastTerminationState = false, s.State
+		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: "The container starts over with all containers of the pod"}}
 	}
 	return s
 }

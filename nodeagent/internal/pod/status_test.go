@@ -3,6 +3,7 @@ package pod
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,5 +164,17 @@ func TestQOS(t *testing.T) {
 		if got := QOS(whole); got != test.want {
 			t.Errorf("%s, of the pod as a whole: %s, want %s", name, got, test.want)
 		}
+	}
+}
+
+func TestPodScheduledSaysWhichPodTheNodeHasSeen(t *testing.T) {
+	t.Parallel()
+	bound := metav1.NewTime(time.Unix(100, 0))
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+	s := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}}
+	conditions(&s, p, &cri.Pod{}, time.Unix(200, 0))
+	c := condition(&s, corev1.PodScheduled)
+	if c.ObservedGeneration != 3 || c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Equal(&bound) {
+		t.Errorf("%+v", c)
 	}
 }

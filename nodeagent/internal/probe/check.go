@@ -46,23 +46,40 @@ type Target struct {
 	Started   time.Time
 }
 
-// Check carries a probe out. ok says whether it succeeded, output why not;
+// Verdict is what a probe found.
+type Verdict int
+
+const (
+	Failed Verdict = iota
+	// Warned is a success that people should hear of.
+	Warned
+	Succeeded
+)
+
+func verdict(ok bool, output string, err error) (Verdict, string, error) {
+	if ok {
+		return Succeeded, output, err
+	}
+	return Failed, output, err
+}
+
+// Check carries a probe out. Output says why it failed, or of what it warns;
 // an error means that it could not be carried out.
-func (c *Checker) Check(ctx context.Context, p *corev1.Probe, t Target) (ok bool, output string, err error) {
+func (c *Checker) Check(ctx context.Context, p *corev1.Probe, t Target) (found Verdict, output string, err error) {
 	timeout := time.Duration(max(p.TimeoutSeconds, 1)) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout+time.Second)
 	defer cancel()
 	switch {
 	case p.Exec != nil:
-		return c.command(ctx, p.Exec.Command, t, timeout)
+		return verdict(c.command(ctx, p.Exec.Command, t, timeout))
 	case p.HTTPGet != nil:
 		return get(ctx, p.HTTPGet, t, timeout)
 	case p.TCPSocket != nil:
-		return connect(ctx, p.TCPSocket, t, timeout)
+		return verdict(connect(ctx, p.TCPSocket, t, timeout))
 	case p.GRPC != nil:
-		return serving(ctx, p.GRPC, t, timeout)
+		return verdict(serving(ctx, p.GRPC, t, timeout))
 	}
-	return false, "", fmt.Errorf("missing probe handler for %s:%s", t.Pod.Name, t.Container.Name)
+	return Failed, "", fmt.Errorf("missing probe handler for %s:%s", t.Pod.Name, t.Container.Name)
 }
 
 func (c *Checker) command(ctx context.Context, command []string, t Target, timeout time.Duration) (bool, string, error) {
@@ -135,21 +152,24 @@ func Client(timeout time.Duration) *http.Client {
 	}
 }
 
-func get(ctx context.Context, action *corev1.HTTPGetAction, t Target, timeout time.Duration) (bool, string, error) {
+func get(ctx context.Context, action *corev1.HTTPGetAction, t Target, timeout time.Duration) (Verdict, string, error) {
 	request, err := Request(ctx, action, t)
 	if err != nil {
-		return false, "", err
+		return Failed, "", err
 	}
 	response, err := Client(timeout).Do(request)
 	if err != nil {
-		return false, err.Error(), nil
+		return Failed, err.Error(), nil
 	}
 	defer response.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxOutput)) // the code alone decides
-	if response.StatusCode >= 200 && response.StatusCode < 400 {
-		return true, string(body), nil
+	switch {
+	case response.StatusCode >= 200 && response.StatusCode < 300:
+		return Succeeded, string(body), nil
+	case response.StatusCode >= 300 && response.StatusCode < 400: // to where a probe does not go
+		return Warned, "Probe terminated redirects, Response body: " + string(body), nil
 	}
-	return false, fmt.Sprintf("HTTP probe failed with statuscode: %d", response.StatusCode), nil
+	return Failed, fmt.Sprintf("HTTP probe failed with statuscode: %d", response.StatusCode), nil
 }
 
 func connect(ctx context.Context, action *corev1.TCPSocketAction, t Target, timeout time.Duration) (bool, string, error) {

@@ -91,7 +91,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"http":              {get("/ok", corev1.HTTPHeader{Name: "X", Value: "v"}, corev1.HTTPHeader{Name: "Host", Value: "h"}), true, "kube-probe/1.36vh", ""},
 		"http, moved":       {get("/moved"), true, "kube-probe/1.36", ""},
-		"http, moved away":  {get("/away"), true, "", ""},
+		"http, moved away":  {get("/away"), true, "Probe terminated redirects, Response body: <a href=\"http://example.invalid/\">Found</a>.", ""},
 		"http, refused":     {get("/none"), false, "HTTP probe failed with statuscode: 418", ""},
 		"http, no port":     {corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("other")}}, false, "", "invalid port number: other"},
 		"tcp":               {corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(port)}}, true, "", ""},
@@ -104,9 +104,9 @@ func TestCheck(t *testing.T) {
 		"exec, slow":        {command("slow"), false, "command timed out", ""},
 		"nothing":           {corev1.ProbeHandler{}, false, "", "missing probe handler"},
 	} {
-		ok, output, err := checker.Check(t.Context(), &corev1.Probe{ProbeHandler: test.handler, TimeoutSeconds: 2}, target)
-		if ok != test.ok || !strings.Contains(output, test.output) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %v, %q, %v; want %v, %q, %q", name, ok, output, err, test.ok, test.output, test.err)
+		found, output, err := checker.Check(t.Context(), &corev1.Probe{ProbeHandler: test.handler, TimeoutSeconds: 2}, target)
+		if ok := found != Failed; ok != test.ok || (found == Warned) != (name == "http, moved away") || !strings.Contains(output, test.output) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v, %q, %v; want %v, %q, %q", name, found, output, err, test.ok, test.output, test.err)
 		}
 	}
 }
@@ -196,5 +196,26 @@ func TestRunKeepsItsTimes(t *testing.T) {
 	<-done
 	if want := "c Unhealthy Liveness probe failed: bad"; !slices.Equal(events.events, []string{want, want}) {
 		t.Errorf("events: %v", events.events)
+	}
+}
+
+func TestWarningsAreEventsOfProbesThatSucceed(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.RedirectHandler("http://example.invalid/", http.StatusFound))
+	t.Cleanup(web.Close)
+	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := &told{}
+	runner := &Runner{Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Events: events, Checker: NewChecker(nil)}
+	ok, valid := runner.once(t.Context(), Liveness, &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.Parse(port)}}, TimeoutSeconds: 5,
+	}, Target{Pod: &corev1.Pod{}, Container: &corev1.Container{Name: "c"}, PodIP: "127.0.0.1"})
+	if !ok || !valid {
+		t.Errorf("it did not succeed: %v, %v", ok, valid)
+	}
+	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "c ProbeWarning Liveness probe warning: Probe terminated redirects, Response body: ") {
+		t.Errorf("events: %q", events.events)
 	}
 }

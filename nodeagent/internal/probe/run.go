@@ -64,7 +64,7 @@ func (r *Runner) Run(ctx context.Context, kind Kind, p *corev1.Probe, t Target, 
 // once carries the probe out, up to three times where it cannot be.
 func (r *Runner) once(ctx context.Context, kind Kind, p *corev1.Probe, t Target) (ok, valid bool) {
 	for range 3 {
-		ok, output, err := r.Checker.Check(ctx, p, t)
+		found, output, err := r.Checker.Check(ctx, p, t)
 		switch {
 		case ctx.Err() != nil:
 			return false, false
@@ -72,10 +72,12 @@ func (r *Runner) once(ctx context.Context, kind Kind, p *corev1.Probe, t Target)
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored: %v", kind, err))
 			r.count(t, kind, "unknown")
 			continue
-		case !ok:
+		case found == Failed:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, output))
 			r.count(t, kind, "failed")
 			return false, true
+		case found == Warned:
+			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "ProbeWarning", fmt.Sprintf("%s probe warning: %s", kind, output))
 		}
 		r.count(t, kind, "successful")
 		return true, true

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"howdah.dev/nodeagent/internal/dump"
 )
 
 // protocol marks our routes in the kernel's table, so that no others are touched.
@@ -50,7 +52,9 @@ func Reconcile(want []Route) error {
 func List() ([]Route, error) {
 	var out []Route
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
+		routes, err := dump.Whole(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list routes: %w", err)
 		}
@@ -117,7 +121,7 @@ type Uplink struct {
 // FindUplink looks the uplink up. With several default routes the one with the best metric counts.
 func FindUplink() (Uplink, error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := netlink.RouteList(nil, family)
+		routes, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
 		if err != nil {
 			return Uplink{}, fmt.Errorf("list routes: %w", err)
 		}
@@ -145,7 +149,7 @@ func uplink(index int) (Uplink, error) {
 	if err != nil {
 		return Uplink{}, fmt.Errorf("find uplink: %w", err)
 	}
-	list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	list, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return Uplink{}, fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
 	}
@@ -160,7 +164,7 @@ func uplink(index int) (Uplink, error) {
 
 // LocalAddresses lists this machine's own addresses, without loopback's and link-local ones.
 func LocalAddresses() ([]netip.Addr, error) {
-	list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	list, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}

@@ -31,6 +31,8 @@ func (r Route) String() string {
 type Ranges struct {
 	Pods     []netip.Prefix
 	Services []netip.Prefix
+	// Balancers are those of load balancers: what comes for one is balanced before it is routed, and what is not balanced goes nowhere.
+	Balancers []netip.Prefix
 }
 
 // Desired lists the routes that a node needs, sorted.
@@ -56,7 +58,7 @@ func Desired(self string, nodes []*corev1.Node, ranges Ranges) []Route {
 			}
 		}
 	}
-	for _, p := range slices.Concat(ranges.Pods, ranges.Services) {
+	for _, p := range slices.Concat(ranges.Pods, ranges.Services, ranges.Balancers) {
 		add(Route{To: p.Masked()})
 	}
 	// A single node may own the whole range: then its unassigned addresses have to be fenced by its own prefix.

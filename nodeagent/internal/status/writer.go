@@ -241,13 +241,6 @@ func (w *Writer) merged(e *entry) *corev1.Pod {
 			conditions = append(conditions, c)
 		}
 	}
-	if !has(base.Status.Conditions, corev1.PodScheduled) {
-		for _, c := range s.Conditions {
-			if c.Type == corev1.PodScheduled {
-				conditions = append(conditions, c)
-			}
-		}
-	}
 	s.Conditions = conditions
 	s.NominatedNodeName = base.Status.NominatedNodeName
 	if pod.Finished(base) {
@@ -259,8 +252,8 @@ func (w *Writer) merged(e *entry) *corev1.Pod {
 
 // agents are the conditions that the node agent writes.
 var agents = map[corev1.PodConditionType]bool{
-	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true, corev1.PodReady: true,
-	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true, corev1.PodReady: true, corev1.PodScheduled: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true, corev1.AllContainersRestarting: true,
 }
 
 // ended says whether a condition tells that the agent itself ends the pod; others disrupt pods as well.

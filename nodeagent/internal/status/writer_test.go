@@ -109,14 +109,22 @@ func TestConflictsKeepWhatOthersWrote(t *testing.T) {
 	if _, err := pods.UpdateStatus(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	w.Set(t.Context(), stale, phase(corev1.PodRunning))
+	told := phase(corev1.PodRunning)
+	told.Conditions = append(told.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, ObservedGeneration: 1},
+		corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse})
+	w.Set(t.Context(), stale, told)
 	var now *corev1.Pod
 	eventually(t, "the status is written", func() bool {
 		now, err = pods.Get(t.Context(), "ns", "p")
 		return err == nil && now.Status.Phase == corev1.PodRunning
 	})
-	if now.Labels["new"] != "label" || len(now.Status.Conditions) != 3 {
+	if now.Labels["new"] != "label" || len(now.Status.Conditions) != 4 {
 		t.Errorf("labels %v, conditions %v", now.Labels, now.Status.Conditions)
+	}
+	for _, c := range now.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.ObservedGeneration != 1 {
+			t.Errorf("the agent has seen the pod, and the condition does not say so: %v", c)
+		}
 	}
 }
 

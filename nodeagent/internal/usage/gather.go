@@ -72,6 +72,9 @@ type Gatherer struct {
 	last   *Reading
 	before map[string]total // by what was measured, at the last reading
 	files  files
+
+	placesMu sync.Mutex
+	places   places
 }
 
 // total is the time that something had used at a moment.

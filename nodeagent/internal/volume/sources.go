@@ -173,8 +173,11 @@ func hostPath(source *corev1.HostPathVolumeSource) error {
 }
 
 // kind names the source of a volume, for people.
-func kind(v *corev1.Volume) string {
-	source := reflect.ValueOf(v.VolumeSource)
+func kind(v *corev1.Volume) string { return source(v.VolumeSource) }
+
+// source names the field of a struct of sources that is set.
+func source(sources any) string {
+	source := reflect.ValueOf(sources)
 	for i := range source.NumField() {
 		if !source.Field(i).IsNil() {
 			name, _, _ := strings.Cut(source.Type().Field(i).Tag.Get("json"), ",")

@@ -69,13 +69,12 @@ func makeFolders(root *os.Root, sub string, group *int64, volumePath string) err
 	if err != nil {
 		return err
 	}
-	if err := root.Chmod(sub, info.Mode().Perm()); err != nil {
-		return err
+	if group != nil {
+		if err := root.Lchown(sub, -1, int(*group)); err != nil {
+			return err
+		}
 	}
-	if group == nil {
-		return nil
-	}
-	return root.Lchown(sub, -1, int(*group))
+	return root.Chmod(sub, info.Mode()&modeBits)
 }
 
 func makePoint(target string, folder bool) error {

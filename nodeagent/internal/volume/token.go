@@ -37,28 +37,37 @@ func (m *Manager) tokenFile(ctx context.Context, pod *corev1.Pod, source *corev1
 	if source.ExpirationSeconds != nil {
 		seconds = *source.ExpirationSeconds
 	}
-	key := tokenKey{pod.UID, source.Audience, seconds}
-	m.mu.Lock()
-	held := m.tokens[key]
-	m.mu.Unlock()
-	now := m.cfg.Clock.Now()
-	if held.stale(now) {
-		value, expires, err := m.cfg.Objects.Token(ctx, pod, source.Audience, seconds)
-		switch {
-		case err == nil:
-			held = token{value, now, expires}
-		case held.value == "" || now.After(held.expire):
-			return nil, err
-		} // a token that is only due serves until the API answers again
-		m.mu.Lock()
-		m.tokens[key] = held
-		m.mu.Unlock()
+	value, _, err := m.Token(ctx, pod, source.Audience, seconds)
+	if err != nil {
+		return nil, err
 	}
 	user := soleUser(pod)
 	if user != nil || fsGroup(pod) != nil {
 		fileMode = 0o600
 	}
-	return Files{source.Path: {[]byte(held.value), fileMode, user}}, nil
+	return Files{source.Path: {[]byte(value), fileMode, user}}, nil
+}
+
+// Token returns a token of the pod's service account, another one in good time before it ends, and when it does.
+func (m *Manager) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
+	key := tokenKey{pod.UID, audience, seconds}
+	m.mu.Lock()
+	held := m.tokens[key]
+	m.mu.Unlock()
+	now := m.cfg.Clock.Now()
+	if held.stale(now) {
+		value, expires, err := m.cfg.Objects.Token(ctx, pod, audience, seconds)
+		switch {
+		case err == nil:
+			held = token{value, now, expires}
+		case held.value == "" || now.After(held.expire):
+			return "", time.Time{}, err
+		} // a token that is only due serves until the API answers again
+		m.mu.Lock()
+		m.tokens[key] = held
+		m.mu.Unlock()
+	}
+	return held.value, held.expire, nil
 }
 
 // soleUser is the user that every container of the pod is said to run as; nil where one is not, or another. A token is that user's alone.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,12 +19,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/csi"
 )
 
 // Objects reads what volumes refer to.
 type Objects interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error)
+	Volume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
 	// Token returns a service-account token bound to the pod, and its end.
 	Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
 }
@@ -35,6 +39,22 @@ type Config struct {
 	Mounter     Mounter
 	Clock       clock.PassiveClock
 	Allocatable func() corev1.ResourceList
+	// NodeLabels are the node's own.
+	NodeLabels func() map[string]string
+	// Drivers make the volumes of CSI drivers.
+	Drivers Drivers
+}
+
+// Drivers make and remove the volumes of CSI drivers.
+type Drivers interface {
+	// Mount makes a volume for a pod, unless it is there already, and returns where it is.
+	Mount(ctx context.Context, w *csi.Want) (string, error)
+	// Renew does what has to be done every now and then for a volume that a pod has.
+	Renew(ctx context.Context, w *csi.Want) error
+	// Unmount takes all of a pod's volumes from it.
+	Unmount(ctx context.Context, uid types.UID) error
+	// Pods are those that have volumes.
+	Pods() []types.UID
 }
 
 // Manager makes and removes the volumes of pods.
@@ -43,11 +63,12 @@ type Manager struct {
 
 	mu     sync.Mutex
 	tokens map[tokenKey]token
+	bound  map[boundKey]binding // what claims of pods stand for
 }
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, tokens: map[tokenKey]token{}}
+	return &Manager{cfg: cfg, tokens: map[tokenKey]token{}, bound: map[boundKey]binding{}}
 }
 
 // Error says which volume could not be made; its text is that of the event.
@@ -63,6 +84,17 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// worded is an error as the event tells it.
+func worded(volume string, err error) error {
+	if _, ok := errors.AsType[*unresolved](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	return &Error{volume, err}
+}
+
 // Setup makes the pod's volumes, or brings them up to date, and returns where
 // each is on the node. Those of images are not: the runtime mounts them. It is idempotent.
 func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error) {
@@ -74,24 +106,35 @@ func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.Pod
 		}
 		path, err := m.setup(ctx, pod, status, v)
 		if err != nil {
-			return nil, &Error{v.Name, err}
+			return nil, worded(v.Name, err)
 		}
 		paths[v.Name] = path
 	}
 	return paths, nil
 }
 
-// Refresh brings the files that the agent writes up to date.
+// Refresh brings the files that the agent writes up to date, and has CSI drivers do so.
 func (m *Manager) Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	var problems []error
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; Written(v) {
+		v := &pod.Spec.Volumes[i]
+		switch {
+		case Written(v):
 			if _, err := m.setup(ctx, pod, status, v); err != nil {
 				problems = append(problems, &Error{v.Name, err})
+			}
+		case Refreshed(v):
+			if err := m.renew(ctx, pod, v); err != nil {
+				problems = append(problems, worded(v.Name, err))
 			}
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// Refreshed reports whether there may be something to do for a volume every now and then.
+func Refreshed(v *corev1.Volume) bool {
+	return Written(v) || v.CSI != nil || v.PersistentVolumeClaim != nil || v.Ephemeral != nil
 }
 
 // Written reports whether the agent writes the volume's files.
@@ -108,6 +151,10 @@ func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.Pod
 		return m.emptyDir(pod, v.EmptyDir, dir("empty-dir"))
 	case v.HostPath != nil:
 		return v.HostPath.Path, hostPath(v.HostPath)
+	case v.PersistentVolumeClaim != nil || v.Ephemeral != nil:
+		return m.claimed(ctx, pod, v)
+	case v.CSI != nil:
+		return m.driven(ctx, m.inline(pod, v))
 	case v.ConfigMap != nil:
 		files, err := m.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
 		return m.publish(pod, dir("configmap"), files, false, err)
@@ -158,9 +205,11 @@ func (m *Manager) emptyDir(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource,
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
+	mode := os.FileMode(0o777)
 	switch source.Medium {
 	case corev1.StorageMediumDefault:
 	case corev1.StorageMediumMemory:
+		mode |= os.ModeSticky // as a file system in memory has it
 		var size int64
 		if source.SizeLimit != nil {
 			size = source.SizeLimit.Value()
@@ -171,7 +220,7 @@ func (m *Manager) emptyDir(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource,
 	default:
 		return "", fmt.Errorf("emptyDir medium %q is not supported by this node", source.Medium)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chmod(dir, mode); err != nil {
 		return "", err
 	}
 	return dir, own(dir, fsGroup(pod), false)
@@ -183,6 +232,9 @@ func fsGroup(pod *corev1.Pod) *int64 {
 	}
 	return pod.Spec.SecurityContext.FSGroup
 }
+
+// modeBits are those that say what may be done with a file, and to whom what is made in a folder belongs.
+const modeBits = os.ModePerm | os.ModeSetuid | os.ModeSetgid | os.ModeSticky
 
 // own gives path to the pod's group, which may then read it and, unless it is
 // read-only, write it; what is made in a folder belongs to the group as well.
@@ -197,9 +249,9 @@ func own(path string, group *int64, readOnly bool) error {
 	if err != nil {
 		return err
 	}
-	mode := info.Mode().Perm() | 0o660
+	mode := info.Mode()&modeBits | 0o660
 	if readOnly {
-		mode = info.Mode().Perm() | 0o440
+		mode = info.Mode()&modeBits | 0o440
 	}
 	if info.IsDir() {
 		mode |= os.ModeSetgid | 0o110
@@ -207,15 +259,28 @@ func own(path string, group *int64, readOnly bool) error {
 	return os.Chmod(path, mode)
 }
 
+// Release takes from a pod that has ended the volumes that others may wait for: those of CSI drivers.
+func (m *Manager) Release(ctx context.Context, uid types.UID) error {
+	return m.cfg.Drivers.Unmount(ctx, uid)
+}
+
 // Cleanup removes everything of a pod from the node's disk.
-func (m *Manager) Cleanup(uid types.UID) error {
+func (m *Manager) Cleanup(ctx context.Context, uid types.UID) error {
 	m.mu.Lock()
 	for key := range m.tokens {
 		if key.uid == uid {
 			delete(m.tokens, key)
 		}
 	}
+	for key := range m.bound {
+		if key.uid == uid {
+			delete(m.bound, key)
+		}
+	}
 	m.mu.Unlock()
+	if err := m.cfg.Drivers.Unmount(ctx, uid); err != nil {
+		return err
+	}
 	dir := filepath.Join(m.cfg.RootDir, "pods", string(uid))
 	points, err := m.cfg.Mounter.Below(dir)
 	if err != nil {
@@ -233,20 +298,26 @@ func (m *Manager) Cleanup(uid types.UID) error {
 	return os.RemoveAll(dir)
 }
 
-// Orphans removes the folders of pods that keep does not know.
-func (m *Manager) Orphans(keep func(uid types.UID) bool) {
+// Orphans removes the folders of pods that keep does not know, and reports whether none is left.
+func (m *Manager) Orphans(ctx context.Context, keep func(uid types.UID) bool) bool {
 	entries, err := os.ReadDir(filepath.Join(m.cfg.RootDir, "pods"))
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			slog.Warn("list pod folders", "err", err)
-		}
-		return
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		slog.Warn("list pod folders", "err", err)
 	}
+	found := m.cfg.Drivers.Pods()
 	for _, e := range entries {
-		if uid := types.UID(e.Name()); !keep(uid) {
-			if err := m.Cleanup(uid); err != nil {
-				slog.Warn("remove the folder of a pod that is gone", "uid", uid, "err", err)
-			}
+		found = append(found, types.UID(e.Name()))
+	}
+	slices.Sort(found)
+	left := false
+	for _, uid := range slices.Compact(found) {
+		if keep(uid) {
+			continue
+		}
+		if err := m.Cleanup(ctx, uid); err != nil {
+			slog.Warn("remove the folder of a pod that is gone", "uid", uid, "err", err)
+			left = true
 		}
 	}
+	return !left
 }

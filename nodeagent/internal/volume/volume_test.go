@@ -24,6 +24,8 @@ import (
 type objects struct {
 	mu         sync.Mutex
 	configMaps map[string]map[string]string
+	claims     map[string]*corev1.PersistentVolumeClaim
+	volumes    map[string]*corev1.PersistentVolume
 	tokens     int
 	tokenError error
 	clock      *clocktesting.FakeClock
@@ -42,6 +44,24 @@ func (o *objects) Secret(_ context.Context, _, name string) (*corev1.Secret, err
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secret"}, name)
 	}
 	return &corev1.Secret{Data: map[string][]byte{"password": []byte("hush")}}, nil
+}
+
+func (o *objects) Claim(_ context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.claims[name]; c != nil {
+		return c, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumeclaims"}, name)
+}
+
+func (o *objects) Volume(_ context.Context, name string) (*corev1.PersistentVolume, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if v := o.volumes[name]; v != nil {
+		return v, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumes"}, name)
 }
 
 func (o *objects) Token(_ context.Context, p *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
@@ -91,7 +111,7 @@ func setup(t *testing.T) (*Manager, *objects, *mounter) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	o := &objects{configMaps: map[string]map[string]string{"cm": {"a": "1", "b": "2"}}, clock: clk}
 	m := &mounter{}
-	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }}), o, m
+	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}}), o, m
 }
 
 func podWith(source corev1.VolumeSource) *corev1.Pod {
@@ -359,11 +379,11 @@ func TestCleanup(t *testing.T) {
 	if len(points.points) != 1 || points.points[0] != paths["v"] {
 		t.Errorf("a secret is not in memory: %v", points.points)
 	}
-	m.Orphans(func(uid types.UID) bool { return true })
+	m.Orphans(t.Context(), func(uid types.UID) bool { return true })
 	if _, err := os.Stat(paths["v"]); err != nil {
 		t.Error("a known pod's folder was removed")
 	}
-	m.Orphans(func(uid types.UID) bool { return false })
+	m.Orphans(t.Context(), func(uid types.UID) bool { return false })
 	if _, err := os.Stat(paths["v"]); !os.IsNotExist(err) || len(points.points) > 0 {
 		t.Errorf("an unknown pod's folder is left: %v, mounts %v", err, points.points)
 	}
@@ -374,20 +394,31 @@ func TestFSGroupOwnsVolumes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing groups needs root")
 	}
-	m, _, _ := setup(t)
 	group := int64(2000)
-	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
-	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
-	paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(paths["v"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode()&os.ModeSetgid == 0 || info.Mode().Perm() != 0o777 {
-		t.Errorf("mode %v", info.Mode())
+	for medium, want := range map[corev1.StorageMedium]os.FileMode{
+		corev1.StorageMediumDefault: os.ModeDir | os.ModeSetgid | 0o777,
+		corev1.StorageMediumMemory:  os.ModeDir | os.ModeSetgid | os.ModeSticky | 0o777,
+	} {
+		m, _, _ := setup(t)
+		p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}})
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.SubPath(p, "c", paths["v"], "new"); err != nil {
+			t.Fatal(err)
+		}
+		// A folder that is made for a subPath is as open as its volume.
+		for _, path := range []string{paths["v"], filepath.Join(paths["v"], "new")} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode() != want || groupOf(info) != uint32(group) {
+				t.Errorf("medium %q: %s has mode %v, not %v, and group %d", medium, path, info.Mode(), want, groupOf(info))
+			}
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 const (
 	callTimeout    = 2 * time.Minute
 	sandboxTimeout = 4 * time.Minute
+	isolateTimeout = 15 * time.Second
 )
 
 // Retry pauses.
@@ -39,6 +40,9 @@ const (
 func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, plan pod.Plan) bool {
 	if plan.Regroup && !w.regroup(ctx, p, observed, true) {
 		return false
+	}
+	if plan.Restarting && w.memory.Life < plan.Life {
+		w.cfg.Metrics.restarted()
 	}
 	if len(plan.Stop) > 0 {
 		w.stopAll(ctx, p, s, plan.Stop, nil)
@@ -60,7 +64,10 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 		w.cfg.Events.Event(p, name, corev1.EventTypeWarning, "BackOff",
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", name, p.Name, p.Namespace, p.UID))
 	}
-	changed := len(plan.Stop) > 0
+	changed := len(plan.Stop) > 0 || plan.Restarting
+	if plan.Restarting {
+		w.memory.Life = plan.Life
+	}
 	if plan.Regroup {
 		changed = w.resize(ctx, p, observed, s, plan.Resize) || changed
 	}
@@ -171,6 +178,13 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 		return false // interrupted
 	}
 
+	if err := w.isolate(ctx, p, observed.Sandbox().ID); err != nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "NetworkPolicyNotReady", "Error: "+plain(err))
+		return trouble("NetworkPolicyNotReady", plain(err), configRetry)
+	}
 	spanCtx, span = w.tracer.startContainer("container create", c.Name)
 	id, reason, err := w.create(join(ctx, spanCtx), p, observed, s, start, picture, volumes)
 	w.cfg.Metrics.mounted(c, volumes.images, err)
@@ -182,7 +196,7 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
 		return trouble(reason, plain(err), configRetry)
 	}
-	w.memory.Applied[id] = *c.Resources.DeepCopy()
+	w.memory.Apply(id, pod.Whole(p), c.Resources)
 	delete(w.memory.Resize, c.Name)
 	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Created", "Container created")
 
@@ -201,6 +215,16 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	return true
 }
 
+// isolate waits for the pod's network policies.
+func (w *worker) isolate(ctx context.Context, p *corev1.Pod, sandbox string) error {
+	spanCtx, span := w.tracer.start("network policies")
+	ctx, cancel := context.WithTimeout(join(ctx, spanCtx), isolateTimeout)
+	defer cancel()
+	err := w.cfg.Isolate(ctx, p, sandbox)
+	obs.End(span, err)
+	return err
+}
+
 // create makes the container; reason names the failure as a waiting state does.
 func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, picture image.Image, volumes mountable) (id, reason string, _ error) {
 	c := start.Container
@@ -209,9 +233,13 @@ func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 	if err != nil {
 		return "", "CreateContainerConfigError", err
 	}
+	own, err := w.cfg.Assigner.Own(ctx, p, c)
+	if err != nil {
+		return "", "CreateContainerConfigError", err
+	}
 	config, err := b.Container(ctx, container.Run{
-		Target:    target,
-		Container: c, Attempt: start.Attempt, ImageRef: picture.ID, ImageUser: picture.User, Volumes: volumes.paths, Images: volumes.images,
+		Target: target, Own: own,
+		Container: c, Attempt: start.Attempt, Life: start.Life, ImageRef: picture.ID, ImageUser: picture.User, Volumes: volumes.paths, Images: volumes.images,
 		SubPath: func(name, sub string) (string, error) {
 			return w.cfg.Volumes.SubPath(p, c.Name, volumes.paths[name], sub)
 		},

@@ -20,15 +20,16 @@ const freshTimeout = 10 * time.Second
 func (m *Manager) admit(ctx context.Context, p *corev1.Pod) (failure *pod.Failure, room []<-chan struct{}) {
 	m.admission.Lock()
 	defer m.admission.Unlock()
-	site := m.cfg.Site()
-	site.Others = m.placed(site.Others, p.UID)
-	failure = admit.Check(p, site)
-	if failure != nil { // for good: not by a node that may have changed since
-		failure, site = m.checkAgain(ctx, p, site, failure)
+	failure, _ = m.check(ctx, p, admit.Early)
+	if failure == nil {
+		failure = m.cfg.Assigner.Admit(ctx, p)
 	}
-	if failure != nil {
-		if victims := admit.Preempt(p, site); len(victims) > 0 {
-			failure, room = nil, m.preempt(victims)
+	if failure == nil {
+		var site admit.Site
+		if failure, site = m.check(ctx, p, admit.Late); failure != nil {
+			if victims := admit.Preempt(p, site); len(victims) > 0 {
+				failure, room = nil, m.preempt(victims)
+			}
 		}
 	}
 	if failure == nil {
@@ -37,9 +38,22 @@ func (m *Manager) admit(ctx context.Context, p *corev1.Pod) (failure *pod.Failur
 		m.mu.Unlock()
 		return nil, room
 	}
+	m.cfg.Assigner.Release(p.UID)
 	m.cfg.Metrics.rejected(failure.Reason)
 	m.cfg.Events.Event(p, "", corev1.EventTypeWarning, failure.Reason, failure.Message)
 	return failure, nil
+}
+
+// Evict ends a pod that uses more than it may. It reports whether it was the first to end it.
+func (m *Manager) Evict(p *corev1.Pod, why *pod.Failure) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, ok := m.workers[p.UID]
+	if !ok || !w.evict(why) {
+		return false
+	}
+	m.cfg.Events.Event(p, "", corev1.EventTypeWarning, why.Reason, why.Message)
+	return true
 }
 
 // preempt ends pods, and returns what is closed when they have ended.
@@ -61,16 +75,23 @@ func (m *Manager) preempt(victims []*corev1.Pod) []<-chan struct{} {
 	return room
 }
 
-func (m *Manager) checkAgain(ctx context.Context, p *corev1.Pod, site admit.Site, before *pod.Failure) (*pod.Failure, admit.Site) {
+// check asks for the pod what one half of the checks says. A refusal is for good: it is not by a node that may have changed since.
+func (m *Manager) check(ctx context.Context, p *corev1.Pod, half func(*corev1.Pod, admit.Site) *pod.Failure) (*pod.Failure, admit.Site) {
+	site := m.cfg.Site()
+	site.Others = m.placed(site.Others, p.UID)
+	failure := half(p, site)
+	if failure == nil {
+		return nil, site
+	}
 	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
 	node, err := m.cfg.FreshNode(ctx)
 	if err != nil {
 		slog.WarnContext(ctx, "look at the node anew", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
-		return before, site
+		return failure, site
 	}
 	site.Node = node
-	return admit.Check(p, site), site
+	return half(p, site), site
 }
 
 // placed are the pods but one that have their place on the node: taken in this life of the agent, or in an earlier one by what the API holds.

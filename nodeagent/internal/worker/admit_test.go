@@ -8,6 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // bound returns pods that ask for so much CPU each, all of which the API has bound to the node.
@@ -133,4 +139,63 @@ func TestCriticalPodThatWaitsCanEnd(t *testing.T) {
 	if w.called("RunPodSandbox critical") {
 		t.Error("it was started without its room")
 	}
+}
+
+func TestPodThatUsesTooMuchEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, _ := w.start()
+	p := newPod("greedy", "a")
+	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](300)
+	m.Update(p)
+	w.eventually("ready", w.ready(p.UID))
+	seconds := int64(1)
+	why := &pod.Failure{Reason: "Evicted", Message: "too much. ", Grace: &seconds}
+	if !m.Evict(p, why) || m.Evict(p, why) {
+		t.Error("it is not ended by the first eviction alone")
+	}
+	w.eventually("failed", func() bool { return w.status(p.UID).Phase == corev1.PodFailed })
+	if s := w.status(p.UID); s.Reason != "Evicted" || s.Message != "too much. " {
+		t.Errorf("%s: %s", s.Reason, s.Message)
+	}
+	if !w.told(" Evicted: too much. ") {
+		t.Errorf("events %v", w.events)
+	}
+	if calls := strings.Join(w.runtime.Calls(), "\n"); !strings.Contains(calls+"\n", "StopContainer a 1\n") {
+		t.Errorf("it was not given the second that it has to end:\n%s", calls)
+	}
+	if m.Evict(newPod("stranger", "a"), why) {
+		t.Error("a pod that is not here was ended")
+	}
+}
+
+// What a pod is to have for itself is given before its resources are looked at, is in its containers' configuration, and is taken back when it has ended.
+func TestPodHasThingsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.own = container.Own{Devices: []*runtimeapi.Device{{HostPath: "/dev/x", ContainerPath: "/dev/y", Permissions: "rw"}}, CPUs: "2-3"}
+	w.refusals = map[types.UID]*pod.Failure{"uid-short": {Reason: "UnexpectedAdmissionError", Message: "nothing is left", Rejected: true}}
+	m, _ := w.start()
+	pods := w.bound("1", "has", "short", "huge")
+	pods[2].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100")
+	for _, p := range pods {
+		m.Update(p)
+	}
+	w.eventually("ready", w.ready("uid-has"))
+	config := w.runtime.Config("a")
+	if config == nil || len(config.GetDevices()) != 1 || config.GetDevices()[0].GetHostPath() != "/dev/x" || config.GetLinux().GetResources().GetCpusetCpus() != "2-3" {
+		t.Errorf("%v", config)
+	}
+	for uid, reason := range map[types.UID]string{"uid-short": "UnexpectedAdmissionError", "uid-huge": "OutOfcpu"} {
+		w.eventually("refused", func() bool { return w.status(uid).Reason == reason })
+	}
+	released := func(uid types.UID) func() bool {
+		return func() bool { w.mu.Lock(); defer w.mu.Unlock(); return slices.Contains(w.released, uid) }
+	}
+	w.eventually("taken back from whom the node refused", released("uid-huge"))
+	if released("uid-has")() {
+		t.Error("taken back from one that runs")
+	}
+	m.Update(endingPod(pods[0], 0))
+	w.eventually("taken back", released("uid-has"))
 }

@@ -36,7 +36,9 @@ type Volumes interface {
 	Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error)
 	Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error
 	SubPath(pod *corev1.Pod, container, volumePath, sub string) (string, error)
-	Cleanup(uid types.UID) error
+	// Release takes from a pod that has ended what others may wait for.
+	Release(ctx context.Context, uid types.UID) error
+	Cleanup(ctx context.Context, uid types.UID) error
 }
 
 // Images makes sure that images are there.
@@ -52,6 +54,16 @@ type Cgroups interface {
 	Remove(pod *corev1.Pod) error
 }
 
+// Assigner gives containers what they have of the node for themselves: devices, CPUs, memory of NUMA nodes.
+type Assigner interface {
+	// Admit gives the pod what its containers ask for, and returns why it cannot, nil where it could.
+	Admit(ctx context.Context, p *corev1.Pod) *pod.Failure
+	// Own returns what a container has; it is about to start.
+	Own(ctx context.Context, p *corev1.Pod, c *corev1.Container) (container.Own, error)
+	// Release takes all of it back.
+	Release(uid types.UID)
+}
+
 // Events tells people of what happens to a pod; container may be empty.
 type Events interface {
 	Event(pod *corev1.Pod, container, kind, reason, message string)
@@ -65,6 +77,7 @@ type Config struct {
 	Volumes  Volumes
 	Cgroups  Cgroups
 	Objects  container.Objects
+	Assigner Assigner
 	Status   Status
 	Events   Events
 	Probes   *probe.Runner
@@ -76,6 +89,8 @@ type Config struct {
 	// Trace returns the trace of the pod's last change.
 	Trace    func(pod *corev1.Pod) trace.SpanContext
 	Rotation Rotation
+	// Health, which may be nil, tells how the devices of a container are.
+	Health func(uid types.UID, container string) []corev1.ResourceStatus
 	// Room is what the node has for a pod that asks for more than it was given.
 	Room func(p *corev1.Pod) pod.Room
 	// Site is what new pods are to run on; its other pods are all that are bound to the node.
@@ -84,6 +99,10 @@ type Config struct {
 	FreshNode func(ctx context.Context) (*corev1.Node, error)
 	// Networked takes what the network's plugin has left to say of a new sandbox.
 	Networked func(sandbox string) (cni.Added, bool)
+	// Isolate waits until what network policies say of the pod is in force in its sandbox: nothing of it may run before.
+	Isolate func(ctx context.Context, p *corev1.Pod, sandbox string) error
+	// Ended, which may be nil, hears of every pod of which nothing is left on the node.
+	Ended func(uid types.UID)
 	// RefreshEvery is how often written volumes are brought up to date.
 	RefreshEvery time.Duration
 }
@@ -206,6 +225,14 @@ func (m *Manager) Knows(uid types.UID) bool {
 
 // finished removes a worker that has nothing left to do.
 func (m *Manager) finished(w *worker, uid types.UID, known bool) {
+	m.cfg.Assigner.Release(uid)
+	m.forget(uid, known)
+	if m.cfg.Ended != nil {
+		m.cfg.Ended(uid)
+	}
+}
+
+func (m *Manager) forget(uid types.UID, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.workers, uid)

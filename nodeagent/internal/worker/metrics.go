@@ -2,6 +2,7 @@ package worker
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -24,15 +25,16 @@ type Metrics struct {
 	// Of image volumes: asked for, mounted, and refused by the runtime.
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
 	rejections                               *prometheus.CounterVec
-	preemptions                              prometheus.Counter
+	preemptions, restarts                    prometheus.Counter
+	terminations                             *prometheus.CounterVec
 
-	mu     sync.Mutex
-	phases map[types.UID]corev1.PodPhase
+	mu       sync.Mutex
+	statuses map[types.UID]*corev1.PodStatus // as last observed; never changed
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: clk, phases: map[types.UID]corev1.PodPhase{}}
+	m := &Metrics{clock: clk, statuses: map[types.UID]*corev1.PodStatus{}}
 	m.start = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "kubelet_pod_start_duration_seconds", Help: "Time from the node's first sight of a pod to its containers running.",
 		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
@@ -52,8 +54,14 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.preemptions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kubelet_preemptions", Help: "Pods that the node ended to make room for pods of the system's priorities.",
 	})
+	m.restarts = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "howdah_nodeagent_pod_restarts_total", Help: "How often all containers of a pod started over because of a rule of one of them.",
+	})
+	m.terminations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_terminated_containers_total", Help: "Containers that ended, by kind, exit code and reason.",
+	}, []string{"container_type", "exit_code", "reason"})
 	if registerer != nil {
-		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections, m.preemptions)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections, m.preemptions, m.restarts, m.terminations)
 	}
 	return m
 }
@@ -62,22 +70,41 @@ func (m *Metrics) running() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	count := 0
-	for _, phase := range m.phases {
-		if phase == corev1.PodRunning {
+	for _, status := range m.statuses {
+		if status.Phase == corev1.PodRunning {
 			count++
 		}
 	}
 	return float64(count)
 }
 
-// observe notes a pod's state.
+// observe notes a pod's state, which nobody changes afterwards. What the agent's life before this one has told of the pod is in the API's.
 func (m *Metrics) observe(p *corev1.Pod, s *corev1.PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.phases[p.UID]
-	m.phases[p.UID] = s.Phase
-	if s.Phase == corev1.PodRunning && before == corev1.PodPending && s.StartTime != nil {
+	before, known := m.statuses[p.UID]
+	m.statuses[p.UID] = s
+	if known && s.Phase == corev1.PodRunning && before.Phase == corev1.PodPending && s.StartTime != nil {
 		m.start.Observe(m.clock.Since(s.StartTime.Time).Seconds())
+	}
+	if !known {
+		before = &p.Status
+	}
+	m.terminated("init_container", before.InitContainerStatuses, s.InitContainerStatuses)
+	m.terminated("container", before.ContainerStatuses, s.ContainerStatuses)
+	m.terminated("ephemeral_container", before.EphemeralContainerStatuses, s.EphemeralContainerStatuses)
+}
+
+// terminated counts the containers that have ended since before.
+func (m *Metrics) terminated(kind string, before, now []corev1.ContainerStatus) {
+	for i := range now {
+		end := now[i].State.Terminated
+		if end == nil || slices.ContainsFunc(before, func(c corev1.ContainerStatus) bool {
+			return c.Name == now[i].Name && c.State.Terminated != nil
+		}) {
+			continue
+		}
+		m.terminations.WithLabelValues(kind, strconv.Itoa(int(end.ExitCode)), end.Reason).Inc()
 	}
 }
 
@@ -108,8 +135,11 @@ func (m *Metrics) rejected(reason string) {
 // preempted counts a pod that ended to make room.
 func (m *Metrics) preempted() { m.preemptions.Inc() }
 
+// restarted counts a pod whose containers all start over.
+func (m *Metrics) restarted() { m.restarts.Inc() }
+
 func (m *Metrics) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.phases, uid)
+	delete(m.statuses, uid)
 }

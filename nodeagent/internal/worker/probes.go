@@ -113,6 +113,7 @@ func (w *worker) recall(observed *cri.Pod) {
 	for id := range w.memory.Applied {
 		if id != pod.WholePod && !running[id] {
 			delete(w.memory.Applied, id)
+			delete(w.memory.Around, id)
 		}
 	}
 	for id := range w.memory.Probes {

@@ -124,7 +124,7 @@ func (w *worker) resize(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 			all = false
 			continue
 		}
-		w.memory.Applied[r.ID] = *r.To.DeepCopy()
+		w.memory.Apply(r.ID, pod.Whole(p), r.To)
 		delete(w.memory.Resize, r.Name)
 		w.cfg.Events.Event(p, r.Name, corev1.EventTypeNormal, "ResizeCompleted", "Container resources changed")
 	}
@@ -142,7 +142,7 @@ func (w *worker) resizeFailed(p *corev1.Pod, name string, err error) {
 func (w *worker) adjust(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, r pod.Resize) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	was, is := w.memory.Applied[r.ID].Limits[corev1.ResourceMemory], r.To.Limits[corev1.ResourceMemory]
+	was, is := w.memory.Has(p, r.ID).Limits[corev1.ResourceMemory], pod.Within(pod.Whole(p), r.To).Limits[corev1.ResourceMemory]
 	if lowers(was, is) {
 		// The kernel would end the container to get below its new limit.
 		used, err := w.memoryUsed(ctx, r.ID)

@@ -149,6 +149,9 @@ func TestResourcesOfThePodAsAWholeChange(t *testing.T) {
 	if want := []string{"cpu=500m memory=64Mi", "cpu=750m memory=64Mi", "cpu=750m memory=32Mi"}; !slices.Equal(groups, want) {
 		t.Errorf("groups %v, want %v", groups, want)
 	}
+	if !w.called("UpdateContainerResources w cpu=75000 memory=33554432") {
+		t.Errorf("its container has not the pod's limits: %v", w.runtime.Calls())
+	}
 	if s := w.status("uid-w"); s.AllocatedResources.Cpu().String() != "750m" || !w.told(" ResizeCompleted: Pod resources changed") {
 		t.Errorf("allocated %v, events %v", s.AllocatedResources, w.events)
 	}
@@ -173,6 +176,9 @@ func TestResourcesOfThePodAsAWholeChange(t *testing.T) {
 	m, _ = w.start()
 	m.Update(told)
 	w.eventually("resized", has("1", "32Mi"))
+	if !w.called("UpdateContainerResources w cpu=100000 memory=33554432") {
+		t.Errorf("its container has not the pod's limits: %v", w.runtime.Calls())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if want := []string{"cpu=1 memory=32Mi", "cpu=1 memory=32Mi"}; !slices.Equal(w.groups, want) {

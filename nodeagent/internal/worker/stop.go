@@ -52,6 +52,10 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 	}
 	w.over()
 	if !t.Delete && !gone {
+		if err := w.cfg.Volumes.Release(ctx, p.UID); err != nil {
+			slog.WarnContext(ctx, "take volumes from a pod that has ended", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
+			return false, observeRetry, false
+		}
 		return false, idleRound, false
 	}
 	if err := w.clear(ctx, p, observed); err != nil {
@@ -186,7 +190,7 @@ func (w *worker) clear(ctx context.Context, p *corev1.Pod, observed *cri.Pod) er
 			return err
 		}
 	}
-	if err := w.cfg.Volumes.Cleanup(p.UID); err != nil {
+	if err := w.cfg.Volumes.Cleanup(ctx, p.UID); err != nil {
 		return err
 	}
 	if err := w.cfg.Cgroups.Remove(p); err != nil {

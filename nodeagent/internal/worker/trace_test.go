@@ -61,7 +61,7 @@ func TestStartAndEndContinueTheirTraces(t *testing.T) {
 		}
 	}
 	for id, want := range map[trace.TraceID][]string{
-		change(1).TraceID(): {"cni", "container create", "container start", "image pull", "nodeagent.pod start", "probe ready", "sandbox", "volumes"},
+		change(1).TraceID(): {"cni", "container create", "container start", "image pull", "network policies", "nodeagent.pod start", "probe ready", "sandbox", "volumes"},
 		change(2).TraceID(): {"nodeagent.pod stop"},
 	} {
 		got := names[id]

@@ -41,6 +41,7 @@ type worker struct {
 	// stopped is closed once nothing of the pod runs, and nothing will.
 	stopped  chan struct{}
 	stopOnce sync.Once
+	overAt   time.Time // when it was; not to be read before
 
 	signal chan struct{}
 	memory *pod.Memory
@@ -101,7 +102,13 @@ func (w *worker) evict(why *pod.Failure) bool {
 }
 
 // over says that nothing of the pod runs, and nothing will.
-func (w *worker) over() { w.stopOnce.Do(func() { close(w.stopped) }) }
+func (w *worker) over() {
+	w.stopOnce.Do(func() {
+		w.cfg.Assigner.Release(w.uid)
+		w.overAt = w.cfg.Clock.Now()
+		close(w.stopped)
+	})
+}
 
 func ending(p *corev1.Pod, gone bool) bool { return gone || p.DeletionTimestamp != nil }
 
@@ -205,8 +212,16 @@ func (w *worker) look(p *corev1.Pod, observed *cri.Pod) (pod.Plan, corev1.PodSta
 	now := w.cfg.Clock.Now()
 	plan := pod.Make(p, observed, w.memory, now)
 	return plan, pod.Status(p, observed, w.memory, plan, pod.Facts{
-		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly,
+		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly, Health: w.health,
 	})
+}
+
+// health tells how the devices of a container are.
+func (w *worker) health(container string) []corev1.ResourceStatus {
+	if w.cfg.Health == nil {
+		return nil
+	}
+	return w.cfg.Health(w.uid, container)
 }
 
 // waits are the times at which something that failed is tried again.
@@ -244,8 +259,14 @@ func (w *worker) begin(ctx, actionCtx context.Context, p *corev1.Pod, observed *
 			return false // it is to end itself
 		}
 	}
+	around := pod.Whole(p)
 	if given, applied, ok := pod.ToldWhole(p); ok && len(observed.Sandboxes) > 0 {
-		w.memory.Given[pod.WholePod], w.memory.Applied[pod.WholePod] = given, applied
+		w.memory.Given[pod.WholePod], w.memory.Applied[pod.WholePod], around = given, applied, applied
+	}
+	for i := range p.Spec.EphemeralContainers { // they ask for nothing themselves
+		if run := observed.Latest(p.Spec.EphemeralContainers[i].Name); run != nil && run.State == cri.Running {
+			w.memory.Apply(run.ID, around, corev1.ResourceRequirements{})
+		}
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, told := range list {
@@ -257,7 +278,7 @@ func (w *worker) begin(ctx, actionCtx context.Context, p *corev1.Pod, observed *
 				continue
 			}
 			if told.Resources != nil {
-				w.memory.Applied[run.ID] = *told.Resources
+				w.memory.Apply(run.ID, around, *told.Resources)
 			}
 			w.memory.Probes[run.ID] = pod.Probed{Started: told.Started != nil && *told.Started, Ready: told.Ready}
 		}
@@ -288,9 +309,9 @@ func (w *worker) report(p *corev1.Pod, gone bool, observed *cri.Pod, status *cor
 	w.cfg.Status.Set(w.tracer.context(), p, *status)
 }
 
-// refreshVolumes keeps written volumes current while the pod runs.
+// refreshVolumes keeps volumes current while the pod runs.
 func (w *worker) refreshVolumes(ctx context.Context, p *corev1.Pod, observed *cri.Pod, status *corev1.PodStatus) {
-	if !observed.AnyRunning() || !writes(p) {
+	if !observed.AnyRunning() || !refreshed(p) {
 		return
 	}
 	now := w.cfg.Clock.Now()
@@ -309,9 +330,9 @@ func (w *worker) refreshVolumes(ctx context.Context, p *corev1.Pod, observed *cr
 	}
 }
 
-func writes(p *corev1.Pod) bool {
+func refreshed(p *corev1.Pod) bool {
 	for i := range p.Spec.Volumes {
-		if volume.Written(&p.Spec.Volumes[i]) {
+		if volume.Refreshed(&p.Spec.Volumes[i]) {
 			return true
 		}
 	}

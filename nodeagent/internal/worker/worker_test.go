@@ -51,6 +51,11 @@ type world struct {
 	node     *corev1.Node                // as the agent knows it
 	fresh    *corev1.Node                // as the API has it; nil is no answer
 	serving  map[types.UID]chan struct{} // closed when the pod leaves its services
+	refusals map[types.UID]*pod.Failure  // of what pods are to have for themselves
+	own      container.Own               // what each container has for itself, or
+	unready  error                       // why it has not
+	released []types.UID                 // whose things were taken back
+	isolated chan error                  // what waiting for network policies comes to; nil: they are in force
 }
 
 func (w *world) Set(_ context.Context, p *corev1.Pod, s corev1.PodStatus) {
@@ -108,7 +113,8 @@ func (v volumes) Setup(context.Context, *corev1.Pod, *corev1.PodStatus) (map[str
 }
 func (v volumes) Refresh(context.Context, *corev1.Pod, *corev1.PodStatus) error { return nil }
 func (v volumes) SubPath(_ *corev1.Pod, _, path, _ string) (string, error)      { return path, nil }
-func (v volumes) Cleanup(types.UID) error                                       { return nil }
+func (v volumes) Release(context.Context, types.UID) error                      { return nil }
+func (v volumes) Cleanup(context.Context, types.UID) error                      { return nil }
 
 type cgroups struct{ *world }
 
@@ -120,6 +126,25 @@ func (c cgroups) Ensure(p *corev1.Pod) error {
 	limits := pod.Whole(p).Limits
 	c.groups = append(c.groups, fmt.Sprintf("cpu=%v memory=%v", limits.Cpu(), limits.Memory()))
 	return nil
+}
+
+// assigner gives nobody anything, or refuses to.
+type assigner struct{ *world }
+
+func (a assigner) Admit(_ context.Context, p *corev1.Pod) *pod.Failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refusals[p.UID]
+}
+func (a assigner) Own(context.Context, *corev1.Pod, *corev1.Container) (container.Own, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.own, a.unready
+}
+func (a assigner) Release(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.released = append(a.released, uid)
 }
 
 type objects struct{ *world }
@@ -150,7 +175,7 @@ func (w *world) start() (m *Manager, stop func()) {
 	clk := clock.RealClock{}
 	m = New(Config{
 		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(w.runtime, objects{w}, w, clk),
-		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
+		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
 			return container.Node{Name: "n", RootDir: w.dir + "/root", LogDir: w.dir + "/log"}
@@ -175,7 +200,7 @@ func (w *world) start() (m *Manager, stop func()) {
 			}
 			return w.fresh, nil
 		},
-		Rotation: w, Networked: func(string) (cni.Added, bool) {
+		Rotation: w, Isolate: w.isolate, Networked: func(string) (cni.Added, bool) {
 			return cni.Added{Began: networkBegan, Ended: networkBegan.Add(3 * time.Millisecond), Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}, true
 		},
 	})

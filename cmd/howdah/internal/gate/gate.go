@@ -14,6 +14,8 @@ import (
 const (
 	// CBOR has application/cbor served.
 	CBOR = "CBORServingAndStorage"
+	// ToZero lets HorizontalPodAutoscalers have targets without replicas.
+	ToZero = "HPAScaleToZero"
 
 	trustBundle    = "ClusterTrustBundle"
 	migrator       = "StorageVersionMigrator"
@@ -22,7 +24,9 @@ const (
 )
 
 // Switchable returns the names of the gates that can be switched.
-func Switchable() []string { return []string{CBOR, trustBundle, workload, podCertificate, migrator} }
+func Switchable() []string {
+	return []string{CBOR, trustBundle, workload, ToZero, podCertificate, migrator}
+}
 
 // Stage is how far a feature is.
 type Stage string

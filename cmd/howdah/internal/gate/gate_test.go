@@ -39,7 +39,7 @@ func TestWhatIsSaid(t *testing.T) {
 		"AllAlpha=false":                              {},
 		"AllAlpha=false,GenericWorkload=true":         {on: "GenericWorkload"},
 		"AllBeta=false":                               {problem: "cannot set feature gate AllBeta to false: of its features only these can be switched here, by their own names: ClusterTrustBundle, PodCertificateRequest, StorageVersionMigrator"},
-		"AllAlpha=true":                               {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, GenericWorkload"},
+		"AllAlpha=true":                               {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, GenericWorkload, HPAScaleToZero"},
 		"AllBeta=true":                                {problem: "cannot set feature gate AllBeta to true: of its features only these can be switched here, by their own names: ClusterTrustBundle, PodCertificateRequest, StorageVersionMigrator"},
 		"AllBeta=x":                                   {problem: `invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
 		"Other=true,CBORServingAndStorage":            {problem: "unrecognized feature gate: Other\nmissing bool value for CBORServingAndStorage"},

@@ -141,6 +141,9 @@ func (a *Attributes) Forbidden(err error) error {
 		if name = a.Object.GetName(); name == "" {
 			name = a.Object.GetGenerateName()
 		}
+		if name == "" {
+			name = "Unknown"
+		}
 	}
 	return apierrors.NewForbidden(a.Resource.GroupResource(), name, err)
 }
@@ -156,6 +159,12 @@ type Plugin interface {
 // Mutator changes writes.
 type Mutator interface {
 	Admit(ctx context.Context, a *Attributes) error
+}
+
+// Permitter refuses writes that their kind does not let everybody make. It sees the object after all mutators, and before validation: who may
+// not write it is not told what else is wrong with it.
+type Permitter interface {
+	Permit(ctx context.Context, a *Attributes) error
 }
 
 // Validator refuses writes. It sees the object after all mutators and after validation.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -16,10 +17,10 @@ const slow = time.Millisecond
 
 var tracer = otel.Tracer("howdah.dev/services/apiserver/admission")
 
-// Chain runs plugins in order: first all mutators; then, when the object has been validated, all validators.
+// Chain runs plugins in order: first all mutators, and the permitters; then, when the object has been validated, all validators.
 type Chain struct {
-	mutators, validators []turn
-	metrics              *Metrics
+	mutators, permitters, validators []turn
+	metrics                          *Metrics
 }
 
 // turn is one plugin's part in a phase.
@@ -36,6 +37,9 @@ func NewChain(metrics *Metrics, plugins ...Plugin) *Chain {
 		if m, ok := p.(Mutator); ok {
 			c.mutators = append(c.mutators, turn{p, m.Admit, metrics.plugin(p.Name(), "admit")})
 		}
+		if q, ok := p.(Permitter); ok {
+			c.permitters = append(c.permitters, turn{p, q.Permit, metrics.plugin(p.Name(), "validate")})
+		}
 		if v, ok := p.(Validator); ok {
 			c.validators = append(c.validators, turn{p, v.Validate, metrics.plugin(p.Name(), "validate")})
 		}
@@ -43,17 +47,20 @@ func NewChain(metrics *Metrics, plugins ...Plugin) *Chain {
 	return c
 }
 
-// Admit runs the mutators, and a second time where one asks for it. The first refusal ends it.
+// Admit runs the mutators, and a second time where one asks for it, and then the permitters. The first refusal ends it.
 func (c *Chain) Admit(ctx context.Context, a *Attributes) error {
 	if c == nil {
 		return nil
 	}
 	err := c.phase(ctx, a, "mutate", c.mutators, c.metrics.step("admit"))
-	if err != nil || !a.Again {
+	if err == nil && a.Again {
+		a.Round++
+		err = c.phase(ctx, a, "mutate", c.mutators, c.metrics.step("admit"))
+	}
+	if err != nil || !slices.ContainsFunc(c.permitters, func(t turn) bool { return t.plugin.Handles(a) }) {
 		return err
 	}
-	a.Round++
-	return c.phase(ctx, a, "mutate", c.mutators, c.metrics.step("admit"))
+	return c.phase(ctx, a, "permit", c.permitters, nil) // which Kubernetes does not count as a step of admission
 }
 
 // Validate runs the validators. The first refusal ends it.

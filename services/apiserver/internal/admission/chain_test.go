@@ -68,6 +68,29 @@ func TestChain(t *testing.T) {
 	}
 }
 
+type permitter struct{ part }
+
+func (p *permitter) Permit(context.Context, *Attributes) error { return p.turn("permit") }
+
+func TestPermittersComeAfterAllMutators(t *testing.T) {
+	t.Parallel()
+	var log []string
+	c := NewChain(nil, &permitter{part{name: "A", log: &log}}, &mutator{part{name: "B", log: &log}}, &permitter{part{name: "C", skips: true, log: &log}})
+	if err := c.Admit(t.Context(), &Attributes{Operation: Create, Again: true}); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(log, ", "); got != "admit B, admit B, permit A" {
+		t.Errorf("turns: %s", got)
+	}
+	no := errors.New("no")
+	if err := NewChain(nil, &permitter{part{name: "A", log: &log, refuses: no}}).Admit(t.Context(), &Attributes{Operation: Create}); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	if err := NewChain(nil, &mutator{part{name: "A", log: &log, refuses: no}}, &permitter{part{name: "B", log: &log}}).Admit(t.Context(), &Attributes{Operation: Create}); !errors.Is(err, no) || log[len(log)-1] != "admit A" {
+		t.Error(err, log)
+	}
+}
+
 func TestNoChain(t *testing.T) {
 	t.Parallel()
 	var c *Chain

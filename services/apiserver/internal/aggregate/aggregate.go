@@ -21,6 +21,7 @@ import (
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -184,7 +185,7 @@ func (a *Aggregator) Versions() ([]Version, int64) {
 
 // Run registers what is served here and checks what is not, until ctx ends. The cache must stand.
 func (a *Aggregator) Run(ctx context.Context) {
-	ctx = asAPIServer(ctx)
+	ctx = itself.Context(ctx)
 	own, services, endpoints := watch(a.services), watch(cmp.Or(a.backing.services, a.services)), watch(cmp.Or(a.backing.slices, a.services))
 	defer func() { own.stop(); services.stop(); endpoints.stop() }()
 	for {

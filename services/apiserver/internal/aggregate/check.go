@@ -18,6 +18,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 const (
@@ -135,7 +136,7 @@ func (a *Aggregator) tell(ctx context.Context, s *apiregistrationv1.APIService, 
 	body := encode(map[string]any{"metadata": map[string]any{"uid": s.UID}, "status": map[string]any{"conditions": conditions}})
 	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
 		Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Name: s.Name, Subresource: "status",
-		ContentType: "application/merge-patch+json", Object: body, FieldManager: "howdah-aggregator",
+		ContentType: "application/merge-patch+json", Object: body, FieldManager: itself.Name,
 	})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		slog.WarnContext(ctx, "write the condition of an APIService", "name", s.Name, "err", err)
@@ -205,7 +206,7 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 		return nil, "", err
 	}
 	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "howdah-aggregator")
+	request.Header.Set("User-Agent", itself.Name)
 	identify(request, &self)
 	response, err := t.RoundTrip(request)
 	if err != nil {

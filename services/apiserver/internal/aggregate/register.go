@@ -5,15 +5,14 @@ import (
 	"log/slog"
 	"slices"
 
-	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 // managed is the label of the APIServices that are made here, with the values for built-in and for custom kinds.
@@ -22,12 +21,6 @@ const (
 	managedStart  = "onstart"
 	managedAlways = "true"
 )
-
-// asAPIServer makes calls those of the apiserver itself.
-func asAPIServer(ctx context.Context) context.Context {
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	return metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
-}
 
 // groupPriorities are those of Kubernetes; what is not named has that of custom kinds.
 var groupPriorities = []struct {
@@ -116,7 +109,7 @@ func (a *Aggregator) served() map[schema.GroupVersion]bool {
 // Register makes the APIServices of what is served now, once; Run goes on from there, and makes good what failed.
 func (a *Aggregator) Register(ctx context.Context) {
 	generation := a.cfg.Table.Generation()
-	if a.register(asAPIServer(ctx)) {
+	if a.register(itself.Context(ctx)) {
 		a.registered.Store(generation)
 	}
 }
@@ -136,7 +129,7 @@ func (a *Aggregator) register(ctx context.Context) bool {
 			continue
 		}
 		_, err := a.cfg.API.Create(ctx, &apiv1.CreateRequest{
-			Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Object: encode(s), FieldManager: "howdah-aggregator",
+			Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Object: encode(s), FieldManager: itself.Name,
 		})
 		ok = a.done(ctx, "register an API version", s.Name, err, apierrors.IsAlreadyExists) && ok
 	}
@@ -181,7 +174,7 @@ func (a *Aggregator) publish(ctx context.Context) bool {
 	name := "extension-apiserver-authentication"
 	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
 		Version: "v1", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name, ContentType: "application/apply-patch+yaml",
-		FieldManager: "howdah-aggregator", Force: "true", Object: encode(corev1.ConfigMap{
+		FieldManager: itself.Name, Force: "true", Object: encode(corev1.ConfigMap{
 			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: data,
 		}),
 	})

@@ -143,7 +143,7 @@ func TestDryRunReservesNothing(t *testing.T) {
 		{Pool: NodePorts, Value: "30001"}:     ErrTakenPort.Error(),
 		{Pool: NodePorts, Value: "80"}:        "",
 		{Pool: ClusterIPs, Value: "10.0.0.9"}: "",
-		{Pool: ClusterIPs, Value: "10.0.0.0"}: "",
+		{Pool: ClusterIPs, Value: "10.0.0.0"}: "the provided IP (10.0.0.0) is not in the valid range. The range of valid IPs is 10.0.0.0/24",
 		{Pool: ClusterIPs, Value: "10.0.1.0"}: "the provided IP (10.0.1.0) is not in the valid range. The range of valid IPs is 10.0.0.0/24",
 	} {
 		got := ""

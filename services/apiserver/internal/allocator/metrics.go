@@ -78,8 +78,7 @@ func (a *Allocator) reserved(r registry.Reservation, start time.Time, err error)
 // rangeOf is the range that gives out an address; an invalid one where none does.
 func (a *Allocator) rangeOf(ip netip.Addr) netip.Prefix {
 	for _, p := range a.cfg.Addresses.Ranges() {
-		first, size := usable(p)
-		if size > 0 && p.Contains(ip) && !ip.Less(first) && (p.Addr().Is6() || !offset(first, size-1).Less(ip)) {
+		if gives(p, ip) {
 			return p
 		}
 	}

@@ -12,6 +12,12 @@ func usable(p netip.Prefix) (first netip.Addr, size int) {
 	return p.Masked().Addr().Next(), max(size, 0)
 }
 
+// gives reports whether a range gives out an address, if somebody asks for it.
+func gives(p netip.Prefix, ip netip.Addr) bool {
+	first, size := usable(p)
+	return size > 0 && p.Contains(ip) && !ip.Less(first) && (p.Addr().Is6() || !offset(first, size-1).Less(ip))
+}
+
 // band is the size of the lower part of a range that automatic picks leave alone.
 func band(size, least, most int) int {
 	if size < least {

@@ -78,7 +78,7 @@ func (s *Session) wouldReserve(r registry.Reservation, k string) error {
 		return err
 	}
 	cidr := s.allocator.configured(ip.Is6())
-	if !cidr.Contains(ip) {
+	if !gives(cidr, ip) {
 		return fmt.Errorf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", r.Value, cidr)
 	}
 	return nil

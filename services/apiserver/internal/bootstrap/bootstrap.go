@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -20,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"howdah.dev/kit/apistatus"
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 // API is what bootstrap needs of the object service.
@@ -51,8 +50,7 @@ const name = "kubernetes"
 
 // Run makes everything, again and again until it succeeds or ctx ends.
 func Run(ctx context.Context, cfg Config) error {
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := once(ctx, cfg)
 		if err == nil || ctx.Err() != nil {

@@ -357,16 +357,16 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 		}
 		page.looked++
 		ended = i == last // rather than look at every key: they lie far apart in memory
-		if !i.MayHave(marks) || q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
-			return true
-		}
 		if q.Limit > 0 && int64(len(page.Items)) == q.Limit {
 			page.Next = page.Items[len(page.Items)-1].Key
-			if selective {
+			if selective { // whether what follows is selected, the next page tells
 				page.Remaining = -1
 				return false
 			}
 			page.Remaining++
+			return true
+		}
+		if !i.MayHave(marks) || q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
 			return true
 		}
 		page.Items = append(page.Items, i)

@@ -75,15 +75,22 @@ func (o Offer) MediaOf(contentType string) (Media, bool) {
 	return JSON, false
 }
 
+// Takes fails with 415 where bodies may not be in the encoding that a Content-Type names.
+func (o Offer) Takes(contentType string) error {
+	if _, ok := o.MediaOf(contentType); !ok {
+		return UnsupportedMedia(o.accepted())
+	}
+	return nil
+}
+
 // Into decodes the body into an empty object of the wanted kind. A body that names no kind is taken for the
 // wanted one; one that names another fails with 400. It returns the warnings about unknown and duplicate fields, or fails
 // with them when validation is strict.
 func (b Body) Into(obj runtime.Object, want schema.GroupVersionKind) (warnings []string, err error) {
-	media, ok := b.Offer.MediaOf(b.ContentType)
-	if !ok {
-		return nil, UnsupportedMedia(b.Offer.accepted())
+	if err := b.Offer.Takes(b.ContentType); err != nil {
+		return nil, err
 	}
-	switch media {
+	switch media, _ := b.Offer.MediaOf(b.ContentType); media {
 	case Protobuf:
 		return nil, b.protobuf(obj, want)
 	case YAML:

@@ -6,13 +6,14 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
 )
 
 // schemeName is what Kubernetes calls its table of kinds where it says that it does not know one.
@@ -40,7 +41,19 @@ func refusal(whole, data []byte, want schema.GroupVersionKind, obj runtime.Objec
 	if *got == want {
 		return badBody(want, want, err)
 	}
+	if err := unreadableAs(*got, want, data); err != nil {
+		return badBody(*got, want, err)
+	}
 	return otherKind(*got, want)
+}
+
+// unreadableAs says what is wrong with an object's JSON as one of the kind that it says it is, where that is known beside the wanted one.
+func unreadableAs(got, want schema.GroupVersionKind, data []byte) error {
+	obj, err := knownBeside(want).New(got)
+	if err != nil {
+		return nil // that no such kind is known is told instead
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
 }
 
 // customRefusal is refusal for a custom object, which has to say of what kind and version it is.
@@ -58,6 +71,9 @@ func customRefusal(whole, data []byte, got, want schema.GroupVersionKind, obj *u
 		if err != nil {
 			return refused
 		}
+		if _, _, _, err := objectmeta.GetObjectMetaWithOptions(obj.Object, objectmeta.ObjectMetaOptions{}); err != nil {
+			return badBody(got, want, err) // metadata are the same in all kinds
+		}
 		return &MistakenError{refused}
 	}
 	return badBody(want, want, err)
@@ -72,7 +88,7 @@ func (e *MistakenError) Unwrap() error { return e.error }
 
 // otherKind is the 400 of a body of another kind, or of another version of the kind.
 func otherKind(got, want schema.GroupVersionKind) error {
-	if got.Kind == want.Kind && (got.Kind == "Scale" || internalPackage(got.Group) == internalPackage(want.Group)) && scheme.Scheme.Recognizes(got) {
+	if got.Kind == want.Kind && (got.Kind == "Scale" || internalPackage(got.Group) == internalPackage(want.Group)) && knownBeside(want).Recognizes(got) {
 		return otherVersion(got, want)
 	}
 	return badBody(got, want, unknownConversion(got, want))
@@ -80,7 +96,7 @@ func otherKind(got, want schema.GroupVersionKind) error {
 
 // unknownConversion says why an object of the kind got, which may be unknown, cannot become one of the wanted kind.
 func unknownConversion(got, want schema.GroupVersionKind) error {
-	obj, err := scheme.Scheme.New(got)
+	obj, err := knownBeside(want).New(got)
 	if err != nil {
 		return runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}

@@ -67,6 +67,8 @@ func (i *Item) Encoded(res *registry.Resource, form Form) ([]byte, error) {
 			return nil, err
 		}
 		return restyle(b, form)
+	case PartialMetadataList:
+		return nil, notOfObject(goType(res, res.GVK.Kind))
 	}
 	switch form.Media {
 	case Protobuf:

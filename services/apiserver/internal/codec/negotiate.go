@@ -2,14 +2,14 @@ package codec
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
-	"sort"
 	"strconv"
 	"strings"
 
+	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -46,6 +46,8 @@ const (
 	Whole As = iota
 	Table
 	PartialMetadata
+	// PartialMetadataList is PartialMetadata for lists, and nothing that an object alone can be turned into.
+	PartialMetadataList
 )
 
 // Form is how a client wants its answer.
@@ -64,8 +66,6 @@ func (f Form) ContentType() string { return f.Media.String() }
 type clause struct {
 	media  string
 	params map[string]string
-	q      float64
-	order  int
 }
 
 // Offer says which encodings are offered beside JSON, YAML and protobuf.
@@ -123,6 +123,15 @@ func (o Offer) Route(accept string, streams bool) error {
 	case "", "application/json", "*/*", "application/vnd.kubernetes.protobuf":
 		return nil
 	}
+	offered := o.accepted()
+	if streams {
+		offered += ", " + o.streams()
+	}
+	return o.route(accept, offered)
+}
+
+// route fails where no media type that is named is offered, or is said to be.
+func (o Offer) route(accept, offered string) error {
 	for part := range strings.SplitSeq(accept, ",") {
 		media, _, _ := strings.Cut(part, ";")
 		switch strings.TrimSpace(media) {
@@ -132,11 +141,11 @@ func (o Offer) Route(accept string, streams bool) error {
 			if o.CBOR {
 				return nil
 			}
+		case "text/plain":
+			if strings.HasPrefix(offered, "text/plain") {
+				return nil
+			}
 		}
-	}
-	offered := o.accepted()
-	if streams {
-		offered += ", " + o.streams()
 	}
 	return unrouted(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+offered)
 }
@@ -161,61 +170,91 @@ func (o Offer) NegotiateStream(accept, include string) (Form, error) {
 	return form, err
 }
 
-// Fits refuses what a list or an object alone cannot be turned into, where form is what an Accept header has led to.
-func (o Offer) Fits(form Form, accept string, res *registry.Resource, list bool) error {
-	if form.As == Table {
+// Fits refuses what a list cannot be turned into, and tables that show what there is not. What an object cannot be turned into is told when it
+// is answered: nothing keeps it from being written.
+func (o Offer) Fits(form Form, res *registry.Resource, list bool) error {
+	switch {
+	case form.As == Table:
 		switch form.Include {
 		case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 			return nil
 		}
 		return apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: includeObject: Invalid value: %q: "+
 			"must be 'Metadata', 'Object', 'None', or empty", form.Include))
-	}
-	if form.As != PartialMetadata {
-		return nil
-	}
-	for _, c := range parseAccept(accept) {
-		if _, ok := c.form(Form{}, o); !ok {
-			continue
-		}
-		asked := c.params["as"]
-		switch asksList := asked == "PartialObjectMetadataList"; {
-		case asksList == list:
-			return nil
-		case list:
-			return notAcceptable(fmt.Sprintf("you requested %s, but the requested object is a list (%s)", asked, goType(res, res.ListKind)))
-		default:
-			return notAcceptable(fmt.Sprintf("you requested %s, but the requested object is not a list (%s)", asked, goType(res, res.GVK.Kind)))
-		}
+	case form.As == PartialMetadata && list:
+		return notOfList(goType(res, res.ListKind))
 	}
 	return nil
+}
+
+// ForList is the form of what a list consists of.
+func (f Form) ForList() Form {
+	if f.As == PartialMetadataList {
+		f.As = PartialMetadata
+	}
+	return f
+}
+
+func notOfList(goType string) error {
+	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", goType))
+}
+
+func notOfObject(goType string) error {
+	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", goType))
 }
 
 // goType is how Kubernetes prints the type of an object.
 func goType(res *registry.Resource, kind string) string {
 	switch {
 	case res.Kind.Custom == nil:
-		return "*" + internalPackage(res.GVK.Group) + "." + kind
+		return goTypeOf(res.GVK.GroupVersion().WithKind(kind))
 	case kind == res.ListKind:
 		return "*unstructured.UnstructuredList"
 	}
 	return "*unstructured.Unstructured"
 }
 
-// NegotiateWhole is Negotiate for what has neither a table nor metadata of its own, such as a review: an answer as one of
-// these is not offered.
-func (o Offer) NegotiateWhole(accept, pretty string) (Form, error) {
+func goTypeOf(gvk schema.GroupVersionKind) string {
+	return "*" + internalPackage(gvk.Group) + "." + gvk.Kind
+}
+
+// NegotiateUntabled is Negotiate for what has no table, such as a review: an answer as one is not offered.
+func (o Offer) NegotiateUntabled(accept, pretty string) (Form, error) {
 	form, err := o.Negotiate(accept, pretty, "")
-	if err != nil || form.As == Whole {
+	if err != nil || form.As != Table {
 		return form, err
 	}
-	plain := Form{Pretty: form.Pretty}
+	plain := Form{Pretty: truth(pretty)}
 	for _, c := range parseAccept(accept) {
-		if f, ok := c.form(plain, o); ok && f.As == Whole {
+		if f, ok := c.form(plain, o); ok && f.As != Table {
 			return f, nil
 		}
 	}
 	return plain, o.NotAcceptable()
+}
+
+// NegotiateLog is Route and Negotiate for the log of a pod, which is text whatever is asked for; but text alone is not offered.
+func (o Offer) NegotiateLog(accept string) (Form, error) {
+	if accept == "" {
+		return Form{}, nil
+	}
+	if err := o.route(accept, "text/plain, "+o.accepted()); err != nil {
+		return Form{}, err
+	}
+	return o.NegotiateUntabled(accept, "")
+}
+
+// FitsLog refuses what a log cannot be turned into.
+func (f Form) FitsLog() error {
+	switch f.As {
+	case PartialMetadata:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "object does not implement the Object interfaces",
+		}}
+	case PartialMetadataList:
+		return notOfObject("*rest.LocationStreamer")
+	}
+	return nil
 }
 
 // NotAcceptable is the 406 that lists what is offered.
@@ -241,26 +280,21 @@ func UnsupportedMedia(offered string) error {
 	}}
 }
 
-// parseAccept returns the clauses, most wanted first.
+// parseAccept returns the clauses, most wanted first. They are read as leniently as Kubernetes reads them, and in its order: what is
+// not a parameter says nothing.
 func parseAccept(accept string) []clause {
-	var clauses []clause
-	for i, part := range strings.Split(accept, ",") {
-		if i == 64 { // nobody means more
-			break
-		}
-		media, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		c := clause{media: media, params: params, q: 1, order: i}
-		if text, ok := params["q"]; ok {
-			c.q, _ = strconv.ParseFloat(text, 64) // what is no number is wanted least, as in Kubernetes
-		}
-		clauses = append(clauses, c)
+	if parts := strings.SplitN(accept, ",", mostClauses+1); len(parts) > mostClauses {
+		accept = strings.Join(parts[:mostClauses], ",")
 	}
-	sort.SliceStable(clauses, func(i, j int) bool { return clauses[i].q > clauses[j].q })
+	var clauses []clause
+	for _, a := range goautoneg.ParseAccept(accept) {
+		clauses = append(clauses, clause{media: a.Type + "/" + a.SubType, params: a.Params})
+	}
 	return clauses
 }
+
+// mostClauses is how many media types of an Accept header are read; nobody means more.
+const mostClauses = 64
 
 // Wish is one of the media types that an Accept header names.
 type Wish struct {
@@ -293,8 +327,11 @@ func (c clause) form(form Form, offer Offer) (Form, bool) {
 	default:
 		return form, false
 	}
-	if p := c.params["pretty"]; p == "1" || p == "true" {
+	if c.params["pretty"] == "1" {
 		form.Pretty = true
+	}
+	if stream := c.params["stream"]; stream != "" && (stream != "watch" || form.Media == YAML) {
+		return form, false
 	}
 	if form.Media == Protobuf || form.Media == CBOR { // nothing for people to read
 		form.Pretty = false
@@ -317,8 +354,11 @@ func (c clause) form(form Form, offer Offer) (Form, bool) {
 	case "Table":
 		form.As = Table
 		return form, form.Media != Protobuf // the Table has no protobuf form
-	case "PartialObjectMetadata", "PartialObjectMetadataList":
+	case "PartialObjectMetadata":
 		form.As = PartialMetadata
+		return form, true
+	case "PartialObjectMetadataList":
+		form.As = PartialMetadataList
 		return form, true
 	}
 	return form, false

@@ -49,19 +49,19 @@ func FuzzNegotiate(f *testing.F) {
 	})
 }
 
-func TestNegotiateWhole(t *testing.T) {
+func TestNegotiateUntabled(t *testing.T) {
 	t.Parallel()
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	for accept, want := range map[string]string{
-		"": "application/json", "application/json": "application/json", table: "406", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": "406",
+		"": "application/json", "application/json": "application/json", table: "406", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": "application/json",
 		table + ",application/json": "application/json", table + ", application/yaml": "application/yaml", "text/html": "406",
 	} {
-		form, err := Offer{}.NegotiateWhole(accept, "")
+		form, err := Offer{}.NegotiateUntabled(accept, "")
 		got := form.ContentType()
 		if err != nil {
 			got = "406"
 		}
-		if got != want || err == nil && form.As != Whole {
+		if got != want || err == nil && form.As == Table {
 			t.Errorf("%s: %s, %v, want %s", accept, got, err, want)
 		}
 	}

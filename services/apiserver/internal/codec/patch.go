@@ -35,8 +35,8 @@ const maxOperations = 10000
 type Patched struct {
 	// Problems are the unknown and duplicate fields, in the patch and in what it made.
 	Problems []error
-	// Mistaken is the 422 of a custom object that says now that it is of another kind or version. Its status can be written so all the same.
-	Mistaken error
+	// Mistaken is what is wrong with a custom object that says now that it is of another kind or version. Its status can be written so all the same.
+	Mistaken *Mistyped
 	// shown is what an error about the patch shows: the patched object, or the strategic merge patch itself.
 	shown []byte
 }
@@ -157,8 +157,14 @@ func versionless(object []byte, want schema.GroupVersionKind) (unknown []error, 
 	return unknown, true
 }
 
-// otherType is the 422 of a patch that makes a custom object one of another kind or version.
-func otherType(u *unstructured.Unstructured, want schema.GroupVersionKind) error {
+// Mistyped is an object that is not what it says: its kind, and the problems of that.
+type Mistyped struct {
+	Kind     schema.GroupKind
+	Problems field.ErrorList
+}
+
+// otherType says what is wrong where a patch makes a custom object one of another kind or version.
+func otherType(u *unstructured.Unstructured, want schema.GroupVersionKind) *Mistyped {
 	var errs field.ErrorList
 	if u.GetKind() != want.Kind {
 		errs = append(errs, field.Invalid(field.NewPath("kind"), u.GetKind(), "must be "+want.Kind))
@@ -166,7 +172,7 @@ func otherType(u *unstructured.Unstructured, want schema.GroupVersionKind) error
 	if version := want.GroupVersion().String(); u.GetAPIVersion() != version {
 		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), u.GetAPIVersion(), "must be "+version))
 	}
-	return apierrors.NewInvalid(u.GroupVersionKind().GroupKind(), u.GetName(), errs)
+	return &Mistyped{u.GroupVersionKind().GroupKind(), errs}
 }
 
 // misfit says why a patched object could not be decoded, with err, or is not of the wanted kind; nil: it is.

@@ -8,7 +8,7 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// Single encodes an object that belongs to no stored resource, as a Scale, in any form; a table has the columns and cells given.
+// Single encodes an object that belongs to no stored resource, as a Scale, in any form; a table has the columns and cells given, if there is one.
 func Single(obj registry.Object, gvk schema.GroupVersionKind, columns []metav1.TableColumnDefinition, cells []any, form Form) ([]byte, string, error) {
 	switch form.As {
 	case Table:
@@ -24,6 +24,8 @@ func Single(obj registry.Object, gvk schema.GroupVersionKind, columns []metav1.T
 			return nil, "", err
 		}
 		return Any(partial, partialKind(form.Beta), form)
+	case PartialMetadataList:
+		return nil, "", notOfObject(goTypeOf(gvk))
 	}
 	return Any(obj, gvk, form)
 }
@@ -51,6 +53,8 @@ func (s Several) Encode(form Form) ([]byte, string, error) {
 		b, err := finish(t, form)
 		return b, form.ContentType(), err
 	case PartialMetadata:
+		return nil, "", notOfList(goTypeOf(s.GVK))
+	case PartialMetadataList:
 		list := &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
 		for _, obj := range s.Objects {
 			partial, err := Partial(obj, form.Beta)

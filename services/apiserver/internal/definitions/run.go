@@ -9,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/apistatus"
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/cache"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/kind/definition"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -52,8 +51,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return nil
 	case <-k.Cache.Ready():
 	}
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	var ends sync.WaitGroup
 	defer ends.Wait()
 	ending := map[string]bool{}

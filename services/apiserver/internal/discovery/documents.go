@@ -21,6 +21,7 @@ type document struct {
 	contentType string
 	etag        string
 	remote      bool // it lists what an extension API server serves
+	custom      bool // it lists custom resources
 }
 
 func newDocument(body []byte, contentType string) *document {

@@ -117,6 +117,28 @@ type subresource struct {
 	verbs metav1.Verbs
 }
 
+// custom reports whether a path is that of a group version of custom resources.
+func (s *served) custom(path string) bool {
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			if path == "/apis/"+v.gv.String() {
+				return v.custom()
+			}
+		}
+	}
+	return false
+}
+
+// custom reports whether all versions of a group are of custom resources.
+func (g group) custom() bool {
+	return !slices.ContainsFunc(g.versions, func(v groupVersion) bool { return !v.custom() })
+}
+
+// custom reports whether a group version is one of custom resources: there are none beside built-in ones.
+func (v groupVersion) custom() bool {
+	return len(v.resources) > 0 && v.resources[0].res.Kind.Custom != nil
+}
+
 func groupsOf(table *registry.Table, virtual []*registry.Resource) []group {
 	byGroup := map[string]map[string][]resource{}
 	for _, r := range table.Resources() {

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -205,11 +207,14 @@ func (s *Server) alwaysAllowed(path string) bool {
 	})
 }
 
+// customKey is the metadata that tells a gateway that a document lists custom resources, which take methods otherwise than built-in ones.
+const customKey = "howdah-custom"
+
 // Document implements apiv1.DiscoveryServiceServer.
 func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*apiv1.DocumentResponse, error) {
 	path := req.GetPath()
 	if slashed(path) {
-		path = strings.TrimSuffix(path, "/")
+		path = unslashed(path)
 	}
 	user, err := s.cfg.Authenticator.Authenticate(ctx)
 	if err != nil {
@@ -221,6 +226,9 @@ func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*api
 	d, err := s.document(ctx, path, req.GetQuery(), req.GetAccept())
 	if err != nil {
 		return nil, err
+	}
+	if d.custom {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(customKey, "true")) // it fails only where there is no call
 	}
 	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag, Remote: d.remote}
 	if d.etag != "" && req.GetIfNoneMatch() == d.etag {
@@ -257,6 +265,9 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 		}
 		if body != nil {
 			d := newDocument(body, contentType)
+			if !strings.HasPrefix(path, "/openapi/") {
+				d.etag = ""
+			}
 			if h, ok := more.(hashed); ok {
 				if hash := h.Hash(path); hash != "" {
 					d.etag = `"` + hash + `"`
@@ -277,6 +288,14 @@ func slashed(path string) bool {
 	return root != "" && root != "openapi" && !isHealth(path)
 }
 
+// unslashed is the path of the document that one with slashes at its end stands for: any number of them, but for the list of the groups.
+func unslashed(path string) string {
+	if plain := strings.TrimRight(path, "/"); plain != "/apis" {
+		return plain
+	}
+	return strings.TrimSuffix(path, "/")
+}
+
 func notFound() *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
@@ -284,7 +303,8 @@ func notFound() *apierrors.StatusError {
 	}}
 }
 
-// absent is the answer for a document that there is not. A group that there is not is no part of the API at all.
+// absent is the answer for a document that there is not. A group that there is not is no part of the API at all, and neither is a version of
+// one that has custom resources alone.
 func (s *served) absent(path string) error {
 	err := notFound()
 	if v := s.remoteVersion(path); v != nil {
@@ -293,20 +313,26 @@ func (s *served) absent(path string) error {
 	}
 	name, is := strings.CutPrefix(path, "/apis/")
 	name, _, _ = strings.Cut(name, "/")
-	if is && !slices.ContainsFunc(s.groups, func(g group) bool { return g.name == name }) {
+	if is && !slices.ContainsFunc(s.groups, func(g group) bool { return name != "" && g.name == name && !g.custom() }) {
 		err.ErrStatus.Message = "404 page not found"
 	}
 	return err
 }
 
 func (s *served) apis(path, accept string) (*document, error) {
+	var aggregate string
+	var media codec.Media
+	var err error
 	if path == "/api" || strings.HasPrefix(path, "/api/") || strings.Count(path, "/") == 3 {
-		if err := offered(accept, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"); err != nil {
-			return nil, err
-		}
+		err = offered(accept, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 	}
-	aggregate, media, err := want(accept, path == "/api" || path == "/apis")
+	if err == nil {
+		aggregate, media, err = want(accept, path == "/api" || path == "/apis")
+	}
 	if err != nil {
+		if plain(s.groups, s.address)[path] == nil { // what is not there is so in every form
+			err = s.absent(path)
+		}
 		return nil, err
 	}
 	key := fmt.Sprint(path, " ", aggregate, " ", media)
@@ -327,8 +353,7 @@ func (s *served) apis(path, accept string) (*document, error) {
 		var body []byte
 		var contentType string
 		body, contentType, err = codec.Any(obj, obj.GetObjectKind().GroupVersionKind(), codec.Form{Media: media})
-		d = newDocument(body, contentType)
-		d.remote = s.remoteVersion(path) != nil
+		d = &document{body: body, contentType: contentType, remote: s.remoteVersion(path) != nil, custom: s.custom(path)} // which Kubernetes gives no ETag
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -11,40 +11,66 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"howdah.dev/services/apiserver/internal/plain"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // lastApplied is the annotation of client-side apply, which server-side apply keeps up.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Apply merges a configuration into a live object and returns the result, or nil where it changes nothing. It leaves both as they are; what
+// Apply merges a configuration into a live object and returns the result, which is like it where it changes nothing. It leaves both as they are; what
 // it returns may share with them what is below the metadata and the other fields of the object.
 //
 // What somebody owns who has applied a configuration follows from its fields alone, and most are like others that were applied before, to this object
 // or to another one. Then the fields are set, their other owners lose those that change, and nothing else has to be worked out.
 func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool) (runtime.Object, error) {
-	u, ok1 := live.(*unstructured.Unstructured)
-	configuration, ok2 := applied.(*unstructured.Unstructured)
-	if !ok1 || !ok2 || m.treeTypes == nil {
-		return m.FieldManager.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	u, custom := live.(*unstructured.Unstructured)
+	configuration, ok := applied.(*unstructured.Unstructured)
+	builtIn, typed := live.(registry.Object)
+	switch {
+	case !ok || !m.ownsAll(configuration):
+	case custom && m.treeTypes != nil:
+		return m.applyTree(u, configuration, manager, force)
+	case !custom && typed && m.types != nil:
+		return m.applyBuiltIn(builtIn, configuration, manager, force)
 	}
+	return m.FieldManager.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+}
+
+// ownsAll reports whether nothing that a configuration brings is left alone by writes of the resource or subresource.
+func (m *Manager) ownsAll(configuration *unstructured.Unstructured) bool {
+	switch m.subresource {
+	case "":
+		_, has := configuration.Object["status"]
+		return !has
+	case "status":
+		for name := range configuration.Object {
+			if name != "apiVersion" && name != "kind" && name != "metadata" && name != "status" {
+				return false
+			}
+		}
+		for name := range metadataOf(configuration) {
+			if name != "name" && name != "namespace" {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// applyTree is Apply for a custom object.
+func (m *Manager) applyTree(u, configuration *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	d, ok := m.outline(configuration)
 	if ok {
 		if known, ok := m.trees.Get(d); ok {
 			if out, ok := m.set(u, configuration, manager, force, known.entries[0]); ok {
-				if out == nil {
-					return nil, nil
-				}
 				return out, nil
 			}
 		}
 	}
 	out, err := m.FieldManager.Apply(u.DeepCopyObject(), configuration.DeepCopyObject(), manager, force)
 	if err == nil && ok {
-		from := out
-		if out == nil {
-			from = live
-		}
-		m.learn(d, from, manager)
+		m.learn(d, out, manager)
 	}
 	return out, err
 }
@@ -81,7 +107,7 @@ func (m *Manager) applier(entries []any, manager string) (own int, ok bool) {
 }
 
 // set applies a configuration with fields of which it is known who owns them afterwards. The applier has none yet, or those very
-// ones; out is nil where nothing changes. ok is false where more has to be worked out.
+// ones. ok is false where more has to be worked out.
 func (m *Manager) set(live, configuration *unstructured.Unstructured, manager string, force bool, owns map[string]any) (out *unstructured.Unstructured, ok bool) {
 	entries, ok := treesOf(live)
 	if !ok || len(entries) == 0 || len(entries) > maxEntries || manager == "" {
@@ -97,7 +123,13 @@ func (m *Manager) set(live, configuration *unstructured.Unstructured, manager st
 	if !ok || own >= 0 && !plain.Equal(entries[own].(map[string]any)["fieldsV1"], owns["fieldsV1"]) || !appliesTo(live, configuration) {
 		return nil, false
 	}
-	o, ok := m.overlay(entries, own, force)
+	others := make([]owner, len(entries))
+	for i := range entries {
+		if i != own {
+			others[i].tree, _ = entries[i].(map[string]any)["fieldsV1"].(map[string]any)
+		}
+	}
+	o, ok := m.overlay(m.treeTypes, others, force)
 	if !ok {
 		return nil, false
 	}
@@ -113,7 +145,7 @@ func (m *Manager) set(live, configuration *unstructured.Unstructured, manager st
 	// keeps that moves no entry.
 	_, nulls := metadataOf(configuration)["creationTimestamp"]
 	if own >= 0 && !o.changed && (!nulls || lastOfItsKind(entries, own)) {
-		return nil, true
+		return copied(live).(*unstructured.Unstructured), true
 	}
 	if entries, ok = o.disowned(entries); !ok {
 		return nil, false

@@ -56,6 +56,9 @@ type Manager struct {
 	subresource string
 	updates     memo[outcome]
 	repeats     repeats
+	// applies are the fields that an applier owns of an object of a Go type, as they are written.
+	applies  memo[[]byte]
+	resource *registry.Resource
 	// treeTypes compare custom objects.
 	treeTypes managedfields.TypeConverter
 	// identity names the schema and the subresource in what is remembered of custom objects.
@@ -112,7 +115,7 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		if res.Kind.Custom != nil {
 			m.forget(res)
 		}
-		manager := &Manager{FieldManager: made, ignored: ignoredField(res, subresource), gvk: res.GVK, subresource: subresource}
+		manager := &Manager{FieldManager: made, resource: res, ignored: ignoredField(res, subresource), gvk: res.GVK, subresource: subresource}
 		if res.Kind.Custom == nil && res.GVK == res.Kind.GVK {
 			manager.types = types
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 
@@ -17,7 +18,7 @@ import (
 type overlay struct {
 	schema  *smdschema.Schema
 	root    smdschema.TypeRef
-	others  []map[string]any // the fields that others own; nil in the place of the applier's own entry
+	others  []owner // who owns nothing in the place of the applier's own entry
 	force   bool
 	path    []string
 	taken   []taken
@@ -30,20 +31,14 @@ type taken struct {
 	path []string
 }
 
-// overlay returns one for an object with these entries, of which one may be the applier's own.
-func (m *Manager) overlay(entries []any, own int, force bool) (*overlay, bool) {
+// overlay returns one for an object whose fields others own, which these types know.
+func (m *Manager) overlay(types managedfields.TypeConverter, others []owner, force bool) (*overlay, bool) {
 	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.gvk.GroupVersion().String(), "kind": m.gvk.Kind}}
-	tv, err := m.treeTypes.ObjectToTyped(bare)
+	tv, err := types.ObjectToTyped(bare)
 	if err != nil {
 		return nil, false
 	}
-	o := &overlay{schema: tv.Schema(), root: tv.TypeRef(), force: force, others: make([]map[string]any, len(entries))}
-	for i := range entries {
-		if i != own {
-			o.others[i], _ = entries[i].(map[string]any)["fieldsV1"].(map[string]any)
-		}
-	}
-	return o, true
+	return &overlay{schema: tv.Schema(), root: tv.TypeRef(), force: force, others: others}, true
 }
 
 // object merges whole objects.
@@ -150,16 +145,17 @@ func (o *overlay) items(live, applied []any, of *smdschema.List) ([]any, bool) {
 	out := live
 	next := 0
 	copied := false
+	keys := o.keysOf(of)
 	for _, item := range applied {
-		at := slices.IndexFunc(live, func(other any) bool { return sameItem(item, other, of.Keys) })
-		if at < next || slices.ContainsFunc(live[at+1:], func(other any) bool { return sameItem(item, other, of.Keys) }) {
+		at := slices.IndexFunc(live, func(other any) bool { return sameItem(item, other, keys) })
+		if at < next || slices.ContainsFunc(live[at+1:], func(other any) bool { return sameItem(item, other, keys) }) {
 			return nil, false
 		}
 		next = at + 1
-		if len(of.Keys) == 0 {
+		if len(keys) == 0 {
 			continue
 		}
-		element, ok := elementOf(item, of.Keys)
+		element, ok := elementOf(item, keys)
 		if !ok {
 			return nil, false
 		}
@@ -182,8 +178,36 @@ func (o *overlay) items(live, applied []any, of *smdschema.List) ([]any, bool) {
 	return out, true
 }
 
+// itemKey is a field by which the items of a list are told apart, and its value where it is not given; nil is none.
+type itemKey struct {
+	name  string
+	given any
+}
+
+// keysOf returns the keys of a list, as that of ports, where the protocol may be left out.
+func (o *overlay) keysOf(of *smdschema.List) []itemKey {
+	keys := make([]itemKey, len(of.Keys))
+	item, ok := o.schema.Resolve(of.ElementType)
+	for i, name := range of.Keys {
+		keys[i].name = name
+		if ok && item.Map != nil {
+			field, _ := item.Map.FindField(name)
+			keys[i].given = field.Default
+		}
+	}
+	return keys
+}
+
+// of returns the key's value in an item.
+func (k itemKey) of(item map[string]any) (any, bool) {
+	if value, has := item[k.name]; has {
+		return value, true
+	}
+	return k.given, k.given != nil
+}
+
 // sameItem reports whether two items of a list have the same keys or, where it has none, are equal.
-func sameItem(a, b any, keys []string) bool {
+func sameItem(a, b any, keys []itemKey) bool {
 	if len(keys) == 0 {
 		return plain.Equal(a, b)
 	}
@@ -193,7 +217,8 @@ func sameItem(a, b any, keys []string) bool {
 		return false
 	}
 	for _, key := range keys {
-		if value, has := x[key]; !has || !plain.Equal(value, y[key]) {
+		p, ok1 := key.of(x)
+		if q, ok2 := key.of(y); !ok1 || !ok2 || !plain.Equal(p, q) {
 			return false
 		}
 	}
@@ -201,14 +226,15 @@ func sameItem(a, b any, keys []string) bool {
 }
 
 // elementOf is how managed fields write the keys of an item.
-func elementOf(item any, keys []string) (string, bool) {
+func elementOf(item any, keys []itemKey) (string, bool) {
 	fields, ok := item.(map[string]any)
 	if !ok {
 		return "", false
 	}
 	pairs := make([]any, 0, 2*len(keys))
 	for _, key := range keys {
-		pairs = append(pairs, key, fields[key])
+		value, _ := key.of(fields)
+		pairs = append(pairs, key.name, value)
 	}
 	text, err := fieldpath.SerializePathElement(fieldpath.PathElement{Key: fieldpath.KeyByFields(pairs...)})
 	return text, err == nil
@@ -217,8 +243,8 @@ func elementOf(item any, keys []string) (string, bool) {
 // change notes that the field at the path changes. It is false where somebody else owns it who may keep it, or parts of it.
 func (o *overlay) change() bool {
 	o.changed = true
-	for i, fields := range o.others {
-		switch below, known := find(fields, o.path); {
+	for i := range o.others {
+		switch below, known := o.others[i].find(o.path); {
 		case !known || len(below) > 0 || below != nil && !o.force:
 			return false
 		case below != nil:
@@ -231,10 +257,12 @@ func (o *overlay) change() bool {
 // add notes that the field at the path is new. It is false where somebody claims to own it.
 func (o *overlay) add() bool {
 	o.changed = true
-	return !slices.ContainsFunc(o.others, func(fields map[string]any) bool {
-		below, known := find(fields, o.path)
-		return !known || below != nil
-	})
+	for i := range o.others {
+		if below, known := o.others[i].find(o.path); !known || below != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // filled reports whether a value is just what it becomes where it is merged into nothing: there are no nulls in it, and nothing that is empty.

@@ -137,6 +137,13 @@ func (d *Dispatcher) patience(ctx context.Context) time.Duration {
 	return max(left/4, 0)
 }
 
+// Classify returns by which schema and at which level a request counts that need not wait.
+func (d *Dispatcher) Classify(r *Request) (schemaUID, levelUID string) {
+	d.follow()
+	s := d.classify(r)
+	return string(s.object.UID), s.levelUID
+}
+
 func (d *Dispatcher) classify(r *Request) *schema {
 	schemas := d.current.Load().schemas
 	for _, s := range schemas {

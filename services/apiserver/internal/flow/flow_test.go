@@ -242,7 +242,7 @@ func TestConditionsAndUpkeep(t *testing.T) {
 	for _, l := range have.Levels {
 		annotated(l, true)
 	}
-	if items, _ = writes(have, now); len(items) != len(have.Schemas) || items[0].GetUpdate().GetSubresource() != "status" {
+	if items, _ = writes(have, now); len(items) != len(have.Schemas) || items[0].GetPatch().GetSubresource() != "status" {
 		t.Fatalf("%d conditions are written: %v", len(items), items)
 	}
 	for _, s := range have.Schemas {
@@ -269,7 +269,7 @@ func TestConditionsAndUpkeep(t *testing.T) {
 	annotated(level, false)
 	have.Schemas[5].Spec.PriorityLevelConfiguration.Name = "missing"
 	annotated(have.Schemas[5], false)
-	if items, _ = writes(have, now); len(items) != 1 || items[0].GetUpdate().GetSubresource() != "status" {
+	if items, _ = writes(have, now); len(items) != 1 || items[0].GetPatch().GetSubresource() != "status" {
 		t.Fatalf("a dangling schema: %v", items)
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applyflowcontrolv1 "k8s.io/client-go/applyconfigurations/flowcontrol/v1"
 	"k8s.io/utils/clock"
 
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 // API is what keeping the objects needs of the object service.
@@ -82,8 +83,7 @@ func (k Keeper) Run(ctx context.Context) error {
 
 // once reports whether nothing was to be done.
 func (k Keeper) once(ctx context.Context) (bool, error) {
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	if err := k.Fresh(ctx); err != nil {
 		return false, err
 	}
@@ -131,7 +131,7 @@ func writes(have Objects, now time.Time) ([]*apiv1.BatchItem, error) {
 				if changed {
 					next.Spec = l.Spec
 				}
-				w.update("prioritylevelconfigurations", "", annotated(next, keep))
+				w.update("prioritylevelconfigurations", annotated(next, keep))
 			}
 		}
 		for _, s := range want.Schemas {
@@ -146,7 +146,7 @@ func writes(have Objects, now time.Time) ([]*apiv1.BatchItem, error) {
 				if changed {
 					next.Spec = s.Spec
 				}
-				w.update("flowschemas", "", annotated(next, keep))
+				w.update("flowschemas", annotated(next, keep))
 			}
 		}
 	}
@@ -155,9 +155,7 @@ func writes(have Objects, now time.Time) ([]*apiv1.BatchItem, error) {
 	}
 	for _, s := range have.Schemas {
 		if c := dangling(s, levels[s.Spec.PriorityLevelConfiguration.Name] != nil, now); c != nil {
-			next := s.DeepCopy()
-			next.Status.Conditions = []flowcontrolv1.FlowSchemaCondition{*c}
-			w.update("flowschemas", "status", next)
+			w.tell(s.Name, *c)
 		}
 	}
 	return w.items, w.err
@@ -228,12 +226,32 @@ func (w *writer) encode(o metav1.Object) []byte {
 
 func (w *writer) create(resource string, o metav1.Object) {
 	w.items = append(w.items, &apiv1.BatchItem{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{
-		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Object: w.encode(o),
+		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Object: w.encode(o), FieldManager: keeper,
 	}}})
 }
 
-func (w *writer) update(resource, subresource string, o metav1.Object) {
+func (w *writer) update(resource string, o metav1.Object) {
 	w.items = append(w.items, &apiv1.BatchItem{Write: &apiv1.BatchItem_Update{Update: &apiv1.UpdateRequest{
-		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Subresource: subresource, Name: o.GetName(), Object: w.encode(o),
+		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Name: o.GetName(), Object: w.encode(o), FieldManager: keeper,
+	}}})
+}
+
+// keeper and teller are the field managers of the objects and of the conditions, by the names that Kubernetes' own API servers use.
+const (
+	keeper = "api-priority-and-fairness-config-producer-v1"
+	teller = "api-priority-and-fairness-config-consumer-v1"
+)
+
+// tell applies a schema's condition.
+func (w *writer) tell(schema string, c flowcontrolv1.FlowSchemaCondition) {
+	condition := applyflowcontrolv1.FlowSchemaCondition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
+		WithMessage(c.Message).WithLastTransitionTime(c.LastTransitionTime)
+	body, err := json.Marshal(applyflowcontrolv1.FlowSchema(schema).WithStatus(applyflowcontrolv1.FlowSchemaStatus().WithConditions(condition)))
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.items = append(w.items, &apiv1.BatchItem{Write: &apiv1.BatchItem_Patch{Patch: &apiv1.PatchRequest{
+		Group: flowcontrolv1.GroupName, Version: "v1", Resource: "flowschemas", Subresource: "status", Name: schema, Object: body,
+		ContentType: string(types.ApplyYAMLPatchType), FieldManager: teller, Force: "true",
 	}}})
 }

@@ -171,10 +171,11 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	if m, ok := req.(*apiv1.ReportRequest); ok {
 		return c.front.report(ctx, m)
 	}
-	r := read(req, c.front.cfg.Count)
-	if r.free {
+	if m, ok := req.(*apiv1.AuthenticateRequest); ok {
+		c.classify(ctx, m, header)
 		return nil
 	}
+	r := read(req, c.front.cfg.Count)
 	if r.document {
 		c.other = &r
 	}
@@ -200,7 +201,9 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	}
 	r.User = user
 	ticket, err := c.front.cfg.Flow.Enter(ctx, &r.Request)
-	header(metadata.Pairs(schemaHeader, ticket.SchemaUID, levelHeader, ticket.LevelUID))
+	if c.refused == nil { // nobody's requests are not told
+		header(metadata.Pairs(schemaHeader, ticket.SchemaUID, levelHeader, ticket.LevelUID))
+	}
 	if err != nil {
 		c.other = &r
 		return err
@@ -208,6 +211,25 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	c.ticket = ticket
 	c.holder.Put(ticket)
 	return nil
+}
+
+// classify tells by what a request is classified that a gateway answers by itself, once it knows that the caller may make it. It is let
+// through whatever comes: there is no work behind it.
+func (c *call) classify(ctx context.Context, m *apiv1.AuthenticateRequest, header func(metadata.MD)) {
+	if c.front.cfg.Flow == nil || m.GetAccess() == nil || m.GetToken() != "" {
+		return
+	}
+	r := asked(m.GetAccess())
+	if r.long {
+		return
+	}
+	user, err := c.front.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return r.access(m) }))
+	if err != nil {
+		return // the service behind refuses it
+	}
+	r.User = user
+	schema, level := c.front.cfg.Flow.Classify(&r.Request)
+	header(metadata.Pairs(schemaHeader, schema, levelHeader, level))
 }
 
 // end gives back what admit took. A panic becomes a 500 that names the trace.

@@ -2,6 +2,7 @@ package front
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,8 +22,6 @@ type request struct {
 	document bool
 	// long is a stream that may last for ever, and holds no seat.
 	long bool
-	// free is let through whatever comes: it is howdah's own plumbing.
-	free bool
 }
 
 // resource is what messages about resources have.
@@ -50,9 +49,6 @@ type Count func(group, version, resource string) (objects, bytes int)
 func read(message any, count Count) request {
 	var r request
 	switch m := message.(type) {
-	case *apiv1.AuthenticateRequest:
-		r.free = true
-		return r
 	case *apiv1.DocumentRequest:
 		r.Verb, r.Path, r.document = "get", m.GetPath(), true
 		return r
@@ -102,6 +98,20 @@ func read(message any, count Count) request {
 	r.of(message.(resource), name, subresource)
 	r.narrow(message)
 	r.Width = r.width(message, count)
+	return r
+}
+
+// streamed are the subresources that are byte streams, and are not classified by any method.
+var streamed = []string{"attach", "exec", "log", "portforward", "proxy"}
+
+// asked tells what an access asks for.
+func asked(a *apiv1.Access) request {
+	var r request
+	r.Verb, r.Path = a.GetVerb(), a.GetPath()
+	if r.Path == "" {
+		r.of(a, a.GetName(), a.GetSubresource())
+	}
+	r.long = strings.HasPrefix(r.Path, "/debug/pprof/") || slices.Contains(streamed, r.Subresource)
 	return r
 }
 

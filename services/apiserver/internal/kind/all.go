@@ -74,7 +74,7 @@ func All(cfg Config) []*registry.Kind {
 		controllerRevision(now),
 		job.Kind(now),
 		job.Cron(now),
-		autoscaler.Kind(now),
+		autoscaler.Kind(now, cfg.Features[autoscaler.FeatureToZero]),
 		disruptionBudget(now),
 		quota.Kind(now),
 		quota.LimitRange(),

@@ -9,13 +9,12 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -27,7 +26,7 @@ type signingRequest = certificatesv1.CertificateSigningRequest
 func certificateSigningRequest(now func() time.Time) *registry.Kind {
 	k := row.Of[signingRequest, certificatesv1.CertificateSigningRequestList](certificatesv1.SchemeGroupVersion, "certificatesigningrequests")
 	k.ShortNames = []string{"csr"}
-	k.NameIsValid = pathvalidation.ValidatePathSegmentName
+	k.NameIsValid = func(string, bool) []string { return nil } // but for what no path can have
 	k.PrepareCreate = typed.Do(func(r *signingRequest) { r.Status = certificatesv1.CertificateSigningRequestStatus{} })
 	// Who asks is what the signer goes by: nobody says that of himself.
 	k.Complete = func(obj registry.Object, by registry.Caller) {

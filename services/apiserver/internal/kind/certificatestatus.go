@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 // validateDecided checks a write of the approval: what was decided stays.

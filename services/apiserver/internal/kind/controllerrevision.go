@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/legacy"
 	"howdah.dev/services/apiserver/internal/kind/row"
@@ -36,6 +36,9 @@ func controllerRevision(now func() time.Time) *registry.Kind {
 	k.ValidateCreate = typed.Check(func(r *revision) field.ErrorList {
 		if len(r.Data.Raw) == 0 && r.Data.Object == nil {
 			return field.ErrorList{field.Required(field.NewPath("data"), "data is mandatory")}
+		}
+		if raw := bytes.TrimLeft(r.Data.Raw, " \t\r\n"); len(raw) > 0 && raw[0] != '{' { // that it is JSON, decoding has seen
+			return field.ErrorList{field.Required(field.NewPath("data"), "data must be a valid JSON object")}
 		}
 		return nil
 	})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -26,7 +26,7 @@ func disruptionBudget(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(b *budget) *policyv1.PodDisruptionBudgetSpec { return &b.Spec },
 		func(b *budget) *policyv1.PodDisruptionBudgetStatus { return &b.Status }, validateBudgetStatus)
 	k.NeedsRevision = true
-	k.NameIsValid = pathvalidation.ValidatePathSegmentName
+	k.NameIsValid, k.MetaIsFree = pathvalidation.ValidatePathSegmentName, true
 	typed.Ratchet(k, validateBudget)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -42,10 +42,13 @@ func lease(now func() time.Time) *registry.Kind {
 	}
 }
 
-// dropElection drops the fields of the feature CoordinatedLeaderElection, which is off by default, from leases that did not have them.
+// dropElection drops each field of the feature CoordinatedLeaderElection, which is off by default, from leases that did not have it.
 func dropElection(l, old *coordinationv1.Lease) {
-	if old == nil || old.Spec.Strategy == nil && old.Spec.PreferredHolder == nil {
-		l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
+	if old == nil || old.Spec.Strategy == nil {
+		l.Spec.Strategy = nil
+	}
+	if old == nil || old.Spec.PreferredHolder == nil {
+		l.Spec.PreferredHolder = nil
 	}
 }
 
@@ -65,7 +68,7 @@ func validateLease(l *coordinationv1.Lease) field.ErrorList {
 		}
 	}
 	if p := l.Spec.PreferredHolder; p != nil && *p != "" && (l.Spec.Strategy == nil || *l.Spec.Strategy == "") {
-		errs = append(errs, field.Forbidden(spec.Child("preferredHolder"), "may only be specified when `strategy` is defined"))
+		errs = append(errs, field.Forbidden(spec.Child("preferredHolder"), "may only be specified if `strategy` is defined"))
 	}
 	return errs
 }

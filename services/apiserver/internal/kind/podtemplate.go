@@ -5,10 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/workload"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -20,6 +21,7 @@ func podTemplate() *registry.Kind {
 	k.Validate = typed.Check(func(t *corev1.PodTemplate) field.ErrorList {
 		return podspec.ValidateTemplate(&t.Template, field.NewPath("template"))
 	})
+	workload.Ratchet(k, func(t *corev1.PodTemplate) *corev1.PodTemplateSpec { return &t.Template })
 	k.Warnings = typed.WarnOfSpec(func(t *corev1.PodTemplate) []string {
 		path := field.NewPath("template")
 		return podspec.Warnings(&t.Template.Spec, &t.Template.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -42,6 +42,12 @@ func priorityClass(now func() time.Time) *registry.Kind {
 		PrepareUpdate:  typed.Change(func(p, old *schedulingv1.PriorityClass) { p.Generation = old.Generation }),
 		ValidateCreate: typed.Check(validatePriorityClass), // what an update may change cannot be wrong
 		ValidateUpdate: typed.CheckChange(validatePriorityClassUpdate),
+		Kept: func(name string) string {
+			if _, ok := systemPriorities[name]; ok {
+				return "this is a system priority class and cannot be deleted"
+			}
+			return ""
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),

@@ -12,6 +12,11 @@ import (
 func TestStoredFaultsStay(t *testing.T) {
 	t.Parallel()
 	const template = "template: {metadata: {labels: {a: b}}, spec: {nodeName: NODE, containers: [{name: c, image: i}]}}"
+	const webhook = "name: a.b.c, timeoutSeconds: 9, clientConfig: {url: 'https://a'}"
+	webhooks := func(list string) string {
+		return "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: " + list + "}"
+	}
+	const matched = "matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [a], apiVersions: [v1], resources: [b]}]}, matchConditions: [{name: x, expression: object.}], "
 	for name, c := range map[string]struct {
 		object string
 		// fault is replaced by other, which is refused.
@@ -49,6 +54,50 @@ func TestStoredFaultsStay(t *testing.T) {
 		"part of a huge page": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: d}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {cpu: 1, hugepages-2Mi: 3Mi}}}]}}",
 			"limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {cpu: 1, hugepages-2Mi: 3Mi}", "limits: {cpu: 1, hugepages-2Mi: 5Mi}, requests: {cpu: 1, hugepages-2Mi: 5Mi}", true},
+		"part of a huge page in a template": {
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: " +
+				"{containers: [{name: c, image: i}], initContainers: [{name: i, image: i, resources: {limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {hugepages-2Mi: 3Mi}}}]}}}}",
+			"limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {hugepages-2Mi: 3Mi}", "limits: {cpu: 1, hugepages-2Mi: 5Mi}, requests: {hugepages-2Mi: 5Mi}", true},
+		"selector of an affinity": {
+			"{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, namespace: d}, spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}], " +
+				"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, labelSelector: {matchExpressions: [{key: a, operator: In, values: [b c]}]}}]}}}}}}}}",
+			"b c", "c d", true},
+		"nodes of a template": {
+			"{apiVersion: v1, kind: PodTemplate, metadata: {name: a, namespace: d}, template: {spec: {containers: [{name: c, image: i}], " +
+				"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b c]}]}]}}}}}}",
+			"b c", "c d", true},
+		"spread of a template": {
+			"{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: a, namespace: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}], " +
+				"topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b c}}}]}}}}",
+			"b c", "c d", true},
+		"place of a token": {
+			"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a, namespace: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}], " +
+				"volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: ../t}}]}}]}}}}",
+			"../t", "../u", true},
+		"setting of a node": {
+			"{apiVersion: v1, kind: ReplicationController, metadata: {name: a, namespace: d}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {hostNetwork: true, containers: [{name: c, image: i}], " +
+				"securityContext: {sysctls: [{name: net.a, value: x}]}}}}}",
+			"net.a", "net.b", true},
+		"secret of an ingress": {
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a, namespace: d}, spec: {defaultBackend: {service: {name: s, port: {number: 1}}}, tls: [{secretName: A B}]}}",
+			"A B", "C D", true},
+		"behind a star": {
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a, namespace: d}, spec: {rules: [{host: '*.a.b', http: {paths: [{pathType: Exact, path: x, backend: {service: {name: s, port: {number: 1}}}}]}}]}}",
+			"path: x", "path: z", true},
+		"side effects of a webhook": {webhooks("[{" + webhook + ", sideEffects: Some, admissionReviewVersions: [v1]}]"), "Some", "Unknown", true},
+		"versions of a webhook":     {webhooks("[{" + webhook + ", sideEffects: None, admissionReviewVersions: [v9]}]"), "v9", "v8", true},
+		"names of webhooks": {
+			webhooks("[{" + webhook + ", sideEffects: None, admissionReviewVersions: [v1]}, {" + webhook + ", sideEffects: None, admissionReviewVersions: [v1]}]"),
+			"timeoutSeconds: 9", "timeoutSeconds: 8", true},
+		"selector of a webhook": {
+			webhooks("[{" + webhook + ", sideEffects: None, admissionReviewVersions: [v1], objectSelector: {matchExpressions: [{key: a, operator: In, values: [b c]}]}}]"), "b c", "c d", true},
+		"condition of a webhook": {
+			webhooks("[{" + webhook + ", sideEffects: None, admissionReviewVersions: [v1], matchConditions: [{name: x, expression: object.}]}]"), "object.", "object..", false},
+		"condition of a policy": {
+			"{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: a}, spec: {" + matched + "validations: [{expression: 'true'}]}}", "object.", "object..", false},
+		"condition of a mutating policy": {
+			"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: a}, spec: {reinvocationPolicy: Never, " + matched +
+				"mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: \"remove\", path: \"/a\"}]'}}]}}", "object.", "object..", false},
 		"restart by a resize": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: d}, spec: {initContainers: [{name: i, image: i, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}], containers: [{name: c, image: i}]}}",
 			"resourceName: cpu", "resourceName: memory", true},

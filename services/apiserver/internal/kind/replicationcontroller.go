@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
@@ -26,8 +26,10 @@ func replicationController(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.ShortNames, k.Categories = true, []string{"rc"}, []string{"all"}
 	row.SpecStatus(k, func(c *rc) *corev1.ReplicationControllerSpec { return &c.Spec },
 		func(c *rc) *corev1.ReplicationControllerStatus { return &c.Status }, validateReplicationControllerStatus)
+	row.AfterStatus(k, defaultReplicationController) // a status cannot take away the labels of the template
 	k.Default = typed.Do(defaultReplicationController)
 	k.Validate = typed.Check(validateReplicationController)
+	workload.Ratchet(k, func(c *rc) *corev1.PodTemplateSpec { return c.Spec.Template })
 	k.Warnings = typed.Warn(func(c, old *rc) []string {
 		if old != nil { // of a change, Kubernetes tells what there was to say of the template before
 			if c.Generation == old.Generation {
@@ -40,6 +42,7 @@ func replicationController(now func() time.Time) *registry.Kind {
 		}
 		return podspec.TemplateWarnings(c.Spec.Template)
 	})
+	workload.WarnOfNames(k)
 	k.Scale = &registry.Scale{
 		Get: func(obj registry.Object) (int32, int32, string) {
 			c := obj.(*rc)

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -12,9 +11,9 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -31,7 +30,7 @@ func runtimeClass(now func() time.Time) *registry.Kind {
 			errs = append(errs, check.Label(c.Handler, handler)...)
 		}
 		if c.Overhead != nil {
-			errs = append(errs, validateOverhead(c.Overhead.PodFixed)...)
+			errs = append(errs, podspec.Limits(c.Overhead.PodFixed, field.NewPath("overhead"))...) // what it is about in Kubernetes, too
 		}
 		if s := c.Scheduling; s != nil {
 			path := field.NewPath("scheduling")
@@ -56,18 +55,4 @@ func runtimeClass(now func() time.Time) *registry.Kind {
 		return []any{c.Name, c.Handler, column.Since(now(), c.CreationTimestamp.Time)}
 	})
 	return k
-}
-
-// validateOverhead checks the overhead as limits, which is what its problems are about in Kubernetes, too.
-func validateOverhead(list corev1.ResourceList) field.ErrorList {
-	path := field.NewPath("overhead", "limits")
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		at, amount := path.Key(string(name)), list[name]
-		errs = append(errs, podspec.ContainerResourceName(name, at)...)
-		if amount.Sign() < 0 {
-			errs = append(errs, field.Invalid(at, amount.String(), check.Negative))
-		}
-	}
-	return errs
 }

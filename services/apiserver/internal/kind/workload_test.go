@@ -82,7 +82,7 @@ func TestWorkloadUpdate(t *testing.T) {
 		"job, in tandem":   {manual + "completionMode: Indexed, completions: 2, parallelism: 2, " + manualPods + "}}", manual + "completionMode: Indexed, completions: 3, parallelism: 3, " + manualPods + "}}", nil},
 		"job, suspended":   {manual + "suspend: true, " + manualPods + "}}", manual + "suspend: true, template: {metadata: {labels: {a: b, c: d}}, spec: {nodeSelector: {e: f}, restartPolicy: Never, containers: [{name: c, image: d}]}}}}", nil},
 		"claim, bound":     {pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Bound}}", pvc + "spec: {accessModes: [ReadWriteOnce], volumeName: v, resources: {requests: {storage: 2Gi}}}}", nil},
-		"claim, smaller":   {pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}, status: {phase: Bound}}", pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}", []string{"spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"}},
+		"claim, smaller":   {pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}, status: {phase: Bound, capacity: {storage: 1Gi}}}", pvc + "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}", []string{"spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"}},
 	})
 }
 

@@ -12,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/rbac"
@@ -38,7 +40,7 @@ var subdivided = map[[2]string]func(n Authorizer, ctx context.Context, node stri
 	{"", "secrets"}:                         Authorizer.readNamespaced,
 	{"", "configmaps"}:                      Authorizer.readNamespaced,
 	{"", "persistentvolumeclaims"}:          Authorizer.claim,
-	{"", "persistentvolumes"}:               Authorizer.read,
+	{"", "persistentvolumes"}:               Authorizer.volume,
 	{"resource.k8s.io", "resourceclaims"}:   Authorizer.read,
 	{"storage.k8s.io", "volumeattachments"}: Authorizer.read,
 	{"", "serviceaccounts"}:                 Authorizer.account,
@@ -125,6 +127,28 @@ func (n Authorizer) claim(ctx context.Context, node string, a *authz.Attributes)
 		return false, "can only get/update/patch this type"
 	}
 	return n.related(ctx, node, a)
+}
+
+// volume allows, beyond what Kubernetes allows, to follow the volumes that are folders of the node's own, and to let them go: what may change
+// of them is for admission.
+func (n Authorizer) volume(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
+	switch {
+	case a.Subresource == "" && (a.Verb == "list" || a.Verb == "watch") && labelled(a, object.LocalPathNodeLabel, node):
+		return true, ""
+	case a.Subresource == "" && a.Verb == "update":
+		return n.related(ctx, node, a)
+	}
+	return n.read(ctx, node, a)
+}
+
+// labelled reports whether the request's label selector asks for that value of a label.
+func labelled(a *authz.Attributes, label, value string) bool {
+	selector, err := labels.Parse(a.LabelSelector)
+	if err != nil {
+		return false
+	}
+	required, ok := selector.RequiresExactMatch(label)
+	return ok && required == value
 }
 
 // account allows tokens for the accounts of the node's pods.
@@ -227,6 +251,10 @@ func (n Authorizer) pod(ctx context.Context, node string, a *authz.Attributes) (
 			return n.related(ctx, node, a)
 		case "list", "watch":
 			if selects(a, "spec.nodeName", node) {
+				return true, ""
+			}
+			// Which Kubernetes leaves to its network's own agents: who enforces policies has to know the addresses of all pods.
+			if selects(a, "spec.hostNetwork", "false") {
 				return true, ""
 			}
 			if a.Name != "" { // selected by metadata.name

@@ -64,11 +64,12 @@ func cluster() world {
 		{"persistentvolumeclaims", "ns", "claim"}: &corev1.PersistentVolumeClaim{ObjectMeta: named("ns", "claim"), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}},
 		{"persistentvolumes", "", "pv"}: &corev1.PersistentVolume{ObjectMeta: named("", "pv"), Spec: corev1.PersistentVolumeSpec{ClaimRef: claimRef,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{NodePublishSecretRef: &corev1.SecretReference{Namespace: "ns", Name: "csi"}}}}},
-		{"persistentvolumes", "", "free"}:  &corev1.PersistentVolume{ObjectMeta: named("", "free")},
-		{"volumeattachments", "", "here"}:  &storagev1.VolumeAttachment{ObjectMeta: named("", "here"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}},
-		{"resourceslices", "", "here"}:     &resourcev1.ResourceSlice{ObjectMeta: named("", "here"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n1")}},
-		{"resourceslices", "", "there"}:    &resourcev1.ResourceSlice{ObjectMeta: named("", "there"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n2")}},
-		{"volumeattachments", "", "there"}: &storagev1.VolumeAttachment{ObjectMeta: named("", "there"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}},
+		{"persistentvolumes", "", "folder"}: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "folder", Labels: map[string]string{"howdah.dev/local-path-node": "n1"}}},
+		{"persistentvolumes", "", "free"}:   &corev1.PersistentVolume{ObjectMeta: named("", "free")},
+		{"volumeattachments", "", "here"}:   &storagev1.VolumeAttachment{ObjectMeta: named("", "here"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}},
+		{"resourceslices", "", "here"}:      &resourcev1.ResourceSlice{ObjectMeta: named("", "here"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n1")}},
+		{"resourceslices", "", "there"}:     &resourcev1.ResourceSlice{ObjectMeta: named("", "there"), Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n2")}},
+		{"volumeattachments", "", "there"}:  &storagev1.VolumeAttachment{ObjectMeta: named("", "there"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}},
 	}
 }
 
@@ -102,6 +103,14 @@ func TestNode(t *testing.T) {
 		{of("patch", "", "persistentvolumeclaims", "status", "ns", "claim"), true, ""},
 		{of("get", "", "persistentvolumes", "", "", "pv"), true, ""},
 		{of("get", "", "persistentvolumes", "", "", "free"), false, unrelated},
+		{of("update", "", "persistentvolumes", "", "", "free"), false, unrelated},
+		{of("update", "", "persistentvolumes", "", "", "folder"), true, ""},
+		{of("update", "", "persistentvolumes", "status", "", "folder"), false, "can only get individual resources of this type"},
+		{of("delete", "", "persistentvolumes", "", "", "folder"), false, "can only get individual resources of this type"},
+		{of("watch", "", "persistentvolumes", "", "", ""), false, "can only get individual resources of this type"},
+		{withLabels(of("watch", "", "persistentvolumes", "", "", ""), "howdah.dev/local-path-node=n1"), true, ""},
+		{withLabels(of("list", "", "persistentvolumes", "", "", ""), "howdah.dev/local-path-node=n2"), false, "can only get individual resources of this type"},
+		{withLabels(of("list", "", "persistentvolumes", "", "", ""), "howdah.dev/local-path-node in (n1,n2)"), false, "can only get individual resources of this type"},
 		{of("get", "storage.k8s.io", "volumeattachments", "", "", "here"), true, ""},
 		{of("get", "storage.k8s.io", "volumeattachments", "", "", "there"), false, unrelated},
 		{of("get", "resource.k8s.io", "resourceclaims", "", "ns", "device"), true, ""},
@@ -116,6 +125,9 @@ func TestNode(t *testing.T) {
 		{selecting(of("watch", "", "pods", "", "", ""), "spec.nodeName=n1"), true, ""},
 		{selecting(of("watch", "", "pods", "", "", ""), "spec.nodeName=n2"), false, "can only list/watch pods with spec.nodeName field selector"},
 		{selecting(of("watch", "", "pods", "", "", ""), "spec.nodeName!=n1"), false, "can only list/watch pods with spec.nodeName field selector"},
+		{selecting(of("watch", "", "pods", "", "", ""), "spec.hostNetwork=false,status.phase!=Failed"), true, ""},
+		{selecting(of("watch", "", "pods", "", "", ""), "spec.hostNetwork=true"), false, "can only list/watch pods with spec.nodeName field selector"},
+		{selecting(of("get", "", "pods", "", "ns", "theirs"), "spec.hostNetwork=false"), false, unrelated},
 		{of("patch", "", "pods", "", "ns", "mine"), false, ""},
 		{of("patch", "", "pods", "status", "ns", "mine"), true, ""},
 		{of("create", "", "pods", "exec", "ns", "mine"), false, ""},
@@ -208,4 +220,9 @@ func TestNodeCertificates(t *testing.T) {
 			t.Errorf("%+v: %v %q %v", test, decision, reason, err)
 		}
 	}
+}
+
+func withLabels(a authz.Attributes, selector string) authz.Attributes {
+	a.LabelSelector = selector
+	return a
 }

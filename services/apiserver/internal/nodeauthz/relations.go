@@ -9,6 +9,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -56,6 +57,9 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 	case "persistentvolumes":
 		obj, err := p.Objects.Get(ctx, "", resource, "", name)
 		volume, ok := obj.(*corev1.PersistentVolume)
+		if err == nil && ok && volume.Labels[object.LocalPathNodeLabel] == node {
+			return true
+		}
 		if err != nil || !ok || volume.Spec.ClaimRef == nil {
 			return false
 		}

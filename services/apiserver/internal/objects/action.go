@@ -3,9 +3,11 @@ package objects
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,24 +35,30 @@ var (
 
 // action reads a POST to a subresource.
 func (s *Server) action(ctx context.Context, r *request, req *apiv1.CreateRequest, form codec.Form, opts options) (operation, error) {
-	if err := checkSize(req.GetObject()); err != nil {
-		return nil, err
-	}
 	body := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}
 	kind := r.res.Kind
 	if a := kind.Actions[r.subresource]; a != nil {
 		return s.apply(ctx, r, a, body, form, opts)
 	}
-	if kind.GVK.Group == "" && r.subresource == "eviction" && kind.Resource == "pods" {
-		return s.eviction(ctx, r, body, form, opts)
+	switch {
+	case !s.posts(r):
+		return nil, r.unserved()
+	case r.subresource == "eviction":
+		return s.eviction(ctx, r, body, form, opts, req.GetDryRun())
 	}
-	if kind.GVK.Group == "" && r.subresource == "token" && kind.Resource == "serviceaccounts" && s.Tokens != nil {
-		return s.token(ctx, r, body, form, opts)
+	return s.token(ctx, r, body, form, opts)
+}
+
+// posts reports whether the request's subresource takes what is posted to it.
+func (s *Server) posts(r *request) bool {
+	kind := r.res.Kind
+	switch {
+	case kind.Actions[r.subresource] != nil:
+		return true
+	case kind.GVK.Group != "":
+		return false
 	}
-	if _, err := r.strategy(); err != nil {
-		return nil, err
-	}
-	return nil, r.unserved()
+	return r.subresource == "eviction" && kind.Resource == "pods" || r.subresource == "token" && kind.Resource == "serviceaccounts" && s.Tokens != nil
 }
 
 // posted is what admission is told of a body that is posted to an object: the object itself is known by its name.
@@ -106,6 +114,7 @@ func (s *Server) post(ctx context.Context, r *request, a *registry.Action, poste
 		return nil, err
 	}
 	if r.subresource == "" {
+		posted.SetUID("") // as that of whatever is created; the subresource means that of the pod
 		var err error
 		if r, err = s.meant(ctx, r, posted.GetName()); err != nil {
 			return nil, err
@@ -125,11 +134,14 @@ func (s *Server) post(ctx context.Context, r *request, a *registry.Action, poste
 	if r.name == "" {
 		return nil, apierrors.NewBadRequest("Name parameter required.")
 	}
+	if err := checkSegment(r.name); err != nil { // it may come from the body
+		return nil, err
+	}
 	u := &update{s: s, r: r, form: form, opts: opts, action: true}
 	u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
 		obj := old.DeepCopyObject().(registry.Object)
 		if err := a.Apply(obj, posted); err != nil {
-			return nil, err
+			return nil, unstored(err, opts.dryRun)
 		}
 		if uid := posted.GetUID(); uid != "" {
 			obj.SetUID(uid)
@@ -143,6 +155,15 @@ func (s *Server) post(ctx context.Context, r *request, a *registry.Action, poste
 		return answer{b, contentType, http.StatusCreated}, err
 	}
 	return u, nil
+}
+
+// unstored is what the store says of a dry run, whose keys it names without their beginning.
+func unstored(err error, dryRun bool) error {
+	var status *apierrors.StatusError
+	if dryRun && errors.As(err, &status) {
+		status.ErrStatus.Message = strings.Replace(status.ErrStatus.Message, "Key: /registry/", "Key: /", 1)
+	}
+	return err
 }
 
 // checkTarget refuses a binding to anything but a node, before the pod is looked at.
@@ -162,7 +183,7 @@ func checkTarget(target corev1.ObjectReference) error {
 }
 
 // eviction deletes the pod, if its disruption budget lets it.
-func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options) (operation, error) {
+func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form codec.Form, opts options, dryRun []string) (operation, error) {
 	posted := &policyv1.Eviction{}
 	warnings, err := body.Into(posted, evictionGVK)
 	if err != nil {
@@ -190,13 +211,17 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
-	switch all := []string{metav1.DryRunAll}; {
+	if unreadable := options.IgnoreStoreReadErrorWithClusterBreakingPotential; unreadable != nil && *unreadable {
+		return nil, s.refused(ctx, r, posted, opts, apierrors.NewInvalid(evictionGVK.GroupKind(), r.name, field.ErrorList{field.Invalid(
+			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")}))
+	}
+	switch {
 	case !opts.dryRun:
 		opts.dryRun = len(options.DryRun) > 0
 	case len(options.DryRun) == 0:
-		options.DryRun = all
-	case !slices.Equal(options.DryRun, all):
-		return nil, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", all, options.DryRun))
+		options.DryRun = dryRun
+	case !slices.Equal(options.DryRun, dryRun):
+		return nil, s.refused(ctx, r, posted, opts, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", dryRun, options.DryRun)))
 	}
 	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: opts}}, nil
 }
@@ -296,8 +321,6 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 func (i *issue) answer(*codec.Item, *plan) (answer, error) {
 	i.request.Name, i.request.Namespace = i.r.name, i.r.namespace
 	i.request.CreationTimestamp = metav1.Time{Time: i.s.now()}
-	form := i.form
-	form.As = codec.Whole
-	b, contentType, err := codec.Any(i.request, tokenGVK, form)
+	b, contentType, err := codec.Single(i.request, tokenGVK, nil, nil, i.form)
 	return answer{b, contentType, http.StatusCreated}, err
 }

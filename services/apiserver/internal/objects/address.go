@@ -17,14 +17,12 @@ import (
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/fieldmanager"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // AddressManager is the value of the label of an IPAddress that says who keeps it, of those that reserve a Service's address.
 const AddressManager = "ipallocator.k8s.io"
-
-// manager is the field manager of what the apiserver makes by itself.
-const ownManager = "howdah-apiserver"
 
 // defaultRange is the name of the ServiceCIDR that the apiserver makes; it is used up first.
 const defaultRange = "kubernetes"
@@ -57,7 +55,7 @@ func (a *Addresses) Encode(ctx context.Context, ip netip.Addr, owner allocator.O
 	}
 	empty := res.Kind.New()
 	empty.GetObjectKind().SetGroupVersionKind(res.GVK)
-	manager.Create(empty, obj, ownManager)
+	manager.Create(empty, obj, itself.Name)
 	return codec.Encode(ctx, res.Kind, obj)
 }
 

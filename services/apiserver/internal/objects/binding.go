@@ -39,9 +39,6 @@ func (s *Server) bind(ctx context.Context, req *apiv1.CreateRequest) (resp *apiv
 		return nil, err
 	}
 	s.Metrics.received(r, len(req.GetObject()))
-	if err := checkSize(req.GetObject()); err != nil {
-		return nil, err
-	}
 	pods, err := s.find(ctx, pods)
 	if err != nil {
 		return nil, err

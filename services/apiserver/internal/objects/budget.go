@@ -159,11 +159,20 @@ func (d *deletion) evict(ctx context.Context, item *codec.Item, old, obj registr
 	if err != nil {
 		return nil, err
 	}
-	if errs := metav1validation.ValidateDeleteOptions(d.options); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	options := func() error {
+		if errs := metav1validation.ValidateDeleteOptions(d.options); len(errs) > 0 {
+			return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+		}
+		return nil
 	}
-	if err := d.preconditions(ctx, item, old); err != nil {
-		return nil, err
+	checks := []func() error{func() error { return d.preconditions(ctx, item, old) }, options}
+	if d.dryRun { // it does not begin with the announcement, which looks at the preconditions only
+		slices.Reverse(checks)
+	}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return nil, err
+		}
 	}
 	if pod.DeletionTimestamp == nil {
 		evicted(obj.(*corev1.Pod), metav1.Time{Time: d.s.now()})

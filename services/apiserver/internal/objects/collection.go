@@ -39,6 +39,9 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if selected.match == "" && selected.token == "" && selected.resourceVersion != "" && selected.resourceVersion != "0" {
 		selected.match = string(metav1.ResourceVersionMatchExact) // Kubernetes reads in pages, which are of one version
 	}
+	if err := r.whole(req.GetOptions()); err != nil {
+		return nil, err
+	}
 	o, err := deleteOptions(r.offer, req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
 		req.GetPropagationPolicy(), req.GetOrphanDependents())
 	if err != nil {
@@ -69,8 +72,11 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
+	if err := r.offer.Fits(form, r.res, true); err != nil {
+		return nil, err
+	}
 	var body bytes.Buffer
-	err = codec.List(r.res, page.items, page.meta, form, func(piece []byte) error { _, err := body.Write(piece); return err })
+	err = codec.List(r.res, page.items, page.meta, form.ForList(), func(piece []byte) error { _, err := body.Write(piece); return err })
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,10 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-var componentGVK = corev1.SchemeGroupVersion.WithKind("ComponentStatus")
+var (
+	componentGVK      = corev1.SchemeGroupVersion.WithKind("ComponentStatus")
+	componentStatuses = corev1.SchemeGroupVersion.WithResource("componentstatuses")
+)
 
 // ComponentStatuses is the resource that tells how the cluster's parts are: it is made when it is read.
 func ComponentStatuses() *registry.Resource {
@@ -26,7 +29,7 @@ func ComponentStatuses() *registry.Resource {
 			New:     func() registry.Object { return &corev1.ComponentStatus{} },
 			NewList: func() runtime.Object { return &corev1.ComponentStatusList{} },
 		},
-		GVK: componentGVK, GVR: corev1.SchemeGroupVersion.WithResource("componentstatuses"), ListKind: "ComponentStatusList",
+		GVK: componentGVK, GVR: componentStatuses, ListKind: "ComponentStatusList",
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -51,8 +52,17 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 	if r.subresource == "proxy" {
 		return s.proxy(ctx, r, stream, open)
 	}
+	var form codec.Form
+	if r.subresource == "log" {
+		if form, err = r.offer.NegotiateLog(acceptOf(open)); err != nil {
+			return err
+		}
+	}
 	address, empty, err := s.route(ctx, r, open)
 	if err != nil {
+		return err
+	}
+	if err := form.FitsLog(); err != nil {
 		return err
 	}
 	if empty { // the log of a pod that has not run anywhere
@@ -62,6 +72,16 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 		return apierrors.NewBadRequest("Upgrade request required")
 	}
 	return s.pipe(ctx, stream, open, address)
+}
+
+// acceptOf is how the client of a stream wants its answer.
+func acceptOf(open *apiv1.ConnectOpen) string {
+	for _, h := range open.GetHeaders() {
+		if h.GetName() == "Accept" {
+			return h.GetValue()
+		}
+	}
+	return ""
 }
 
 // accept tells the caller that its stream stands.

@@ -46,8 +46,14 @@ func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (resp *ap
 
 // createOperation reads a create, of an object or of a subresource.
 func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.CreateRequest) (operation, bool, error) {
+	if r.subresource != "" && !s.posts(r) {
+		return nil, false, r.unserved()
+	}
 	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
 	if err != nil {
+		return nil, false, err
+	}
+	if err := r.arrived(req.GetObject(), req.GetContentType()); err != nil {
 		return nil, false, err
 	}
 	opts, err := writeOptions("CreateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
@@ -70,6 +76,11 @@ func (s *Server) createOperation(ctx context.Context, r *request, req *apiv1.Cre
 		obj, err = decode(r, req.GetObject(), req.GetContentType(), opts.validation)
 		return err
 	})
+	if mistaken := (*codec.MistakenError)(nil); errors.As(err, &mistaken) {
+		if err := checkNamespace(r, obj); err != nil {
+			return nil, false, err
+		}
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -137,10 +148,7 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 	} else if kind.Allocate != nil || obj.GetGenerateName() != "" {
 		c.prepared = obj.DeepCopyObject().(registry.Object) // for a second try
 	}
-	if obj.GetName() == "" {
-		if obj.GetGenerateName() == "" {
-			return nil, invalid(r, "", validate(r, obj))
-		}
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
 	r.name = obj.GetName()
@@ -266,6 +274,11 @@ func (c *create) prepare(ctx context.Context) error {
 	}
 	if c.uid != "" {
 		obj.SetUID(c.uid)
+	}
+	if kind.Foretell != nil {
+		for _, text := range kind.Foretell(obj) {
+			r.warn(text)
+		}
 	}
 	if kind.PrepareCreate != nil {
 		kind.PrepareCreate(obj)

@@ -47,6 +47,9 @@ func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.Del
 	if err != nil {
 		return nil, false, err
 	}
+	if err := r.whole(req.GetOptions()); err != nil {
+		return nil, false, err
+	}
 	o, err := deleteOptions(r.offer, req.GetOptions(), req.GetContentType(), req.GetDryRun(), req.GetGracePeriodSeconds(),
 		req.GetPropagationPolicy(), req.GetOrphanDependents())
 	if err != nil {
@@ -61,9 +64,6 @@ func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.Del
 // deleteOptions reads the options of the body or, where there is none, those of the query.
 func deleteOptions(offer codec.Offer, body []byte, contentType string, dryRun []string, grace, policy, orphan string) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
-	if err := checkSize(body); err != nil {
-		return nil, err
-	}
 	var err error
 	if len(body) > 0 {
 		err = offer.Options(body, contentType, o)
@@ -128,6 +128,11 @@ func (d *deletion) about() *request { return d.r }
 
 func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	r, kind := d.r, d.r.res.Kind
+	if kind.Kept != nil && !d.collective {
+		if why := kind.Kept(r.name); why != "" {
+			return nil, apierrors.NewForbidden(r.res.GroupResource(), r.name, errors.New(why))
+		}
+	}
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
 	if apierrors.IsNotFound(err) && d.eviction != nil && !d.announced {
 		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.dryRun}, err)

@@ -24,12 +24,12 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 	if err != nil {
 		return nil, err
 	}
+	if !r.readable() {
+		return nil, r.unserved()
+	}
 	form, err := r.form(req.GetAccept(), req.GetPretty(), req.GetIncludeObject())
 	if err != nil {
 		return nil, err
-	}
-	if !r.readable() {
-		return nil, r.unserved()
 	}
 	item, err := s.item(ctx, r, req.GetResourceVersion())
 	if err != nil {

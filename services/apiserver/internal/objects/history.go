@@ -241,6 +241,7 @@ func (h *History) ListAt(req *apiv1.ListAtRequest, stream grpc.ServerStreamingSe
 	if err != nil {
 		return err
 	}
+	form = form.ForList()
 	o := listOptions{
 		namespace: req.GetNamespace(), label: req.GetLabelSelector(), field: req.GetFieldSelector(),
 		limit: req.GetLimit(), token: req.GetContinue(),

@@ -12,6 +12,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,13 +32,6 @@ var (
 	noResource = schema.GroupResource{}
 	statusGVK  = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 )
-
-func checkSize(body []byte) error {
-	if len(body) > maxObject {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxObject))
-	}
-	return nil
-}
 
 // options are what the write requests have in common.
 type options struct {
@@ -65,9 +59,6 @@ func writeOptions(what string, dryRun []string, manager, level string) (options,
 
 // decode reads an object of the request's version, and defaults it there.
 func decode(r *request, body []byte, contentType string, level codec.Validation) (registry.Object, error) {
-	if err := checkSize(body); err != nil {
-		return nil, err
-	}
 	obj := r.res.New()
 	warnings, err := codec.Body{Data: body, ContentType: contentType, Validation: level, Kind: r.res.Kind, Offer: r.offer}.Into(obj, r.res.GVK)
 	for _, w := range warnings {
@@ -150,9 +141,13 @@ func generateName(prefix string) string {
 
 // validate returns every problem of a new object.
 func validate(r *request, obj registry.Object) field.ErrorList {
-	kind, errs := r.res.Kind, wholeMeta(r, accessor(obj))
+	kind := r.res.Kind
 	if v := r.res.Version; v != nil && v.Validate != nil {
-		return v.Validate(obj, nil, errs)
+		return v.Validate(obj, nil, wholeMeta(r, accessor(obj)))
+	}
+	var errs field.ErrorList
+	if !kind.MetaIsFree {
+		errs = wholeMeta(r, accessor(obj))
 	}
 	if kind.Validate != nil {
 		errs = append(errs, kind.Validate(obj)...)
@@ -160,7 +155,14 @@ func validate(r *request, obj registry.Object) field.ErrorList {
 	if kind.ValidateCreate != nil {
 		errs = append(errs, kind.ValidateCreate(obj)...)
 	}
-	return errs
+	if len(errs) > 0 {
+		return errs
+	}
+	// Whatever the kind thinks of names, this one has to be a part of a path.
+	if kind.MetaIsFree || len(path.IsValidPathSegmentName(obj.GetName())) > 0 {
+		return validation.ValidateObjectMetaAccessor(accessor(obj), kind.Namespaced, path.ValidatePathSegmentName, field.NewPath("metadata"))
+	}
+	return nil
 }
 
 // nameIsValid is the check of names of the request's kind and version.

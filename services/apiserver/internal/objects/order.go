@@ -59,7 +59,7 @@ var orders = map[schema.GroupResource][]part{
 	{Group: "apps", Resource: "controllerrevisions"}:                                       changedWhole,
 	{Group: "networking.k8s.io", Resource: "ingresses"}:                                    changedWhole,
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}:                               changedWhole,
-	{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}:                         changedWhole,
+	{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}:                         rulesWhole,
 	{Resource: "nodes"}:                                                                    wholeFirst,
 	{Resource: "namespaces"}:                                                               wholeFirst,
 	{Group: "batch", Resource: "jobs"}:                                                     wholeFirst,
@@ -114,8 +114,7 @@ var statusOrders = map[written][]part{
 func validateUpdate(r *request, obj, old registry.Object, status *registry.Status) field.ErrorList {
 	kind, at := r.res.Kind, field.NewPath("metadata")
 	meta, oldMeta := accessor(obj), accessor(old)
-	errs := validation.ValidateObjectMetaAccessor(meta, kind.Namespaced, path.ValidatePathSegmentName, at)
-	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(meta, oldMeta, at)...)
+	errs := validateIdentity(r, obj, old)
 	if v := r.res.Version; status == nil && v != nil && v.Validate != nil {
 		meta := validation.ValidateObjectMetaAccessorUpdate(obj, old, at)
 		return append(errs, v.Validate(obj, old, append(meta, validateFinalizers(obj.GetFinalizers(), at.Child("finalizers"))...))...)
@@ -148,6 +147,13 @@ func validateUpdate(r *request, obj, old registry.Object, status *registry.Statu
 		}
 	}
 	return errs
+}
+
+// validateIdentity returns the problems of changed metadata that are the same for all kinds.
+func validateIdentity(r *request, obj, old registry.Object) field.ErrorList {
+	meta, at := accessor(obj), field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessor(meta, r.res.Kind.Namespaced, path.ValidatePathSegmentName, at)
+	return append(errs, validation.ValidateObjectMetaAccessorUpdate(meta, accessor(old), at)...)
 }
 
 // validateAsNew returns every problem of an update of what nothing acts on yet: only its identity may not change.

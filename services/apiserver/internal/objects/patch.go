@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"slices"
 
@@ -72,8 +73,14 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 	default:
 		return nil, false, r.unsupportedPatch()
 	}
+	if r.name == "" {
+		return nil, false, errNameless
+	}
 	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
 	if err != nil {
+		return nil, false, err
+	}
+	if err := r.whole(req.GetObject()); err != nil {
 		return nil, false, err
 	}
 	opts, err := patchOptions(req, patchType)
@@ -81,9 +88,6 @@ func (s *Server) patchOperation(ctx context.Context, r *request, req *apiv1.Patc
 		return nil, false, err
 	}
 	s.Metrics.received(r, len(req.GetObject()))
-	if err := checkSize(req.GetObject()); err != nil {
-		return nil, false, err
-	}
 	audit.From(ctx).Sent(req.GetObject(), req.GetContentType())
 	r.managerName, r.applies = opts.manager, applies(patchType)
 	u := &update{s: s, r: r, form: form, opts: opts, patches: true}
@@ -300,6 +304,7 @@ func (p *patch) applyScale() (operation, bool, error) {
 		if err := checkNamespace(p.r, after); err != nil {
 			return nil, err
 		}
+		dedupeOwners(p.r, after, true)
 		p.u.tracked = admission.Tracked{Object: after.ManagedFields, Old: scaled.Entries()}
 		return applyScale(p.r, old, after, entries, true)
 	}
@@ -345,7 +350,7 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 		}
 	}
 	if p.r.subresource == "" {
-		return patched.Mistaken
+		p.u.mistyped = patched.Mistaken
 	}
 	return nil
 }
@@ -411,7 +416,7 @@ func (p *patch) applyOperation() (operation, bool, error) {
 		}
 		obj, ok := merged.(registry.Object)
 		if !ok {
-			return nil, nil // the configuration changes nothing
+			return nil, apierrors.NewInternalError(fmt.Errorf("an apply made a %T", merged))
 		}
 		if custom := p.r.res.Kind.Custom; custom != nil {
 			if obj, err = custom.Settle(obj); err != nil {

@@ -63,6 +63,10 @@ type request struct {
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
 	offer       codec.Offer
+	// wrong is what a gateway found wrong with the options.
+	wrong error
+	// unread is why a gateway could not read the body.
+	unread error
 }
 
 // begin authenticates, authorizes and resolves a request. The caller defers s.end, whatever begin returned.
@@ -86,7 +90,7 @@ func (s *Server) begin(ctx context.Context, verb string, t target, name, subreso
 
 // resolve does for one request, or one item of a batch, what follows authentication.
 func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelector string) error {
-	r.offer = s.Offer
+	r.offer, r.wrong, r.unread = s.Offer, told(ctx, wrongKey), told(ctx, unreadKey)
 	verb := r.verb
 	if open, ok := t.(*apiv1.ConnectOpen); ok { // streams are authorized by their HTTP method
 		verb = connectVerb(open)
@@ -99,9 +103,12 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	if err != nil {
 		return err
 	}
+	gvr := schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}
 	if v, ok := t.(virtual); ok {
 		r.res = v.res
-	} else if r.res, err = s.find(ctx, schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}); err != nil {
+	} else if r.name != "" && gvr != componentStatuses && s.onlyCreated(gvr) {
+		return noSuchResource() // nothing is there by name
+	} else if r.res, err = s.find(ctx, gvr); err != nil {
 		return err
 	}
 	if err := r.scope(); err != nil {
@@ -136,8 +143,13 @@ func (r *request) scope() error {
 	if r.verb == "deletecollection" && kind.GVK.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return notAllowed()
 	}
-	if problems := path.IsValidPathSegmentName(r.name); r.name != "" && len(problems) > 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", r.name, strings.Join(problems, ";")))
+	return checkSegment(r.name)
+}
+
+// checkSegment refuses a name that no path can have as a part; an empty one is none.
+func checkSegment(name string) error {
+	if problems := path.IsValidPathSegmentName(name); name != "" && len(problems) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", name, strings.Join(problems, ";")))
 	}
 	return nil
 }
@@ -154,8 +166,8 @@ func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*re
 			return res, nil
 		}
 	}
-	if err := s.onlyCreated(gvr); err != nil {
-		return nil, err
+	if s.onlyCreated(gvr) {
+		return nil, notAllowed()
 	}
 	if s.Cache.Fresh(ctx) == nil {
 		if res := s.Table.Find(gvr); res != nil {
@@ -184,16 +196,22 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 		negotiate = func(accept, _, include string) (codec.Form, error) { return r.offer.NegotiateStream(accept, include) }
 	}
 	form, err := negotiate(accept, pretty, include)
+	if err == nil {
+		err = r.wrong
+	}
 	if err != nil || r.subresource == "scale" {
 		return form, err
 	}
 	if form, err = form.For(r.res.Kind, accept, r.offer); err != nil || form.As == codec.Whole || r.verb == "watch" && form.As != codec.Table {
-		return form, err
+		return form.ForList(), err
 	}
 	if form.As == codec.Table && r.untabled() {
-		return form, r.offer.NotAcceptable()
+		return r.offer.NegotiateUntabled(accept, pretty)
 	}
-	return form, r.offer.Fits(form, accept, r.res, r.verb == "list")
+	if err := r.offer.Fits(form, r.res, r.verb == "list"); err != nil || r.verb != "list" {
+		return form, err
+	}
+	return form.ForList(), nil
 }
 
 // offered refuses an Accept header that names nothing that is offered at all, be it for watches or not.
@@ -201,14 +219,19 @@ func (r *request) offered(accept string) error {
 	if err := r.route(accept); err != nil {
 		return err
 	}
-	_, err := r.offer.Negotiate(accept, "", "")
-	return err
+	if _, err := r.offer.Negotiate(accept, "", ""); err != nil {
+		return err
+	}
+	return r.wrong
 }
 
 // untabled reports whether the request is for a subresource of which there are no tables.
 func (r *request) untabled() bool {
 	kind := r.res.Kind
-	if r.verb == "create" || r.verb != "update" && !r.readable() {
+	if r.verb == "create" {
+		return r.subresource != ""
+	}
+	if r.verb != "update" && !r.readable() {
 		return false // what is not served at all says so first
 	}
 	if w := kind.Writes[r.subresource]; w != nil {
@@ -231,6 +254,9 @@ func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
 		return codec.Form{}, err
 	}
 	form, err := r.offer.Negotiate(accept, pretty, "")
+	if err == nil {
+		err = r.wrong
+	}
 	if err != nil || r.res.Kind.Custom == nil || form.Media != codec.Protobuf {
 		return form, err
 	}

@@ -59,9 +59,6 @@ type changeFunc = func(ctx context.Context, old registry.Object) (registry.Objec
 // scaleUpdate reads a PUT of a Scale, which u is.
 func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRequest) (changeFunc, error) {
 	r, opts := u.r, u.opts
-	if err := checkSize(req.GetObject()); err != nil {
-		return nil, err
-	}
 	scale := &autoscalingv1.Scale{}
 	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}.Into(scale, scaleGVK)
 	if err != nil && r.res.Kind.Custom != nil { // whose decoder knows no kinds but the custom one
@@ -80,6 +77,7 @@ func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRe
 	if err := checkName(r, scale); err != nil {
 		return nil, err
 	}
+	dedupeOwners(r, scale, false)
 	return func(_ context.Context, old registry.Object) (registry.Object, error) {
 		scaled, err := s.Fields.ForScale(r.res, old.GetManagedFields())
 		if err != nil {

@@ -16,6 +16,9 @@ import (
 	"howdah.dev/services/apiserver/internal/store"
 )
 
+// errNameless is the refusal of a change of a collection, which only custom resources have a handler for.
+var errNameless = apierrors.NewBadRequest("name must be provided")
+
 // Update implements apiv1.ObjectServiceServer.
 func (s *Server) Update(ctx context.Context, req *apiv1.UpdateRequest) (resp *apiv1.UpdateResponse, err error) {
 	ctx, r, err := s.begin(ctx, "update", req, req.GetName(), req.GetSubresource(), "")
@@ -37,15 +40,21 @@ func (s *Server) Update(ctx context.Context, req *apiv1.UpdateRequest) (resp *ap
 }
 
 func (s *Server) updateOperation(ctx context.Context, r *request, req *apiv1.UpdateRequest) (operation, bool, error) {
-	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
-	if err != nil {
-		return nil, false, err
-	}
 	scales := r.subresource == "scale" && r.res.Kind.Scale != nil
 	if !scales {
 		if _, err := r.strategy(); err != nil {
 			return nil, false, err
 		}
+	}
+	if r.name == "" {
+		return nil, false, errNameless
+	}
+	form, err := r.form(req.GetAccept(), req.GetPretty(), "")
+	if err != nil {
+		return nil, false, err
+	}
+	if err := r.whole(req.GetObject()); err != nil {
+		return nil, false, err
 	}
 	opts, err := writeOptions("UpdateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
 	if err != nil {
@@ -155,6 +164,8 @@ type update struct {
 	mistaken error
 	// createBy makes the object to create of an empty one where none is, as server-side apply does.
 	createBy func(empty registry.Object) (registry.Object, error)
+	// mistyped is what is wrong with a custom object that a patch made one of another kind; nil: nothing.
+	mistyped *codec.Mistyped
 	// scale answers with a Scale rather than the object.
 	scale bool
 	// tracked are the managed fields of the Scale, where the update is one of it.
@@ -199,9 +210,6 @@ func (u *update) plan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if obj == nil {
-		return &plan{current: item}, nil
-	}
 	return u.planChange(ctx, item, old, obj)
 }
 
@@ -212,9 +220,6 @@ func (u *update) planCreate(ctx context.Context) (*plan, error) {
 		obj, err := u.createBy(empty)
 		if err != nil {
 			return nil, err
-		}
-		if obj == nil {
-			return nil, apierrors.NewBadRequest("the applied configuration is empty")
 		}
 		if obj.GetUID() != "" {
 			return nil, apierrors.NewConflict(u.r.res.GroupResource(), u.r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
@@ -374,6 +379,9 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 	r := u.r
 	if u.action {
 		return nil, nil
+	}
+	if m := u.mistyped; m != nil { // nothing is said of what only its own kind could
+		return nil, apierrors.NewInvalid(m.Kind, r.name, append(validateIdentity(r, obj, old), m.Problems...))
 	}
 	errs := u.s.validateIn(r, obj, old)
 	if strategy == nil && u.s.uninitializedPod(old) {

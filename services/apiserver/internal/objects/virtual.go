@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,8 +17,14 @@ import (
 
 // posting reads how a create of what is not stored wants to be answered, and its options.
 func (r *request) posting(req *apiv1.CreateRequest) (codec.Form, options, error) {
-	form, err := r.offer.NegotiateWhole(req.GetAccept(), req.GetPretty())
+	if err := r.route(req.GetAccept()); err != nil {
+		return codec.Form{}, options{}, err
+	}
+	form, err := r.offer.NegotiateUntabled(req.GetAccept(), req.GetPretty())
 	if err != nil {
+		return form, options{}, err
+	}
+	if err := r.arrived(req.GetObject(), req.GetContentType()); err != nil {
 		return form, options{}, err
 	}
 	opts, err := writeOptions("CreateOptions", req.GetDryRun(), req.GetFieldManager(), req.GetFieldValidation())
@@ -34,9 +41,6 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	}
 	form, opts, err := r.posting(req)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkSize(req.GetObject()); err != nil {
 		return nil, err
 	}
 	warnings, err := (codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}).Into(obj, res.GVK)
@@ -67,7 +71,7 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 		return nil, err
 	}
 	r.header(ctx)
-	body, contentType, err := codec.Any(obj, res.GVK, form)
+	body, contentType, err := codec.Single(obj, res.GVK, nil, nil, form)
 	return &apiv1.CreateResponse{Object: body, ContentType: contentType, Code: http.StatusCreated}, err
 }
 
@@ -80,14 +84,9 @@ type virtual struct {
 // GetLabelSelector returns that of the request.
 func (v virtual) GetLabelSelector() string { return labelSelectorOf(v.target) }
 
-// onlyCreated fails with 405 where the resource is one that is not stored, and that Answer did not get: the verb is not create.
-func (s *Server) onlyCreated(gvr schema.GroupVersionResource) error {
-	for _, res := range s.Virtual {
-		if res.GVR == gvr {
-			return notAllowed()
-		}
-	}
-	return nil
+// onlyCreated reports that the resource is one that is not stored, and that Answer did not get: the verb is not create.
+func (s *Server) onlyCreated(gvr schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
 }
 
 // labelSelectorOf returns the label selector of what lists, watches or deletes collections.

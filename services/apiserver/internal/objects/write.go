@@ -197,25 +197,40 @@ func (s *Server) settled(ctx context.Context, r *request) error {
 
 // planned makes a plan. What it refuses because of a state that may have passed is asked of the newest state once more:
 // another apiserver may have committed what makes it right, as the binding of a pod whose node writes its status.
+//
+// What webhooks and policies refuse of an object is asked of them once more only where just that object is another one by now: they see it as it was.
 func (s *Server) planned(ctx context.Context, op operation) (*plan, error) {
 	known := s.Cache.Applied()
+	r := op.about()
+	judged := s.Cache.For(r.res.Kind).Get(r.res.Kind.Key(r.namespace, r.name))
 	p, err := op.plan(ctx)
-	if err == nil || !dependsOnState(err) {
-		return p, err
+	switch {
+	case err == nil:
+		return p, nil
+	case dependsOnState(err):
+		if s.Cache.Fresh(ctx) != nil || s.Cache.Applied() == known {
+			return nil, err
+		}
+		return op.plan(ctx)
+	case judged != nil && judgedBy(err):
+		if s.Cache.Fresh(ctx) != nil || s.Cache.For(r.res.Kind).Get(judged.Key) == judged {
+			return nil, err
+		}
+		return op.plan(ctx)
 	}
-	if s.Cache.Fresh(ctx) != nil || s.Cache.Applied() == known {
-		return nil, err
-	}
-	return op.plan(ctx)
+	return nil, err
+}
+
+// judgedBy reports whether a refusal is that of a webhook or a policy.
+func judgedBy(err error) bool {
+	var verdict admission.Verdict
+	return errors.As(err, &verdict)
 }
 
 // dependsOnState reports whether a refusal may be due to what is stored, and not to the request alone.
 func dependsOnState(err error) bool {
-	var verdict admission.Verdict
-	if errors.As(err, &verdict) {
-		return false
-	}
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return !judgedBy(err) &&
+		(apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
 }
 
 // commit writes a plan. again says that the failure is the plan's, which was made from a state that has passed.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +18,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/apistatus"
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 const (
@@ -161,7 +160,6 @@ func Expired(l *coordinationv1.Lease, now time.Time) bool {
 }
 
 func (k *Keeper) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	return context.WithTimeout(ctx, every)
 }

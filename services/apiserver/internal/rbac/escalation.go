@@ -35,8 +35,8 @@ func (*Guard) Handles(a *admission.Attributes) bool {
 	return a.Resource.Kind.GVK.Group == rbacv1.GroupName && a.Operation != admission.Delete && a.User != nil && !a.User.In(authn.MastersGroup)
 }
 
-// Validate implements admission.Validator.
-func (g *Guard) Validate(ctx context.Context, a *admission.Attributes) error {
+// Permit implements admission.Permitter.
+func (g *Guard) Permit(ctx context.Context, a *admission.Attributes) error {
 	switch obj := a.Object.(type) {
 	case *rbacv1.Role:
 		if old, ok := a.Old.(*rbacv1.Role); ok && equality.Semantic.DeepEqual(old.Rules, obj.Rules) {

@@ -6,6 +6,13 @@ func (p *Policy) own() {
 	// The node agent is its node's proxy too, by the same certificate.
 	h.bindTo("howdah:node-proxier", "system:node-proxier", group("system:nodes"))
 
+	// The node agent enforces network policies, too. The Node authorizer shows it the pods that they may be about.
+	h.clusterRole("howdah:node-policies",
+		rule("core", "namespaces", "list watch"),
+		rule("networking.k8s.io", "networkpolicies", "list watch"),
+	)
+	h.bind("howdah:node-policies", group("system:nodes"))
+
 	// Kubernetes' own role lets the controller manager make service accounts controllers; here all controllers call by
 	// the process's certificate. The garbage collector and the namespace controller work on every kind that there is.
 	h.clusterRole("howdah:controllers",
@@ -16,6 +23,8 @@ func (p *Policy) own() {
 		rule("discovery.k8s.io", "endpointslices", "create"),
 		rule("coordination.k8s.io", "leases", "create"),
 		rule("networking.k8s.io", "ipaddresses", "create"),
+		rule("resource.k8s.io", "resourceclaims", "create"),
+		rule("storage.k8s.io", "volumeattachments", "create"),
 		rule("rbac.authorization.k8s.io", "clusterroles", "escalate"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 		named(rule("certificates.k8s.io", "signers", "approve"), "kubernetes.io/kube-apiserver-client-kubelet"),

@@ -9,13 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -33,8 +32,7 @@ type Objects interface {
 // Run makes the policy stand: it writes what is missing, again and again until nothing is, or ctx ends. Several
 // apiservers may do so at once. fresh brings what is known up to date; features are the feature gates that are on.
 func Run(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, features map[string]bool) error {
-	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", "howdah-apiserver"))
+	ctx = itself.Context(ctx)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		done, err := once(ctx, api, objects, fresh, features)
 		if done || ctx.Err() != nil {

@@ -90,8 +90,12 @@ type Kind struct {
 	// NameIsValid returns what is wrong with a name (prefix: it is a
 	// generateName prefix). nil means DNS subdomain.
 	NameIsValid func(name string, prefix bool) []string
+	// MetaIsFree says that problems of metadata are told only of an object with no others.
+	MetaIsFree bool
 	// PrefixIsFree leaves the prefix of generated names unchecked: what counts is the name that comes of it.
 	PrefixIsFree bool
+	// Foretell returns what to tell the client of a new object before PrepareCreate, also where it is refused then.
+	Foretell func(Object) []string
 	// Warnings returns what to tell the client in Warning headers.
 	Warnings func(obj, old Object) []string
 
@@ -141,6 +145,8 @@ type Kind struct {
 	// GracePeriod returns the seconds that a deletion must wait for someone
 	// (a node agent) to finish it; 0 deletes at once. nil is 0.
 	GracePeriod func(obj Object, options *metav1.DeleteOptions) int64
+	// Kept, which may be nil, says why the object of a name is never deleted by itself; empty: it may be.
+	Kept func(name string) string
 	// ReturnDeleted answers a deletion that is done at once with the object
 	// rather than with a Status, as for a Pod.
 	ReturnDeleted bool

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 const (
@@ -56,7 +58,7 @@ func New(cfg Config) (*Client, error) {
 	if config.Timeout = cfg.Timeout; config.Timeout <= 0 {
 		config.Timeout = defaultTimeout
 	}
-	config.UserAgent = "howdah-apiserver"
+	config.UserAgent = itself.Name
 	generic, err := webhook.NewGenericWebhook(scheme.Scheme, scheme.Codecs, config, []schema.GroupVersion{cfg.Version}, backoff())
 	if err != nil {
 		return nil, fmt.Errorf("webhook configuration %s: %w", cfg.Kubeconfig, err)

@@ -114,7 +114,7 @@ func checkSelectors(r *authorizationv1.ResourceAttributes, path *field.Path) (er
 func checkSelector(raw string, all []requirement, path *field.Path, check func(requirement, *field.Path) field.ErrorList) (errs field.ErrorList) {
 	switch {
 	case raw != "" && len(all) > 0:
-		return field.ErrorList{field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
+		errs = append(errs, field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements"))
 	case raw == "" && len(all) == 0:
 		return field.ErrorList{field.Required(path.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path))}
 	}

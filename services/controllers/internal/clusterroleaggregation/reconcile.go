@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -18,6 +19,9 @@ import (
 var Kind = object.Kind[*rbacv1.ClusterRole]{
 	GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles", New: func() *rbacv1.ClusterRole { return &rbacv1.ClusterRole{} },
 }
+
+// manager applies the rules, and so owns them; others meet its name in conflicts.
+const manager = "clusterrole-aggregation-controller"
 
 // aggregator reconciles ClusterRoles by name.
 type aggregator struct {
@@ -56,10 +60,13 @@ func (c *aggregator) reconcile(ctx context.Context, name string) (time.Duration,
 	if err != nil || !changed {
 		return 0, err
 	}
-	want := role.DeepCopy()
-	want.Rules = rules
-	if _, err := object.For(c.client, Kind).Update(ctx, want); err != nil && !apierrors.IsNotFound(err) {
+	part := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules}
+	part.SetGroupVersionKind(Kind.GVK)
+	if _, err := object.For(c.client, Kind).Apply(ctx, part, manager); err != nil && !gone(err) {
 		return 0, fmt.Errorf("write the rules of ClusterRole %s: %w", name, err)
 	}
 	return 0, nil
 }
+
+// gone says that the role is not there any more, or is another of its name.
+func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

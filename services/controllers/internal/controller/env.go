@@ -67,6 +67,8 @@ const (
 	ByController = "controller"
 	// ByNode files a pod under the name of its node, "" while it has none.
 	ByNode = "node"
+	// ByClaim files a pod that has no node yet under the keys of the claims that its volumes are.
+	ByClaim = "claim"
 )
 
 // OrphansOf is the ByController value of a namespace's objects that have no controller.
@@ -82,6 +84,7 @@ func (e *Env) Pods() *object.Informer[*corev1.Pod] {
 				ByNode: func(o any) ([]string, error) {
 					return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 				},
+				ByClaim: byClaim,
 			},
 			Slim: func(p object.Object) { p.SetManagedFields(nil) },
 		})
@@ -117,6 +120,23 @@ func (e *Env) Jobs() *object.Informer[*batchv1.Job] {
 		})
 	}
 	return e.jobs
+}
+
+func byClaim(o any) ([]string, error) {
+	p := o.(*corev1.Pod)
+	if p.Spec.NodeName != "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return nil, nil
+	}
+	var keys []string
+	for i := range p.Spec.Volumes {
+		switch v := &p.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			keys = append(keys, object.Key(p.Namespace, v.PersistentVolumeClaim.ClaimName))
+		case v.Ephemeral != nil:
+			keys = append(keys, object.Key(p.Namespace, p.Name+"-"+v.Name))
+		}
+	}
+	return keys, nil
 }
 
 func byController(o any) ([]string, error) {

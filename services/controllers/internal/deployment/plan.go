@@ -96,9 +96,10 @@ func (r *rollout) recreate() {
 	}
 }
 
+// oldRunning also asks what the old sets say of themselves: the Deployment's status counts by it, and must not tell of new pods beside old ones.
 func (r *rollout) oldRunning() bool {
 	for _, s := range r.old {
-		if r.running[s.rs.Name] {
+		if r.running[s.rs.Name] || s.rs.Status.Replicas > 0 {
 			return true
 		}
 	}

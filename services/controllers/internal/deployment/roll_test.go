@@ -292,3 +292,19 @@ func TestRollbackReusesTheSet(t *testing.T) {
 		t.Errorf("set %s has %d replicas, revision %s, history %q", rs.Name, *rs.Spec.Replicas, rs.Annotations[revisionAnnotation], rs.Annotations[historyAnnotation])
 	}
 }
+
+// TestRecreateWaitsForWhatOldSetsSay: the pods of the old set are gone, but its status does not say so yet; the Deployment's would count them
+// beside the new ones.
+func TestRecreateWaitsForWhatOldSetsSay(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 3, intstr.FromInt32(0), intstr.FromInt32(0))
+	c.d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	old := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32)}}
+	for replicas, want := range map[int32]bool{2: true, 0: false} {
+		old.Status.Replicas = replicas
+		r := &rollout{d: c.d, old: []*set{{rs: old}}}
+		if got := r.oldRunning(); got != want {
+			t.Errorf("the old set has %d replicas: running is %t", replicas, got)
+		}
+	}
+}

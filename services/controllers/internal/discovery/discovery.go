@@ -56,6 +56,25 @@ func (r Resource) Metadata() object.Kind[*metav1.PartialObjectMetadata] {
 // Resources returns what the API serves, without subresources. Where some
 // groups cannot be read it returns the others, and an error that names them.
 func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
+	return of(ctx, client, func(string) bool { return true })
+}
+
+// core is the name of the group that has none.
+const core = ""
+
+// Group returns what the API serves of one group, as Resources does of all.
+func Group(ctx context.Context, client *object.Client, name string) ([]Resource, error) {
+	return of(ctx, client, func(group string) bool { return group == name })
+}
+
+// Groups returns the named groups that the API serves.
+func Groups(ctx context.Context, client *object.Client) ([]metav1.APIGroup, error) {
+	var groups metav1.APIGroupList
+	_, err := document(ctx, client, "/apis", &groups)
+	return groups.Groups, err
+}
+
+func of(ctx context.Context, client *object.Client, wanted func(group string) bool) ([]Resource, error) {
 	var (
 		resources []Resource
 		problems  failures
@@ -73,12 +92,17 @@ func Resources(ctx context.Context, client *object.Client) ([]Resource, error) {
 			}
 		}
 	}
-	add("/api/v1", schema.GroupVersion{Version: "v1"})
-	var groups metav1.APIGroupList
-	if _, err := document(ctx, client, "/apis", &groups); err != nil {
+	if wanted(core) {
+		add("/api/v1", schema.GroupVersion{Version: "v1"})
+	}
+	groups, err := Groups(ctx, client)
+	if err != nil {
 		return resources, append(problems, fmt.Errorf("groups: %w", err))
 	}
-	for _, g := range groups.Groups {
+	for _, g := range groups {
+		if !wanted(g.Name) {
+			continue
+		}
 		// Every version is read: one may have kinds that the preferred one lacks.
 		seen := len(resources)
 		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)

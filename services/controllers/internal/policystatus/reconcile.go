@@ -7,6 +7,7 @@ import (
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
@@ -19,6 +20,9 @@ var Policy = object.Kind[*registrationv1.ValidatingAdmissionPolicy]{
 	GVK: registrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"), Resource: "validatingadmissionpolicies",
 	New: func() *registrationv1.ValidatingAdmissionPolicy { return &registrationv1.ValidatingAdmissionPolicy{} },
 }
+
+// manager owns the status, as in Kubernetes.
+const manager = "validatingadmissionpolicy-status"
 
 // A new policy waits so long for the schema of a kind that is served, and is looked at so often meanwhile.
 const (
@@ -65,10 +69,14 @@ func (c *checks) reconcile(ctx context.Context, name string) (time.Duration, err
 	if kinds.missing && c.clock.Since(p.CreationTimestamp.Time) < schemaWait {
 		return schemaPoll, nil
 	}
-	p = p.DeepCopy()
-	p.Status.ObservedGeneration = p.Generation
-	p.Status.TypeChecking = &registrationv1.TypeChecking{ExpressionWarnings: warnings}
-	if _, err := object.For(c.client, Policy).UpdateStatus(ctx, p); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	part := &registrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID},
+		Status: registrationv1.ValidatingAdmissionPolicyStatus{
+			ObservedGeneration: p.Generation, TypeChecking: &registrationv1.TypeChecking{ExpressionWarnings: warnings},
+		},
+	}
+	part.SetGroupVersionKind(Policy.GVK)
+	if _, err := object.For(c.client, Policy).ApplyStatus(ctx, part, manager); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return 0, fmt.Errorf("write the status of policy %s: %w", name, err)
 	}
 	return 0, nil

@@ -15,16 +15,10 @@ import (
 	"howdah.dev/services/controllers/internal/controller"
 )
 
-var (
-	volumeKind = object.Kind[*corev1.PersistentVolume]{
-		GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), Resource: "persistentvolumes",
-		New: func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} },
-	}
-	classKind = object.Kind[*storagev1.VolumeAttributesClass]{
-		GVK: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"), Resource: "volumeattributesclasses",
-		New: func() *storagev1.VolumeAttributesClass { return &storagev1.VolumeAttributesClass{} },
-	}
-)
+var classKind = object.Kind[*storagev1.VolumeAttributesClass]{
+	GVK: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"), Resource: "volumeattributesclasses",
+	New: func() *storagev1.VolumeAttributesClass { return &storagev1.VolumeAttributesClass{} },
+}
 
 // protection reconciles claims, volumes and the classes of their attributes.
 type protection struct {
@@ -40,7 +34,7 @@ type protection struct {
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &protection{
-		client: env.Client, claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), volumes: object.InformerFor(env.Informers, volumeKind),
+		client: env.Client, claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), volumes: object.InformerFor(env.Informers, object.PersistentVolume),
 		classes: object.InformerFor(env.Informers, classKind),
 	}
 	c.ofClaim = reconcile.New(reconcile.Config{Name: "pvcprotection", Kind: "PersistentVolumeClaim", Reconcile: c.claim, Metrics: env.Metrics})
@@ -104,7 +98,7 @@ func (c *protection) volume(ctx context.Context, key string) (time.Duration, err
 	}
 	volume = volume.DeepCopy()
 	volume.Finalizers = without(volume.Finalizers, VolumeFinalizer)
-	_, err := object.For(c.client, volumeKind).Update(ctx, volume)
+	_, err := object.For(c.client, object.PersistentVolume).Update(ctx, volume)
 	return 0, settled(err)
 }
 
@@ -127,7 +121,7 @@ func (c *protection) class(ctx context.Context, key string) (time.Duration, erro
 	if err != nil {
 		return 0, err
 	}
-	volumes, _, err := object.For(c.client, volumeKind).List(ctx, "", metav1.ListOptions{})
+	volumes, _, err := object.For(c.client, object.PersistentVolume).List(ctx, "", metav1.ListOptions{})
 	if err != nil || !ClassFree(class, claims, volumes) {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // Snapshot is the nodes at one moment, by name. It never changes.
@@ -14,6 +16,8 @@ type Snapshot struct {
 	Nodes []*Node
 	// Nominees are the pods that a node is kept for, by its name.
 	Nominees map[string][]Nominee
+	// Storage is the claims and volumes of pods.
+	Storage storage.View
 }
 
 // Nominee is a pod that waits for a node on which others make room for it.
@@ -48,6 +52,9 @@ func (s Snapshot) Replacing(n *Node) Snapshot {
 // Cache follows nodes and bound pods. Pods that the scheduler has placed but
 // that the API does not show bound yet are assumed: they count already.
 type Cache struct {
+	// Storage is the part of it that follows claims and volumes.
+	Storage *storage.Cache
+
 	mu      sync.Mutex
 	nodes   map[string]*Node
 	sorted  []*Node // those that have an object, by name
@@ -70,7 +77,7 @@ type placed struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	return &Cache{nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}, nominees: map[types.UID]nomination{}}
+	return &Cache{Storage: storage.NewCache(), nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}, nominees: map[types.UID]nomination{}}
 }
 
 // SetNode adds or replaces a node.
@@ -160,11 +167,18 @@ func (c *Cache) Placed(uid types.UID) bool {
 	return ok
 }
 
+// Place is the node on which a pod counts, bound or assumed; "" where it counts on none.
+func (c *Cache) Place(uid types.UID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.where[uid].node
+}
+
 // Snapshot returns the nodes of now, sorted by name.
 func (c *Cache) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Snapshot{Nodes: slices.Clone(c.sorted)}
+	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View()}
 	for uid, n := range c.nominees {
 		if _, placed := c.where[uid]; placed {
 			continue

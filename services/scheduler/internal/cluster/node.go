@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // Node is a node and what stands on it. It is immutable: With and Without
@@ -20,6 +22,8 @@ type Node struct {
 	Pods                           []*corev1.Pod
 	// Repelling are those of the pods that have required anti-affinity.
 	Repelling []*corev1.Pod
+	// Claiming are those that use claims.
+	Claiming []*corev1.Pod
 	// Images are the sizes in bytes of the images on the node, by name.
 	Images map[string]int64
 }
@@ -51,6 +55,9 @@ func (n *Node) With(pod *corev1.Pod, demand Demand) *Node {
 	if repels(pod) {
 		c.Repelling = append(slices.Clip(n.Repelling), pod)
 	}
+	if storage.UsesClaims(pod) {
+		c.Claiming = append(slices.Clip(n.Claiming), pod)
+	}
 	c.Requested = n.Requested.plus(demand.Requests, 1)
 	c.Scored = n.Scored.plus(demand.Scored, 1)
 	return &c
@@ -65,6 +72,7 @@ func (n *Node) Without(uid types.UID, demand Demand) *Node {
 		return n
 	}
 	c.Repelling, _ = without(n.Repelling, uid)
+	c.Claiming, _ = without(n.Claiming, uid)
 	c.Requested = n.Requested.plus(demand.Requests, -1)
 	c.Scored = n.Scored.plus(demand.Scored, -1)
 	return &c

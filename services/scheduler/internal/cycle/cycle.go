@@ -14,6 +14,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/score"
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // Profile is the filters and scores that decide.
@@ -32,6 +33,8 @@ type Placement struct {
 	Node string
 	// Message says why no node is feasible, as in the FailedScheduling event.
 	Message string
+	// Volumes are to be bound before the pod goes to its node; nil where there is nothing to bind.
+	Volumes *storage.Choice
 }
 
 // Timing says when the parts of a cycle ended, for its spans.
@@ -77,7 +80,9 @@ type round struct {
 	checks     []filter.Check // the prepared ones, or what they are if a node is otherwise
 	named      []int          // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
 	namedBy    string         // the filter that knows them
-	across     bool           // a filter looks across nodes: one placement a round
+	across     bool           // a filter looks across nodes, or more than a node is chosen: one placement a round
+	ahead      string         // why no node can take the pod, whatever the node is; "" where it depends on the node
+	chooser    filter.Chooser // nil where only a node is chosen
 	raters     []rater
 	candidates []candidate
 }
@@ -101,17 +106,38 @@ type candidate struct {
 
 // newRound has every filter look at the pod and the nodes. The snapshot's nominees are those that the pod leaves their nodes to.
 func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
-	r := &round{profile: p, pod: pod, snapshot: cluster.Snapshot{Nodes: slices.Clone(snapshot.Nodes), Nominees: snapshot.Nominees}}
+	r := &round{profile: p, pod: pod, snapshot: snapshot}
+	r.snapshot.Nodes = slices.Clone(snapshot.Nodes)
+	if r.ahead = p.ahead(pod, snapshot); r.ahead != "" {
+		r.checks = []filter.Check{filter.Everywhere(r.ahead)}
+		return r
+	}
 	for _, f := range p.Filters {
 		c := f.Prepare(pod, snapshot)
 		r.prepared = append(r.prepared, prepared{f, c})
-		if c != nil {
-			r.checks = append(r.checks, c)
-			r.across = r.across || f.AcrossNodes
+		if c == nil {
+			continue
+		}
+		r.checks = append(r.checks, c)
+		r.across = r.across || f.AcrossNodes
+		if chooser, ok := c.(filter.Chooser); ok {
+			r.chooser, r.across = chooser, true
 		}
 	}
 	r.named, r.namedBy = p.named(pod, snapshot)
 	return r
+}
+
+// ahead says why no node can take the pod, whatever the node is; "" where it depends on the node.
+func (p Profile) ahead(pod *corev1.Pod, snapshot cluster.Snapshot) string {
+	for _, f := range p.Filters {
+		if f.Ahead != nil {
+			if why := f.Ahead(pod, snapshot); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
 }
 
 // filter finds the candidates. Where the node that is kept for the pod has room, it is the only one.
@@ -231,11 +257,20 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		}
 		c := best.top()
 		node := r.snapshot.Nodes[c.index]
+		placement := Placement{Pod: pod, Node: node.Name}
+		if r.chooser != nil {
+			choice, err := r.chooser.Choose(node)
+			if err != nil {
+				placements = append(placements, Placement{Pod: pod, Message: err.Error()})
+				break
+			}
+			placement.Volumes, r.snapshot.Storage = choice, r.snapshot.Storage.With(choice)
+		}
 		bound := *pod
 		bound.Spec.NodeName = node.Name
 		node = node.With(&bound, demand)
 		r.snapshot.Nodes[c.index] = node
-		placements = append(placements, Placement{Pod: pod, Node: node.Name})
+		placements = append(placements, placement)
 		if len(placements) == upTo {
 			break
 		}
@@ -254,6 +289,9 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 func (r *round) message() string {
 	if len(r.snapshot.Nodes) == 0 {
 		return "no nodes available to schedule pods"
+	}
+	if r.ahead != "" {
+		return fmt.Sprintf("0/%d nodes are available: %s.", len(r.snapshot.Nodes), r.ahead)
 	}
 	counts := map[string]int{}
 	if others := len(r.snapshot.Nodes) - r.askedCount(); others > 0 {

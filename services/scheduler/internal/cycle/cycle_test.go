@@ -142,8 +142,8 @@ func TestPlaceSaysWhyNot(t *testing.T) {
 			"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."},
 		{"others' anti-affinity", pod("a", ""), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"), apart)},
 			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."},
-		{"claims are not served", pod("a", "", claim), []*corev1.Node{node("n1", "1", "4Gi")}, nil,
-			`0/1 nodes are available: 1 persistentvolumeclaim "data" not found.`},
+		{"no claim, whatever the node", pod("a", "", claim), []*corev1.Node{node("n1", "1", "4Gi", cordoned)}, nil,
+			`0/1 nodes are available: persistentvolumeclaim "data" not found.`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/filter"
 )
 
 // Explanation is every node's verdict on a pod, best first, and the message
@@ -51,6 +52,11 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 	}
 	for _, f := range p.Filters {
 		check := f.Prepare(pod, snapshot)
+		if f.Ahead != nil {
+			if why := f.Ahead(pod, snapshot); why != "" {
+				check = filter.Everywhere(why)
+			}
+		}
 		for i, n := range snapshot.Nodes {
 			verdict := FilterVerdict{Filter: f.Name}
 			if check != nil && !check.Check(n) {

@@ -29,7 +29,8 @@ func against(pods []*corev1.Pod, snapshot cluster.Snapshot) cluster.Snapshot {
 			}
 		}
 	}
-	return cluster.Snapshot{Nodes: snapshot.Nodes, Nominees: rivals}
+	snapshot.Nominees = rivals
+	return snapshot
 }
 
 func (r *round) feasible(n *cluster.Node) bool {
@@ -65,7 +66,7 @@ func refusing(checks []filter.Check, n *cluster.Node) filter.Check {
 
 // where is the round as it would be if a node were like n. Only that node may be asked about.
 func (r *round) where(n *cluster.Node) *round {
-	if !r.across && len(n.Repelling) == 0 { // no check depends on what is on other nodes, or on who repels
+	if r.ahead != "" || !r.across && len(n.Repelling) == 0 { // no check depends on what is on other nodes, or on who repels
 		return r
 	}
 	was := r.snapshot.Node(n.Name)

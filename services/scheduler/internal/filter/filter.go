@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // Filter prepares the check of one pod.
@@ -15,6 +16,9 @@ type Filter struct {
 	// Prepare returns the pod's check against the nodes of a snapshot, or nil
 	// where every node passes.
 	Prepare func(pod *corev1.Pod, snapshot cluster.Snapshot) Check
+	// Ahead, where not nil, says why no node can take the pod, whatever the node is; "" where it depends on the node. No filter is asked
+	// about nodes then.
+	Ahead func(pod *corev1.Pod, snapshot cluster.Snapshot) string
 	// Only, where not nil, returns the names of the only nodes that can pass, where the pod itself says so: no other is then asked.
 	// ok is false where it does not say.
 	Only func(pod *corev1.Pod) (nodes []string, ok bool)
@@ -35,6 +39,17 @@ type Check interface {
 	Explain(n *cluster.Node) []string
 	// Resolvable reports whether a node that Check refused may pass without some of its pods.
 	Resolvable(n *cluster.Node) bool
+}
+
+// Chooser is a Check of a pod for which more is chosen than the node: each placement then changes what the next one finds.
+type Chooser interface {
+	// Choose returns what binds the claims of the pod on a node that passed.
+	Choose(n *cluster.Node) (*storage.Choice, error)
+}
+
+// Everywhere is the check of a pod that no node can take.
+func Everywhere(reason string) Check {
+	return check{passes: func(*cluster.Node) bool { return false }, reason: reason}
 }
 
 // check is a Check with one constant reason.
@@ -69,6 +84,6 @@ func changed(was, now []*corev1.Pod, gone, come func(*corev1.Pod)) {
 func All() []Filter {
 	return []Filter{
 		NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
-		VolumeBinding, PodTopologySpread, InterPodAffinity,
+		VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity,
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/clock"
+
+	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // The back-off after a failed attempt doubles from first to last, and a pod
@@ -42,13 +44,14 @@ type Item struct {
 	Added    time.Time
 	Attempts int
 
-	state State
-	ready time.Time // end of the back-off, or of the idle wait
-	taken bool      // by Pop, until Fail or Delete
-	wakes int       // the queue's count of wakes when it was taken
-	order int       // among the pods that came at the same moment
-	at    int       // in the heap of its group, or of those that wait
-	self  *Item     // the queue's own, where this is the copy that Pop handed out
+	state  State
+	ready  time.Time // end of the back-off, or of the idle wait
+	taken  bool      // by Pop, until Fail or Delete
+	wakes  int       // the queue's count of wakes when it was taken
+	stores int       // and of changes of storage
+	order  int       // among the pods that came at the same moment
+	at     int       // in the heap of its group, or of those that wait
+	self   *Item     // the queue's own, where this is the copy that Pop handed out
 }
 
 func (i *Item) place() *int { return &i.at }
@@ -74,7 +77,9 @@ type Queue struct {
 	active        ordered[*group] // the group to pop next on top
 	waiting       ordered[*Item]  // those in back-off and unschedulable ones, the first that is ready on top
 	unschedulable map[*Item]bool
-	wakes, added  int // counters
+	claiming      map[*Item]bool // the unschedulable ones that use claims
+	// counters
+	wakes, stores, added int
 }
 
 // New returns an empty queue.
@@ -83,7 +88,7 @@ func New(clock clock.WithTicker) *Queue {
 		clock: clock, signal: make(chan struct{}, 1), items: map[types.UID]*Item{}, groups: map[uint64]*group{},
 		active:        ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
 		waiting:       ordered[*Item]{before: func(a, b *Item) bool { return a.ready.Before(b.ready) }},
-		unschedulable: map[*Item]bool{},
+		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{},
 	}
 }
 
@@ -135,6 +140,7 @@ func (q *Queue) Delete(uid types.UID) {
 // withdraw takes an item out of the heap that it is in.
 func (q *Queue) withdraw(item *Item) {
 	delete(q.unschedulable, item)
+	delete(q.claiming, item)
 	if item.at == outside {
 		return
 	}
@@ -168,6 +174,18 @@ func (q *Queue) Wake() {
 	}
 }
 
+// WakeClaiming does the same for those of the pods that use claims and that match: storage has changed.
+func (q *Queue) WakeClaiming(match func(pod *corev1.Pod) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stores++
+	for item := range q.claiming {
+		if match(item.Pod) {
+			q.backOff(item)
+		}
+	}
+}
+
 // Fail puts an item that Pop returned back after an attempt that found no
 // node. retriable says that the attempt failed for another reason (a write
 // that was refused), so that it needs no change to be worth another try.
@@ -181,13 +199,17 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	item.taken = false
 	item.Attempts++
 	item.ready = q.clock.Now().Add(backoff(item.Attempts))
-	if retriable || item.wakes != q.wakes { // something changed while it was being tried
+	claiming := storage.UsesClaims(item.Pod)
+	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores { // something changed while it was being tried
 		item.state = Backoff
 		q.backOff(item)
 		return
 	}
 	item.state, item.ready = Unschedulable, q.clock.Now().Add(idle)
 	q.unschedulable[item] = true
+	if claiming {
+		q.claiming[item] = true
+	}
 	q.waiting.add(item)
 	q.poke() // the popper's timer must know
 }
@@ -278,7 +300,7 @@ func (q *Queue) take(limit int) ([]*Item, time.Duration) {
 	for len(items) < limit && !g.empty() {
 		item := g.first()
 		g.remove(item)
-		item.taken, item.wakes = true, q.wakes
+		item.taken, item.wakes, item.stores = true, q.wakes, q.stores
 		copied := *item // the queue's own follows the pod while this one is being tried
 		copied.self = item
 		items = append(items, &copied)

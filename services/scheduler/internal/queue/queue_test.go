@@ -78,6 +78,40 @@ func TestUnschedulableWaitsForAChange(t *testing.T) {
 	}
 }
 
+func TestAChangeOfStorageWakesPodsWithClaims(t *testing.T) {
+	t.Parallel()
+	claiming := func(name string) *corev1.Pod {
+		p := pod(name, 0)
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+		return p
+	}
+	q, clock := setup()
+	for i, p := range []*corev1.Pod{claiming("a"), claiming("b"), pod("c", 0)} {
+		q.Add(p, uint64(i))
+		q.Fail(next(t, q)[0], false)
+	}
+	clock.Step(30 * time.Second)
+	q.WakeClaiming(func(p *corev1.Pod) bool { return p.Name != "b" })
+	woken := next(t, q)
+	if names(woken) != "a" {
+		t.Fatalf("popped %q, want the pod whose claim has changed", names(woken))
+	}
+	q.WakeClaiming(func(*corev1.Pod) bool { return false }) // what is being tried may have been looked at before
+	if q.Fail(woken[0], false); len(q.claiming) != 1 {
+		t.Errorf("%d pods wait for a change of storage, want 1", len(q.claiming))
+	}
+	if state, _ := q.Lookup("a"); state != Backoff {
+		t.Errorf("the pod that was tried while storage changed is %s", state)
+	}
+	if state, _ := q.Lookup("c"); state != Unschedulable {
+		t.Errorf("a pod without claims is %s", state)
+	}
+	q.Delete("b")
+	if len(q.claiming) != 0 {
+		t.Error("a deleted pod waits for a change of storage")
+	}
+}
+
 func TestAChangeDuringTheAttemptIsNotLost(t *testing.T) {
 	t.Parallel()
 	q, clock := setup()

@@ -2039,7 +2039,7 @@ type ConnectOpen struct {
 	Method string `protobuf:"bytes,8,opt,name=method,proto3" json:"method,omitempty"`
 	// Query string, verbatim.
 	Query string `protobuf:"bytes,9,opt,name=query,proto3" json:"query,omitempty"`
-	// HTTP headers to forward, for proxy.
+	// HTTP headers to forward, for proxy; for log, how the client wants its answer (Accept).
 	Headers []*Header `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
 	// The caller's connection carries no stream, for exec, attach and portforward: everything is checked as if it did, and then
 	// an upgrade is demanded.

@@ -41,6 +41,8 @@ func (p *NodeRestriction) Admit(ctx context.Context, a *admission.Attributes) er
 		return p.pod(ctx, a, node)
 	case a.Is("", "persistentvolumeclaims"):
 		return restrictClaim(a, node)
+	case a.Is("", "persistentvolumes"):
+		return restrictVolume(a, node)
 	case a.Is("", "serviceaccounts"):
 		return p.token(ctx, a, node)
 	case a.Is("coordination.k8s.io", "leases"):

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/admission"
 )
 
@@ -86,39 +87,8 @@ func (p *NodeRestriction) mirror(ctx context.Context, a *admission.Attributes, p
 	if owner.UID != known.GetUID() {
 		return a.Forbidden(fmt.Errorf("node %s UID mismatch: expected %s got %s", owner.Name, owner.UID, known.GetUID()))
 	}
-	if what := referred(&pod.Spec); what != "" {
+	if what := podspec.Referred(&pod.Spec); what != "" {
 		return a.Forbidden(fmt.Errorf("node %q can not create pods that reference %s", node, what))
 	}
 	return nil
-}
-
-// referred names the first sort of API object that a pod refers to.
-func referred(spec *corev1.PodSpec) string {
-	switch {
-	case spec.ServiceAccountName != "":
-		return "a service account"
-	case len(secretsOf(spec)) > 0:
-		return "secrets"
-	case len(configMapsOf(spec)) > 0:
-		return "configmaps"
-	case len(spec.ResourceClaims) > 0:
-		return "resourceclaims"
-	}
-	for _, v := range spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			return "persistentvolumeclaims"
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, source := range v.Projected.Sources {
-			if source.ClusterTrustBundle != nil {
-				return "clustertrustbundles"
-			}
-			if source.PodCertificate != nil {
-				return "podcertificates"
-			}
-		}
-	}
-	return ""
 }

@@ -2,11 +2,13 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	kit "howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/admission"
 )
 
@@ -28,6 +30,25 @@ func restrictClaim(a *admission.Attributes, node string) error {
 	}
 	if !equality.Semantic.DeepEqual(claim, old) {
 		return a.Forbidden(fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", node))
+	}
+	return nil
+}
+
+// restrictVolume lets a node take its finalizer off a volume that is deleted and a folder of its own, and change nothing else of volumes.
+func restrictVolume(a *admission.Attributes, node string) error {
+	volume, ok := a.Object.(*corev1.PersistentVolume)
+	old, okOld := a.Old.(*corev1.PersistentVolume)
+	if !ok || !okOld || a.Operation != admission.Update || a.Subresource != "" || old.Labels[kit.LocalPathNodeLabel] != node || old.DeletionTimestamp == nil {
+		return a.Forbidden(fmt.Errorf("node %q may only let volumes go that are folders of its own", node))
+	}
+	volume, old = volume.DeepCopy(), old.DeepCopy()
+	old.Finalizers = slices.DeleteFunc(old.Finalizers, func(f string) bool { return f == kit.LocalPathFinalizer })
+	for _, v := range []*corev1.PersistentVolume{volume, old} {
+		v.ManagedFields, v.ResourceVersion = nil, ""
+		v.Status = corev1.PersistentVolumeStatus{} // no part of this write
+	}
+	if !equality.Semantic.DeepEqual(volume, old) {
+		return a.Forbidden(fmt.Errorf("node %q is not allowed to change volumes but for the finalizer %s", node, kit.LocalPathFinalizer))
 	}
 	return nil
 }

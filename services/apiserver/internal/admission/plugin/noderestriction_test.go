@@ -48,6 +48,11 @@ func TestNodeRestriction(t *testing.T) {
 		"a claim":          {write: write{op: admission.Update, resource: "persistentvolumeclaims", object: "{metadata: {name: v}}", old: "{metadata: {name: v}}", user: n1}, refused: "may only update PVC status"},
 		"a claim's size":   {write: write{op: admission.Update, subresource: "status", resource: "persistentvolumeclaims", object: "{metadata: {name: v}, status: {capacity: {storage: 1Gi}}}", old: "{metadata: {name: v}}", user: n1}},
 		"a claim's phase":  {write: write{op: admission.Update, subresource: "status", resource: "persistentvolumeclaims", object: "{metadata: {name: v}, status: {phase: Lost}}", old: "{metadata: {name: v}}", user: n1}, refused: "is not allowed to update fields other than status.quantity and status.conditions"},
+		"its folder":       {write: write{op: admission.Update, resource: "persistentvolumes", object: folder("n1", "", going), old: folder("n1", ours, going), user: n1}},
+		"a folder in use":  {write: write{op: admission.Update, resource: "persistentvolumes", object: folder("n1", "", ""), old: folder("n1", ours, ""), user: n1}, refused: "may only let volumes go that are folders of its own"},
+		"another's folder": {write: write{op: admission.Update, resource: "persistentvolumes", object: folder("n2", "", going), old: folder("n2", ours, going), user: n1}, refused: "may only let volumes go that are folders of its own"},
+		"its folder's end": {write: write{op: admission.Update, resource: "persistentvolumes", object: folder("n1", "", going), old: folder("n1", ours+", kubernetes.io/pv-protection", going), user: n1}, refused: "not allowed to change volumes but for the finalizer"},
+		"a new folder":     {write: write{resource: "persistentvolumes", object: folder("n1", ours, ""), user: n1}, refused: "may only let volumes go that are folders of its own"},
 		"its pod's status": {write: write{op: admission.Update, subresource: "status", object: on("n1"), old: on("n1"), user: n1}},
 		"status elsewhere": {write: write{op: admission.Update, subresource: "status", object: on("n2"), old: on("n2"), user: n1}, refused: `node "n1" can only update pod status for pods with spec.nodeName set to itself`},
 		"labels by status": {write: write{op: admission.Update, subresource: "status", object: "{metadata: {name: p}, spec: {nodeName: n1}}", old: on("n1"), user: n1}, refused: `node "n1" cannot update labels through pod status`},
@@ -64,6 +69,16 @@ func TestNodeRestriction(t *testing.T) {
 		"mirror, claim":    {write: mirror(owner, "nodeName: n1, volumes: [{name: v, persistentVolumeClaim: {claimName: s}}],"), refused: "reference persistentvolumeclaims"},
 		"mirror, account":  {write: mirror(owner, "nodeName: n1, serviceAccountName: a,"), refused: "reference a service account"},
 	})
+}
+
+const (
+	ours  = "howdah.dev/local-path"
+	going = `, deletionTimestamp: "2026-01-01T00:00:00Z"`
+)
+
+// folder is a volume that lies on a node.
+func folder(node, finalizers, more string) string {
+	return "{metadata: {name: v, labels: {howdah.dev/local-path-node: " + node + "}, finalizers: [" + finalizers + "]" + more + "}}"
 }
 
 func TestNodeTokens(t *testing.T) {

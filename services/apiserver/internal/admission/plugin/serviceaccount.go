@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/admission"
 )
 
@@ -107,7 +108,7 @@ func mirrorNeedsNothing(a *admission.Attributes, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return a.Forbidden(errors.New("a mirror pod may not reference service accounts"))
 	}
-	if len(secretsOf(&pod.Spec)) > 0 {
+	if len(podspec.SecretsOf(&pod.Spec)) > 0 {
 		return a.Forbidden(errors.New("a mirror pod may not reference secrets"))
 	}
 	for _, v := range pod.Spec.Volumes {

@@ -7,7 +7,7 @@ import (
 	namepath "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 func validateValidatingBinding(b *validatingBinding) field.ErrorList {

@@ -54,7 +54,7 @@ func validatingWebhookKind(now func() time.Time) *registry.Kind {
 			defaultWebhook(asHook(&c.Webhooks[i]))
 		}
 	})
-	k.Validate = typed.Check(validateValidatingWebhooks)
+	typed.Ratchet(k, validateValidatingWebhooks)
 	k.Columns = webhookColumns()
 	k.Cells = typed.Get(func(c *validatingWebhooks) []any {
 		return []any{c.Name, int64(len(c.Webhooks)), column.Since(now(), c.CreationTimestamp.Time)}
@@ -72,7 +72,7 @@ func mutatingWebhookKind(now func() time.Time) *registry.Kind {
 			row.Set(&c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 		}
 	})
-	k.Validate = typed.Check(validateMutatingWebhooks)
+	typed.Ratchet(k, validateMutatingWebhooks)
 	k.Columns = webhookColumns()
 	k.Cells = typed.Get(func(c *mutatingWebhooks) []any {
 		return []any{c.Name, int64(len(c.Webhooks)), column.Since(now(), c.CreationTimestamp.Time)}
@@ -108,7 +108,7 @@ func validatingPolicyKind(now func() time.Time) *registry.Kind {
 		row.Set(&p.Spec.FailurePolicy, admissionv1.Fail)
 		defaultMatch(p.Spec.MatchConstraints)
 	})
-	k.Validate = typed.Check(validateValidatingPolicy)
+	typed.Ratchet(k, validateValidatingPolicy)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.Integer("Validations", "Validations indicates the number of validation rules defined in this configuration"),
 		column.String("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), column.Age(),
@@ -129,7 +129,7 @@ func mutatingPolicyKind(now func() time.Time) *registry.Kind {
 	}
 	k.Default = typed.Do(fill)
 	k.Served = current(legacy.Version[admissionv1beta1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicyList, mutatingPolicy](v1beta1, v1, "", "", fill))
-	k.Validate = typed.Check(validateMutatingPolicy)
+	typed.Ratchet(k, validateMutatingPolicy)
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(), column.Integer("Mutations", "Mutation indicates the number of mutations rules defined in this configuration"),
 		column.String("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), column.Age(),

@@ -11,7 +11,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
@@ -56,10 +56,15 @@ func requireSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList 
 }
 
 func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	return validateOldSelector(s, false, path)
+}
+
+// validateOldSelector lets values pass that are no labels' where older versions took such.
+func validateOldSelector(s *metav1.LabelSelector, anyValue bool, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
 	}
-	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, path)
+	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: anyValue}, path)
 }
 
 func validateNamedRule(r *admissionv1.NamedRuleWithOperations, path *field.Path) field.ErrorList {

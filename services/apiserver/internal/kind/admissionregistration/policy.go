@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/util/jsonpath"
 
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/expression"
-	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
@@ -28,12 +28,12 @@ const (
 )
 
 // compile returns the problem of an expression, if it has any.
-func compile(c plugincel.Compiler, e plugincel.ExpressionAccessor, params, authorizer bool, path *field.Path) field.ErrorList {
-	return compileWith(c, e, plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: authorizer}, path)
+func compile(c plugincel.Compiler, e plugincel.ExpressionAccessor, params, authorizer bool, mode environment.Type, path *field.Path) field.ErrorList {
+	return compileWith(c, e, plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: authorizer}, mode, path)
 }
 
-func compileWith(c plugincel.Compiler, e plugincel.ExpressionAccessor, with plugincel.OptionalVariableDeclarations, path *field.Path) field.ErrorList {
-	if r := c.CompileCELExpression(e, with, environment.NewExpressions); r.Error != nil {
+func compileWith(c plugincel.Compiler, e plugincel.ExpressionAccessor, with plugincel.OptionalVariableDeclarations, mode environment.Type, path *field.Path) field.ErrorList {
+	if r := c.CompileCELExpression(e, with, mode); r.Error != nil {
 		return field.ErrorList{expression.Problem(path, e.GetExpression(), r.Error)}
 	}
 	return nil
@@ -47,6 +47,7 @@ type shared struct {
 	conditions []admissionv1.MatchCondition
 	variables  []admissionv1.Variable
 	mutates    bool
+	stored     stored
 }
 
 // validate returns the problems of what policies share, and a compiler that knows the policy's variables.
@@ -63,7 +64,9 @@ func (s *shared) validate(path *field.Path) (plugincel.Compiler, field.ErrorList
 			errs = append(errs, field.Required(path.Child("matchConstraints", "resourceRules"), ""))
 		}
 	}
-	errs = append(errs, validateConditions(s.conditions, s.params != nil, path.Child("matchConditions"))...)
+	if !s.stored.settled {
+		errs = append(errs, validateConditions(s.conditions, s.params != nil, s.stored.conditions, path.Child("matchConditions"))...)
+	}
 	if len(s.variables) == 0 && !s.mutates { // where nothing can name one, there is no such name
 		return expression.Plain(), errs
 	}
@@ -88,7 +91,8 @@ func (s *shared) variable(c *plugincel.CompositedCompiler, v *admissionv1.Variab
 		return append(errs, field.Required(path.Child("expression"), "expression is not specified"))
 	}
 	with := plugincel.OptionalVariableDeclarations{HasParams: s.params != nil, HasAuthorizer: true}
-	if r := c.CompileAndStoreVariable(expression.Variable(v.Name, v.Expression), with, environment.NewExpressions); r.Error != nil {
+	mode := s.stored.validations.mode(v.Expression) // what a validation says may be said by a variable, too
+	if r := c.CompileAndStoreVariable(expression.Variable(v.Name, v.Expression), with, mode); r.Error != nil {
 		errs = append(errs, expression.Problem(path.Child("expression"), v.Expression, r.Error))
 	}
 	return errs
@@ -138,16 +142,16 @@ func validateParamVersion(text string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateValidatingPolicy(p *validatingPolicy) field.ErrorList {
+func validateValidatingPolicy(p, old *validatingPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
-	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, false}
+	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, false, storedValidating(p, old)}
 	compiler, errs := s.validate(path)
 	if len(spec.Validations) == 0 && len(spec.AuditAnnotations) == 0 {
 		const text = "validations or auditAnnotations must contain at least one item"
 		return append(errs, field.Required(path.Child("validations"), text), field.Required(path.Child("auditAnnotations"), text))
 	}
 	for i := range spec.Validations {
-		errs = append(errs, validateValidation(compiler, &spec.Validations[i], s.params != nil, path.Child("validations").Index(i))...)
+		errs = append(errs, validateValidation(compiler, &spec.Validations[i], s.params != nil, &s.stored, path.Child("validations").Index(i))...)
 	}
 	at := path.Child("auditAnnotations")
 	if len(spec.AuditAnnotations) > maxAnnotations {
@@ -156,7 +160,7 @@ func validateValidatingPolicy(p *validatingPolicy) field.ErrorList {
 	keys := map[string]bool{}
 	for i := range spec.AuditAnnotations {
 		a := &spec.AuditAnnotations[i]
-		errs = append(errs, validateAnnotation(compiler, p.Name, a, s.params != nil, at.Index(i))...)
+		errs = append(errs, validateAnnotation(compiler, p.Name, a, s.params != nil, s.stored.annotations, at.Index(i))...)
 		if keys[a.Key] {
 			errs = append(errs, field.Duplicate(at.Index(i).Child("key"), a.Key))
 		}
@@ -165,19 +169,19 @@ func validateValidatingPolicy(p *validatingPolicy) field.ErrorList {
 	return errs
 }
 
-func validateValidation(c plugincel.Compiler, v *admissionv1.Validation, params bool, path *field.Path) field.ErrorList {
+func validateValidation(c plugincel.Compiler, v *admissionv1.Validation, params bool, known *stored, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if strings.TrimSpace(v.Expression) == "" {
 		errs = append(errs, field.Required(path.Child("expression"), "expression is not specified"))
 	} else {
-		errs = append(errs, compile(c, expression.Condition(v.Expression), params, true, path.Child("expression"))...)
+		errs = append(errs, compile(c, expression.Condition(v.Expression), params, true, known.validations.mode(v.Expression), path.Child("expression"))...)
 	}
 	if v.MessageExpression != "" {
 		at := path.Child("messageExpression")
 		if strings.TrimSpace(v.MessageExpression) == "" {
 			errs = append(errs, field.Invalid(at, v.MessageExpression, "must be non-empty if specified"))
 		} else {
-			errs = append(errs, compile(c, expression.Message(v.MessageExpression), params, false, at)...)
+			errs = append(errs, compile(c, expression.Message(v.MessageExpression), params, false, known.messages.mode(v.MessageExpression), at)...)
 		}
 	}
 	switch text := strings.TrimSpace(v.Message); {
@@ -193,7 +197,7 @@ func validateValidation(c plugincel.Compiler, v *admissionv1.Validation, params 
 	return errs
 }
 
-func validateAnnotation(c plugincel.Compiler, policy string, a *admissionv1.AuditAnnotation, params bool, path *field.Path) field.ErrorList {
+func validateAnnotation(c plugincel.Compiler, policy string, a *admissionv1.AuditAnnotation, params bool, known texts, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if policy == "" {
 		errs = append(errs, field.Invalid(path.Child("key"), a.Key, "requires metadata.name be non-empty"))
@@ -207,20 +211,20 @@ func validateAnnotation(c plugincel.Compiler, policy string, a *admissionv1.Audi
 	case len(text) > maxAnnotationCEL:
 		return append(errs, field.Required(at, fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationCEL)))
 	default:
-		return append(errs, compile(c, expression.Annotation(text), params, true, at)...)
+		return append(errs, compile(c, expression.Annotation(text), params, true, known.mode(a.ValueExpression), at)...)
 	}
 }
 
-func validateMutatingPolicy(p *mutatingPolicy) field.ErrorList {
+func validateMutatingPolicy(p, old *mutatingPolicy) field.ErrorList {
 	spec, path := &p.Spec, field.NewPath("spec")
-	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, true}
+	s := &shared{spec.FailurePolicy, spec.ParamKind, spec.MatchConstraints, spec.MatchConditions, spec.Variables, true, storedMutating(p, old)}
 	compiler, errs := s.validate(path)
 	errs = append(errs, noDeletion(spec.MatchConstraints, path.Child("matchConstraints", "resourceRules", "operations"))...)
 	if len(spec.Mutations) == 0 {
 		errs = append(errs, field.Required(path.Child("mutations"), "mutations must contain at least one item"))
 	}
 	for i := range spec.Mutations {
-		errs = append(errs, validateMutation(compiler, &spec.Mutations[i], s.params != nil, path.Child("mutations").Index(i))...)
+		errs = append(errs, validateMutation(compiler, &spec.Mutations[i], s.params != nil, s.stored.mutations, path.Child("mutations").Index(i))...)
 	}
 	return append(errs, check.Choice(spec.ReinvocationPolicy, path.Child("reinvocationPolicy"),
 		admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)...)
@@ -241,38 +245,35 @@ func noDeletion(m *admissionv1.MatchResources, path *field.Path) field.ErrorList
 	return errs
 }
 
-func validateMutation(c plugincel.Compiler, m *admissionv1.Mutation, params bool, path *field.Path) field.ErrorList {
+func validateMutation(c plugincel.Compiler, m *admissionv1.Mutation, params bool, known texts, path *field.Path) field.ErrorList {
 	with := plugincel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true, HasPatchTypes: true}
 	apply, json := path.Child("applyConfiguration"), path.Child("jsonPatch")
-	var errs field.ErrorList
-	expressed := func(text string, e plugincel.ExpressionAccessor, at *field.Path) {
-		if strings.TrimSpace(text) == "" {
-			errs = append(errs, field.Required(at.Child("expression"), ""))
-			return
+	expressed := func(text string, e plugincel.ExpressionAccessor, at *field.Path) field.ErrorList {
+		if e.GetExpression() == "" {
+			return field.ErrorList{field.Required(at.Child("expression"), "")}
 		}
-		errs = append(errs, compileWith(c, e, with, at.Child("expression"))...)
+		return compileWith(c, e, with, known.mode(text), at.Child("expression"))
 	}
+	var errs field.ErrorList
 	switch m.PatchType {
 	case admissionv1.PatchTypeApplyConfiguration:
-		if m.ApplyConfiguration == nil {
+		if a := m.ApplyConfiguration; a == nil {
 			errs = append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
+		} else {
+			errs = append(errs, expressed(a.Expression, &patch.ApplyConfigurationCondition{Expression: strings.TrimSpace(a.Expression)}, apply)...)
 		}
 		if m.JSONPatch != nil {
 			errs = append(errs, field.Invalid(json, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))
 		}
-		if m.ApplyConfiguration != nil {
-			expressed(m.ApplyConfiguration.Expression, &patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, apply)
-		}
 		return errs
 	case admissionv1.PatchTypeJSONPatch:
-		if m.JSONPatch == nil {
+		if j := m.JSONPatch; j == nil {
 			errs = append(errs, field.Required(json, "must be specified when patchType is JSONPatch"))
+		} else {
+			errs = append(errs, expressed(j.Expression, &patch.JSONPatchCondition{Expression: strings.TrimSpace(j.Expression)}, json)...)
 		}
 		if m.ApplyConfiguration != nil {
 			errs = append(errs, field.Invalid(apply, "{applyConfiguration}", "must not be specified when patchType is JSONPatch"))
-		}
-		if m.JSONPatch != nil {
-			expressed(m.JSONPatch.Expression, &patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, json)
 		}
 		return errs
 	}

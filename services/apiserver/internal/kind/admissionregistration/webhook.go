@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/expression"
-	"howdah.dev/services/apiserver/internal/kind/check"
 	"howdah.dev/services/apiserver/internal/kind/row"
 )
 
@@ -69,30 +69,48 @@ func defaultWebhook(h *hook) {
 	}
 }
 
-func validateValidatingWebhooks(c *validatingWebhooks) field.ErrorList {
+func validateValidatingWebhooks(c, old *validatingWebhooks) field.ErrorList {
+	return validateHooks(validatingHooks(c), validatingHooks(old), old != nil)
+}
+
+func validateMutatingWebhooks(c, old *mutatingWebhooks) field.ErrorList {
+	return validateHooks(mutatingHooks(c), mutatingHooks(old), old != nil)
+}
+
+func validatingHooks(c *validatingWebhooks) []*hook {
+	if c == nil {
+		return nil
+	}
 	hooks := make([]*hook, len(c.Webhooks))
 	for i := range c.Webhooks {
 		hooks[i] = asHook(&c.Webhooks[i])
 	}
-	return validateHooks(hooks)
+	return hooks
 }
 
-func validateMutatingWebhooks(c *mutatingWebhooks) field.ErrorList {
+func mutatingHooks(c *mutatingWebhooks) []*hook {
+	if c == nil {
+		return nil
+	}
 	hooks := make([]*hook, len(c.Webhooks))
 	for i := range c.Webhooks {
 		hooks[i] = asMutatingHook(&c.Webhooks[i])
 	}
-	return validateHooks(hooks)
+	return hooks
 }
 
-func validateHooks(hooks []*hook) field.ErrorList {
+func validateHooks(hooks, old []*hook, update bool) field.ErrorList {
+	var may kept
+	if update {
+		may = keptOf(hooks, old)
+	}
 	var errs field.ErrorList
 	names := map[string]bool{}
 	for i, h := range hooks {
 		path := field.NewPath("webhooks").Index(i)
-		errs = append(errs, h.validate(path)...)
-		errs = append(errs, validateVersions(h.versions, path.Child("admissionReviewVersions"))...)
-		if names[h.name] && h.name != "" {
+		errs = append(errs, h.validate(&may, path)...)
+		errs = append(errs, validateVersions(h.versions, may.versions, path.Child("admissionReviewVersions"))...)
+		if names[h.name] && h.name != "" && !may.names {
 			errs = append(errs, field.Duplicate(path.Child("name"), h.name))
 		}
 		names[h.name] = true
@@ -100,7 +118,7 @@ func validateHooks(hooks []*hook) field.ErrorList {
 	return errs
 }
 
-func (h *hook) validate(path *field.Path) field.ErrorList {
+func (h *hook) validate(may *kept, path *field.Path) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(path.Child("name"), h.name)
 	for i := range h.rules {
 		errs = append(errs, validateRule(&h.rules[i], path.Child("rules").Index(i))...)
@@ -111,26 +129,33 @@ func (h *hook) validate(path *field.Path) field.ErrorList {
 	if *h.match != nil {
 		errs = append(errs, check.OneOf(**h.match, path.Child("matchPolicy"), admissionv1.Exact, admissionv1.Equivalent)...)
 	}
+	effects, said := harmless, "None, NoneOnDryRun"
+	if may.sideEffects {
+		effects, said = sideEffects, "None, NoneOnDryRun, Some, Unknown"
+	}
 	if h.sideEffects == nil {
-		errs = append(errs, field.Required(path.Child("sideEffects"), "must specify one of None, NoneOnDryRun"))
+		errs = append(errs, field.Required(path.Child("sideEffects"), "must specify one of "+said))
 	} else {
-		errs = append(errs, check.OneOf(*h.sideEffects, path.Child("sideEffects"), admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)...)
+		errs = append(errs, check.OneOf(*h.sideEffects, path.Child("sideEffects"), effects...)...)
 	}
 	if t := *h.timeout; t != nil && (*t < 1 || *t > maxTimeout) {
 		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
 	}
-	errs = append(errs, validateSelector(*h.namespaces, path.Child("namespaceSelector"))...)
-	errs = append(errs, validateSelector(*h.objects, path.Child("objectSelector"))...)
+	errs = append(errs, validateOldSelector(*h.namespaces, may.selectors, path.Child("namespaceSelector"))...)
+	errs = append(errs, validateOldSelector(*h.objects, may.selectors, path.Child("objectSelector"))...)
 	if h.checkReinvocation {
 		errs = append(errs, check.OneOf(*h.reinvocation, path.Child("reinvocationPolicy"), admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)...)
 	}
 	errs = append(errs, validateClient(h.client, path.Child("clientConfig"))...)
-	return append(errs, validateConditions(h.conditions, false, path.Child("matchConditions"))...)
+	if may.conditions {
+		return errs
+	}
+	return append(errs, validateConditions(h.conditions, false, may.expressions, path.Child("matchConditions"))...)
 }
 
 var reviewVersions = []string{"v1", "v1beta1"}
 
-func validateVersions(versions []string, path *field.Path) field.ErrorList {
+func validateVersions(versions []string, unknown bool, path *field.Path) field.ErrorList {
 	known := strings.Join(reviewVersions, ", ")
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(path, "must specify one of "+known)}
@@ -145,7 +170,7 @@ func validateVersions(versions []string, path *field.Path) field.ErrorList {
 		errs = append(errs, check.Each(validation.IsDNS1035Label(v), v, path.Index(i))...)
 		accepted = accepted || slices.Contains(reviewVersions, v)
 	}
-	if !accepted {
+	if !accepted && !unknown {
 		errs = append(errs, field.Invalid(path, versions, "must include at least one of "+known))
 	}
 	return errs
@@ -233,7 +258,7 @@ func validatePath(text string, path *field.Path) field.ErrorList {
 // maxConditions is how many match conditions there may be.
 const maxConditions = 64
 
-func validateConditions(conditions []admissionv1.MatchCondition, params bool, path *field.Path) field.ErrorList {
+func validateConditions(conditions []admissionv1.MatchCondition, params bool, known texts, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(conditions) > maxConditions {
 		errs = append(errs, field.TooMany(path, len(conditions), maxConditions))
@@ -244,7 +269,7 @@ func validateConditions(conditions []admissionv1.MatchCondition, params bool, pa
 		if text := strings.TrimSpace(c.Expression); text == "" {
 			errs = append(errs, field.Required(at.Child("expression"), ""))
 		} else {
-			errs = append(errs, compile(expression.Plain(), expression.Condition(text), params, true, at.Child("expression"))...)
+			errs = append(errs, compile(expression.Plain(), expression.Condition(text), params, true, known.mode(text), at.Child("expression"))...)
 		}
 		if c.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))

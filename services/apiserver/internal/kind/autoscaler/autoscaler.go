@@ -8,6 +8,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
@@ -17,8 +18,11 @@ import (
 
 type scaler = autoscalingv2.HorizontalPodAutoscaler
 
-// Kind returns the kind; now is the clock for ages.
-func Kind(now func() time.Time) *registry.Kind {
+// FeatureToZero is the gate with which targets may have no replicas.
+const FeatureToZero = "HPAScaleToZero"
+
+// Kind returns the kind; now is the clock for ages, toZero says whether FeatureToZero is on.
+func Kind(now func() time.Time, toZero bool) *registry.Kind {
 	k := row.Of[scaler, autoscalingv2.HorizontalPodAutoscalerList](autoscalingv2.SchemeGroupVersion, "horizontalpodautoscalers")
 	k.Namespaced, k.ShortNames, k.Categories = true, []string{"hpa"}, []string{"all"}
 	k.Served = []registry.Version{v1Version()}
@@ -30,7 +34,10 @@ func Kind(now func() time.Time) *registry.Kind {
 		}
 		fill(h)
 	})
-	k.Validate = typed.Check(validate)
+	typed.Ratchet(k, func(h, old *scaler) field.ErrorList {
+		was := old != nil && old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0 // what was let in stays
+		return validate(h, toZero || was)
+	})
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	k.Columns = []metav1.TableColumnDefinition{
 		column.Name(),

@@ -8,6 +8,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
@@ -49,7 +50,7 @@ func parsed(t *testing.T, text string) *scaler {
 func TestThroughV1(t *testing.T) {
 	t.Parallel()
 	h := parsed(t, full)
-	if errs := validate(h); len(errs) > 0 {
+	if errs := validate(h, false); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	v1 := toV1(h)
@@ -108,7 +109,7 @@ func TestTargets(t *testing.T) {
 // What annotations of autoscaling/v1 stand for is not taken from a newer version, which has fields for it.
 func TestNewerVersionsHaveNoAnnotationsForFields(t *testing.T) {
 	t.Parallel()
-	k := Kind(time.Now)
+	k := Kind(time.Now, false)
 	h := &autoscalingv2.HorizontalPodAutoscaler{}
 	h.Annotations = map[string]string{metricsAnnotation: "x", behaviorAnnotation: "{}", "a": "b"}
 	k.Default(h)
@@ -118,5 +119,39 @@ func TestNewerVersionsHaveNoAnnotationsForFields(t *testing.T) {
 	h.Annotations = map[string]string{conditionsAnnotation: "[]"}
 	if k.Default(h); h.Annotations != nil {
 		t.Errorf("%v", h.Annotations)
+	}
+}
+
+// TestToZero: targets may have no replicas with the gate, or where they might before.
+func TestToZero(t *testing.T) {
+	t.Parallel()
+	of := func(least int32) *scaler {
+		h := parsed(t, full)
+		h.Spec.MinReplicas = &least
+		return h
+	}
+	const low = `spec.minReplicas: Invalid value: 0: must be greater than or equal to 1`
+	for _, test := range []struct {
+		gate     bool
+		new, old int32
+		made     string
+		kept     string
+	}{
+		{false, 0, 1, low, low}, {false, 0, 0, low, ""}, {true, 0, 1, "", ""},
+		{true, -1, 1, "spec.minReplicas: Invalid value: -1: must be greater than or equal to 0", "spec.minReplicas: Invalid value: -1: must be greater than or equal to 0"},
+	} {
+		k := Kind(time.Now, test.gate)
+		text := func(errs field.ErrorList) string {
+			if err := errs.ToAggregate(); err != nil {
+				return err.Error()
+			}
+			return ""
+		}
+		if got := text(k.Validate(of(test.new))); got != test.made {
+			t.Errorf("%+v: made, %q", test, got)
+		}
+		if got := text(k.Ratchet(of(test.new), of(test.old))); got != test.kept {
+			t.Errorf("%+v: changed, %q", test, got)
+		}
 	}
 }

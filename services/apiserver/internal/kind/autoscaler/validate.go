@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"fmt"
 	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -9,18 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
 
-func validate(h *scaler) field.ErrorList {
+// validate checks an autoscaler. zero says that its target may have no replicas.
+func validate(h *scaler, zero bool) field.ErrorList {
 	spec, at := &h.Spec, field.NewPath("spec")
 	var errs field.ErrorList
 	least := row.Deref(spec.MinReplicas)
-	if spec.MinReplicas != nil && least < 1 {
-		errs = append(errs, field.Invalid(at.Child("minReplicas"), least, "must be greater than or equal to 1"))
+	bound := int32(1)
+	if zero {
+		bound = 0
+	}
+	if spec.MinReplicas != nil && least < bound {
+		errs = append(errs, field.Invalid(at.Child("minReplicas"), least, fmt.Sprintf("must be greater than or equal to %d", bound)))
 	}
 	most := at.Child("maxReplicas")
 	switch {

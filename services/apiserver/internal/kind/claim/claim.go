@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/unversioned"
@@ -34,6 +34,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	})
 	k.PrepareUpdate = typed.Change(func(c, old *corev1.PersistentVolumeClaim) {
 		c.Status = old.Status
+		dropChangedSources(&c.Spec, &old.Spec)
 		sameSource(&c.Spec)
 	})
 	typed.Ratchet(k, func(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
@@ -101,6 +102,21 @@ func dropSources(s *corev1.PersistentVolumeClaimSpec) {
 	if s.DataSourceRef != nil && row.Deref(s.DataSourceRef.Namespace) != "" {
 		s.DataSourceRef = nil
 	}
+	dropOldSource(s)
+}
+
+// dropChangedSources is dropSources for a changed claim; one that has a source keeps what it says of it.
+func dropChangedSources(s, old *corev1.PersistentVolumeClaimSpec) {
+	if s.DataSourceRef != nil && row.Deref(s.DataSourceRef.Namespace) != "" && old.DataSourceRef == nil {
+		s.DataSourceRef = nil
+	}
+	if old.DataSource == nil && old.DataSourceRef == nil {
+		dropOldSource(s)
+	}
+}
+
+// dropOldSource forgets what the older field has never been able to name, where it stands alone.
+func dropOldSource(s *corev1.PersistentVolumeClaimSpec) {
 	if d := s.DataSource; d != nil && s.DataSourceRef == nil {
 		group := row.Deref(d.APIGroup)
 		claim := d.Kind == "PersistentVolumeClaim" && group == ""
@@ -125,10 +141,19 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	path := field.NewPath("spec")
 	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
 	if was.VolumeName == "" {
-		now.VolumeName = "" // the binding
+		was.VolumeName = now.VolumeName // the binding
 	}
-	if was.StorageClassName == nil {
-		now.StorageClassName = nil // a default class that came later
+	var errs field.ErrorList
+	annotated, hadClass := old.Annotations[corev1.BetaStorageClassAnnotation]
+	class, hasClass := c.Annotations[corev1.BetaStorageClassAnnotation]
+	switch {
+	case hadClass && was.StorageClassName == nil && now.StorageClassName != nil && *now.StorageClassName == annotated && (!hasClass || class == annotated):
+		now.StorageClassName = nil // the field takes over from the annotation
+	default:
+		errs = check.Same(class, annotated, field.NewPath("metadata", "annotations", corev1.BetaStorageClassAnnotation))
+		if was.StorageClassName == nil && !hadClass {
+			now.StorageClassName = nil // a default class that came later
+		}
 	}
 	if old.Status.Phase == corev1.ClaimBound {
 		if now.Resources.Requests != nil {
@@ -136,23 +161,21 @@ func validateUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 		}
 		now.VolumeAttributesClassName = was.VolumeAttributesClassName
 	}
-	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(now, was) {
 		errs = append(errs, field.Forbidden(path, "spec is immutable after creation except resources.requests and "+
 			"volumeAttributesClassName for bound claims\n"+diff.Diff(unversioned.Form(was), unversioned.Form(now))))
 	}
 	size, before := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
-	capacity, has := old.Status.Capacity[corev1.ResourceStorage]
-	if size.Cmp(before) < 0 && (!has || size.Cmp(capacity) <= 0) {
+	if size.Cmp(before) < 0 && size.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
 		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
 	errs = append(errs, check.Same(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
-	class := c.Spec.VolumeAttributesClassName
-	if class == nil && old.Spec.VolumeAttributesClassName != nil && old.Status.CurrentVolumeAttributesClassName != nil {
+	attributes := c.Spec.VolumeAttributesClassName
+	if attributes == nil && old.Spec.VolumeAttributesClassName != nil && old.Status.CurrentVolumeAttributesClassName != nil {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeAttributesClassName"),
 			"update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"))
 	}
-	if class != nil && *class == "" && old.Status.CurrentVolumeAttributesClassName != nil {
+	if attributes != nil && *attributes == "" && old.Status.CurrentVolumeAttributesClassName != nil {
 		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"),
 			"update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
 	}

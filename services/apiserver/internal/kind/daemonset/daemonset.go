@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
@@ -63,6 +63,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		setTemplateGeneration(d, templateGeneration(d))
 	})
 	typed.Ratchet(k, validate)
+	workload.Ratchet(k, func(d *appsv1.DaemonSet) *corev1.PodTemplateSpec { return &d.Spec.Template })
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.WarnOfSpec(func(d *appsv1.DaemonSet) []string { return podspec.TemplateWarnings(&d.Spec.Template) })
 	k.Columns, k.Cells = columns(), typed.Get(func(d *appsv1.DaemonSet) []any { return cells(d, now()) })

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/workload"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -21,7 +23,7 @@ var stored = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // Kind returns the kind; now is the clock for ages.
 func Kind(now func() time.Time) *registry.Kind {
-	return &registry.Kind{
+	k := &registry.Kind{
 		GVK:      stored,
 		Resource: "deployments", Singular: "deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"},
 		Namespaced: true,
@@ -75,6 +77,9 @@ func Kind(now func() time.Time) *registry.Kind {
 		Blank:   func() registry.Object { return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32)}} },
 		Cells:   typed.Get(func(d *appsv1.Deployment) []any { return cells(d, now()) }),
 	}
+	workload.Ratchet(k, func(d *appsv1.Deployment) *corev1.PodTemplateSpec { return &d.Spec.Template })
+	workload.WarnOfNames(k)
+	return k
 }
 
 var columns = []metav1.TableColumnDefinition{

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"slices"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,16 +22,21 @@ func validateClaimIn(obj, old registry.Object, namespace map[string]string) fiel
 	if old == nil {
 		return forbidAdmin(claim.Spec.Devices.Requests)
 	}
-	if claim.Status.Allocation == nil || old.(*resourcev1.ResourceClaim).Status.Allocation != nil {
+	if administers(old.(*resourcev1.ResourceClaim)) >= 0 {
 		return nil
 	}
-	var errs field.ErrorList
-	for i, result := range claim.Status.Allocation.Devices.Results {
-		if row.Deref(result.AdminAccess) {
-			errs = append(errs, field.Forbidden(field.NewPath("status", "allocation", "devices", "results").Index(i).Child("adminAccess"), noAdmin))
-		}
+	if i := administers(claim); i >= 0 {
+		return field.ErrorList{field.Forbidden(field.NewPath("status", "allocation", "devices", "results").Index(i).Child("adminAccess"), noAdmin)}
 	}
-	return errs
+	return nil
+}
+
+// administers returns the first allocated device that a claim administers; -1: there is none.
+func administers(claim *resourcev1.ResourceClaim) int {
+	if claim.Status.Allocation == nil {
+		return -1
+	}
+	return slices.IndexFunc(claim.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool { return row.Deref(r.AdminAccess) })
 }
 
 // validateTemplateIn is validateClaimIn for templates, which never change.
@@ -40,13 +47,12 @@ func validateTemplateIn(obj, old registry.Object, namespace map[string]string) f
 	return forbidAdmin(obj.(*resourcev1.ResourceClaimTemplate).Spec.Spec.Devices.Requests)
 }
 
-// forbidAdmin names requests as Kubernetes does, those of templates too.
+// forbidAdmin tells of the first request alone, by the name that Kubernetes has for it, also in templates.
 func forbidAdmin(requests []resourcev1.DeviceRequest) field.ErrorList {
-	var errs field.ErrorList
 	for i, request := range requests {
 		if request.Exactly != nil && row.Deref(request.Exactly.AdminAccess) {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "devices", "requests").Index(i).Child("adminAccess"), noAdmin))
+			return field.ErrorList{field.Forbidden(field.NewPath("spec", "devices", "requests").Index(i).Child("adminAccess"), noAdmin)}
 		}
 	}
-	return errs
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -13,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -55,13 +56,21 @@ func validateDevice(d *resourcev1.Device, perDevice bool, path *field.Path) fiel
 	return append(errs, validateBinding(d.BindingConditions, d.BindingFailureConditions, path)...)
 }
 
-// validateBinding wants conditions for both outcomes, or none.
+// validateBinding wants conditions for both outcomes, or none, and no condition for both.
 func validateBinding(done, failed []string, path *field.Path) field.ErrorList {
 	met, unmet := path.Child("bindingConditions"), path.Child("bindingFailureConditions")
 	errs := atMost(done, resourcev1.BindingConditionsMaxSize, met, conditionName)
 	errs = append(errs, atMost(failed, resourcev1.BindingFailureConditionsMaxSize, unmet, conditionName)...)
 	same := func(s *string) string { return *s }
-	errs = append(append(errs, unique(done, met, same)...), unique(failed, unmet, same)...)
+	errs = append(errs, unique(done, met, same)...)
+	for i, name := range failed {
+		if slices.Contains(failed[:i], name) {
+			errs = append(errs, field.Duplicate(unmet.Index(i), name))
+		}
+		if slices.Contains(done, name) {
+			errs = append(errs, field.Invalid(unmet.Index(i), name, "bindingFailureConditions must not overlap with bindingConditions"))
+		}
+	}
 	switch {
 	case len(done) == 0 && len(failed) > 0:
 		errs = append(errs, field.Invalid(met, done, "bindingConditions are required to use bindingFailureConditions"))
@@ -133,21 +142,20 @@ const mostOptions = 10
 
 func validateValues(values []resource.Quantity, preset, whole resource.Quantity, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if most := mostOptions; len(values) > most {
-		errs = append(errs, field.TooMany(path, len(values), most))
-	} else {
-		for i := range values {
-			if i > 0 && values[i].Cmp(values[i-1]) < 0 {
-				errs = append(errs, field.Invalid(path.Index(i), values[i].String(), "values must be sorted in ascending order"))
-			}
-			if values[i].Cmp(whole) > 0 {
-				errs = append(errs, field.Invalid(path.Index(i), values[i].String(), fmt.Sprintf("option is larger than capacity value: %s", whole.String())))
-			}
+	for i := 1; i < len(values); i++ {
+		if values[i].Cmp(values[i-1]) < 0 {
+			errs = append(errs, field.Invalid(path.Index(i), values[i].String(), "values must be sorted in ascending order"))
 		}
-		errs = append(errs, unique(values, path, func(q *resource.Quantity) string { return q.String() })...)
-		if slices.ContainsFunc(values, func(q resource.Quantity) bool { return q.Cmp(preset) == 0 }) {
-			return errs
+	}
+	errs = append(errs, set(values, mostOptions, path, func(q *resource.Quantity, at *field.Path) field.ErrorList {
+		if q.Cmp(whole) <= 0 {
+			return nil
 		}
+		return field.ErrorList{field.Invalid(at, q.String(), fmt.Sprintf("option is larger than capacity value: %s", whole.String()))}
+	}, func(q *resource.Quantity) string { return strconv.FormatInt(q.Value(), 10) })...)
+	// Of too many, none is looked at.
+	if len(values) <= mostOptions && slices.ContainsFunc(values, func(q resource.Quantity) bool { return q.Cmp(preset) == 0 }) {
+		return errs
 	}
 	return append(errs, field.Invalid(path, preset.String(), "default value is not valid according to the requestPolicy"))
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 // requests are the names by which constraints and configuration mean requests:
@@ -104,8 +104,10 @@ func reference(name string, names requests, path *field.Path) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	for part := range strings.SplitSeq(name, "/") {
-		errs = append(errs, check.Label(part, path)...)
+	if strings.Count(name, "/") < 2 {
+		for part := range strings.SplitSeq(name, "/") {
+			errs = append(errs, check.Label(part, path)...)
+		}
 	}
 	return append(errs, field.Invalid(path, name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"))
 }

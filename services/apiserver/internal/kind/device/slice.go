@@ -10,8 +10,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 )
 
 func validateSlice(s *resourcev1.ResourceSlice) field.ErrorList {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 // The sizes that a slice may have.

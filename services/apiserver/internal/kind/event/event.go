@@ -32,6 +32,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		Newest:         true, // Kubernetes keeps no cache of them
 		Ownerless:      true,
 		NameIsValid:    path.ValidatePathSegmentName, // as the older API has it
+		MetaIsFree:     true,
 		Validate:       typed.Check(validate),
 
 		SelectableFields: typed.Get(selectable),

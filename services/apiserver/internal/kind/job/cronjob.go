@@ -6,13 +6,14 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
@@ -36,6 +37,7 @@ func Cron(now func() time.Time) *registry.Kind {
 		fillTemplate(&c.Spec.JobTemplate.Spec)
 	})
 	typed.Ratchet(k, validateCron)
+	workload.Ratchet(k, func(c *batchv1.CronJob) *corev1.PodTemplateSpec { return &c.Spec.JobTemplate.Spec.Template })
 	// A job's name is this one and eleven characters more.
 	k.ValidateCreate = typed.Check(func(c *batchv1.CronJob) field.ErrorList {
 		if len(c.Name) > longestCronName {
@@ -48,6 +50,7 @@ func Cron(now func() time.Time) *registry.Kind {
 		path := field.NewPath("spec", "jobTemplate", "spec", "template")
 		return podspec.Warnings(&t.Spec, &t.ObjectMeta, path.Child("spec"), path.Child("metadata", "annotations"))
 	})
+	workload.WarnOfNames(k)
 	doc := batchv1.CronJobSpec{}.SwaggerDoc()
 	k.Columns = append([]metav1.TableColumnDefinition{
 		column.Name(),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
@@ -28,12 +29,15 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.Categories = true, []string{"all"}
 	row.SpecStatus(k, func(j *batchv1.Job) *batchv1.JobSpec { return &j.Spec },
 		func(j *batchv1.Job) *batchv1.JobStatus { return &j.Status }, validateStatus)
+	row.AfterStatus(k, defaultLabels)
 	k.Complete = func(obj registry.Object, _ registry.Caller) { generateSelector(obj.(*batchv1.Job)) }
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
+	workload.Ratchet(k, func(j *batchv1.Job) *corev1.PodTemplateSpec { return &j.Spec.Template })
 	k.ValidateCreate = typed.Check(validateHostname)
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
 	k.Warnings = typed.WarnOfSpec(func(j *batchv1.Job) []string { return podspec.TemplateWarnings(&j.Spec.Template) })
+	workload.WarnOfNames(k)
 	k.SelectableFields = typed.Get(func(j *batchv1.Job) fields.Set {
 		return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
 	})
@@ -64,9 +68,7 @@ func fill(j *batchv1.Job) {
 		row.Set(&s.BackoffLimit, math.MaxInt32)
 	}
 	row.Set(&s.BackoffLimit, 6)
-	if l := s.Template.Labels; len(l) > 0 && len(j.Labels) == 0 {
-		j.Labels = maps.Clone(l)
-	}
+	defaultLabels(j)
 	row.Set(&s.CompletionMode, batchv1.NonIndexedCompletion)
 	row.Set(&s.Suspend, false)
 	row.Set(&s.ManualSelector, false)
@@ -75,6 +77,14 @@ func fill(j *batchv1.Job) {
 	}
 	row.Set(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 	fillTemplate(s)
+}
+
+// defaultLabels gives a job those of its pods, where it has none: the very same map, by which generateSelector knows them from equal
+// ones that the user wrote. As this is a default, a status cannot take them away either.
+func defaultLabels(j *batchv1.Job) {
+	if l := j.Spec.Template.Labels; len(l) > 0 && len(j.Labels) == 0 {
+		j.Labels = l
+	}
 }
 
 // fillTemplate sets what a Job inside of a CronJob has by default, too.
@@ -106,6 +116,11 @@ func generated(j *batchv1.Job) map[string]string {
 	}
 }
 
+// same tells whether two maps are one, and not only equal.
+func same(a, b map[string]string) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
 // generateSelector gives the job the selector of its own pods, unless the user
 // wants to select them in some other way. What the user set stays, and is refused.
 func generateSelector(j *batchv1.Job) {
@@ -114,7 +129,7 @@ func generateSelector(j *batchv1.Job) {
 	}
 	t := &j.Spec.Template
 	// A job without labels of its own has taken those of the template, and takes these as well.
-	bare := maps.Equal(j.Labels, t.Labels)
+	bare := len(j.Labels) == 0 || same(j.Labels, t.Labels)
 	if t.Labels = maps.Clone(t.Labels); t.Labels == nil {
 		t.Labels = map[string]string{}
 	}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/workload"
 )
@@ -162,7 +162,7 @@ func validateMode(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
 
 func validateUpdate(j, old *batchv1.Job) field.ErrorList {
 	s, was, path := &j.Spec, &old.Spec, field.NewPath("spec")
-	errs := validateOwn(j) // once more: Kubernetes repeats what is wrong with an updated job
+	errs := podspec.Tolerated(validateOwn(j), &old.Spec.Template.Spec, &old.Spec.Template.ObjectMeta) // once more: Kubernetes repeats what is wrong with an updated job
 	indexed := row.Deref(s.CompletionMode) == batchv1.IndexedCompletion
 	if tandem := indexed && s.Completions != nil && was.Completions != nil; tandem {
 		if *s.Completions != *was.Completions && *s.Completions != row.Deref(s.Parallelism) {

@@ -2,6 +2,7 @@ package networking
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -33,7 +34,7 @@ func ingress(now func() time.Time) *registry.Kind {
 		}
 		return warnings
 	})
-	k.Validate = typed.Check(validateIngress)
+	typed.Ratchet(k, validateIngress)
 	k.ValidateCreate = typed.Check(func(i *networkingv1.Ingress) field.ErrorList {
 		value, old := i.Annotations[classAnnotation]
 		if class := i.Spec.IngressClassName; old && class != nil && value != *class {
@@ -93,8 +94,16 @@ func addresses(points []networkingv1.IngressLoadBalancerIngress) string {
 	return strings.Join(list, ",")
 }
 
-func validateIngress(i *networkingv1.Ingress) field.ErrorList {
+// validateIngress checks an ingress; old is nil for a new one. Names of secrets, and what is behind hosts with a star, are left as they
+// are where the stored one has faults of that sort.
+func validateIngress(i, old *networkingv1.Ingress) field.ErrorList {
 	spec, path := &i.Spec, field.NewPath("spec")
+	anySecret := old != nil && slices.ContainsFunc(old.Spec.TLS, func(t networkingv1.IngressTLS) bool {
+		return t.SecretName != "" && len(check.Subdomain(t.SecretName, path)) > 0
+	})
+	anyBehindStar := old != nil && slices.ContainsFunc(old.Spec.Rules, func(r networkingv1.IngressRule) bool {
+		return strings.Contains(r.Host, "*") && len(validateHTTP(r.HTTP, path)) > 0
+	})
 	var errs field.ErrorList
 	if len(spec.Rules) == 0 && spec.DefaultBackend == nil {
 		errs = append(errs, field.Invalid(path, spec.Rules, "either `defaultBackend` or `rules` must be specified"))
@@ -103,13 +112,20 @@ func validateIngress(i *networkingv1.Ingress) field.ErrorList {
 		errs = append(errs, validateBackend(spec.DefaultBackend, path.Child("defaultBackend"))...)
 	}
 	for n := range spec.Rules {
-		errs = append(errs, validateRule(&spec.Rules[n], path.Child("rules").Index(n))...)
+		r, at := &spec.Rules[n], path.Child("rules").Index(n)
+		if r.Host != "" {
+			errs = append(errs, notAnAddress(r.Host, at.Child("host"))...)
+			errs = append(errs, validateHost(r.Host, at.Child("host"))...)
+		}
+		if !anyBehindStar || !strings.Contains(r.Host, "*") {
+			errs = append(errs, validateHTTP(r.HTTP, at)...)
+		}
 	}
 	for n, t := range spec.TLS {
 		for m, host := range t.Hosts {
 			errs = append(errs, validateHost(host, path.Child("tls").Index(n).Child("hosts").Index(m))...)
 		}
-		if t.SecretName != "" {
+		if t.SecretName != "" && !anySecret {
 			errs = append(errs, check.Subdomain(t.SecretName, path.Child("tls").Index(n).Child("secretName"))...)
 		}
 	}
@@ -133,21 +149,18 @@ func notAnAddress(host string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateRule(r *networkingv1.IngressRule, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if r.Host != "" {
-		errs = append(errs, notAnAddress(r.Host, path.Child("host"))...)
-		errs = append(errs, validateHost(r.Host, path.Child("host"))...)
-	}
-	if r.HTTP == nil {
-		return errs
+// validateHTTP checks what is behind the host of the rule at path.
+func validateHTTP(rule *networkingv1.HTTPIngressRuleValue, path *field.Path) field.ErrorList {
+	if rule == nil {
+		return nil
 	}
 	paths := path.Child("http", "paths")
-	if len(r.HTTP.Paths) == 0 {
-		return append(errs, field.Required(paths, ""))
+	if len(rule.Paths) == 0 {
+		return field.ErrorList{field.Required(paths, "")}
 	}
-	for n := range r.HTTP.Paths {
-		errs = append(errs, validatePath(&r.HTTP.Paths[n], paths.Index(n))...)
+	var errs field.ErrorList
+	for n := range rule.Paths {
+		errs = append(errs, validatePath(&rule.Paths[n], paths.Index(n))...)
 	}
 	return errs
 }

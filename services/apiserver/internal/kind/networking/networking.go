@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -159,8 +159,8 @@ func validateCIDRsUpdate(spec *networkingv1.ServiceCIDRSpec, old []string) field
 			errs = append(errs, field.Invalid(path.Index(i), spec.CIDRs[i], check.Immutable))
 		}
 	}
-	if grows && len(errs) == 0 {
-		errs = validateCIDRs(spec)
+	if grows {
+		errs = append(errs, validateCIDRs(spec)...)
 	}
 	return errs
 }

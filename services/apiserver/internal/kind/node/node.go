@@ -12,10 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -37,11 +36,9 @@ func Kind(now func() time.Time) *registry.Kind {
 		Warnings:       typed.Warn(func(n, _ *corev1.Node) []string { return warnings(n) }),
 
 		Status: &registry.Status{
-			Alone:         true,
-			PrepareUpdate: typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec; dropDisabled(n) }),
-			ValidateUpdate: typed.CheckChange(func(n, old *corev1.Node) field.ErrorList {
-				return append(validate(n), validateUpdate(n, old)...)
-			}),
+			Alone:          true,
+			PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec; dropDisabled(n) }),
+			ValidateUpdate: typed.CheckChange(validateUpdate),
 		},
 
 		SelectableFields: typed.Get(func(n *corev1.Node) fields.Set {

@@ -4,28 +4,32 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 )
 
 func validate(n *corev1.Node) field.ErrorList {
-	spec := field.NewPath("spec")
-	// Kubernetes says metadata.
-	errs := validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints"))
-	status := field.NewPath("status")
-	errs = append(errs, podspec.NodeResources(n.Status.Capacity, status.Child("capacity"))...)
-	errs = append(errs, podspec.NodeResources(n.Status.Allocatable, status.Child("allocatable"))...)
-	errs = append(errs, validateFeatures(n.Status.DeclaredFeatures, status.Child("declaredFeatures"))...)
-	return append(errs, validatePodCIDRs(n.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
+	errs := validateAnnotations(n.Annotations)
+	// Kubernetes says metadata of the taints and of the swap.
+	errs = append(errs, validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
+	errs = append(errs, validateResources(n)...)
+	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity, "must be greater than zero"))
+	}
+	errs = append(errs, validateFeatures(n.Status.DeclaredFeatures, field.NewPath("status", "declaredFeatures"))...)
+	return append(errs, validatePodCIDRs(n.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
+}
+
+func validateResources(n *corev1.Node) field.ErrorList {
+	errs := podspec.NodeResources(n.Status.Capacity, field.NewPath("status", "capacity"))
+	return append(errs, podspec.NodeResources(n.Status.Allocatable, field.NewPath("status", "allocatable"))...)
 }
 
 const longestFeature = 253
@@ -39,7 +43,7 @@ func validateFeatures(names []string, path *field.Path) field.ErrorList {
 	for i, name := range names {
 		at := path.Index(i)
 		switch {
-		case slices.Contains(names[:i], name):
+		case i > 0 && name == names[i-1]:
 			errs = append(errs, field.Duplicate(at, name))
 		case i > 0 && name < names[i-1]:
 			errs = append(errs, field.Invalid(at, name, "list must be sorted alphabetically"))
@@ -99,10 +103,11 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 }
 
 // validateUpdate lets taints, schedulability and the first assignment of CIDRs
-// and provider through.
+// and provider through. What a status has is checked here, too: as in Kubernetes, an update of the node says it twice.
 func validateUpdate(n, old *corev1.Node) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints")) // once more, as in Kubernetes
+	errs := append(validateAnnotations(n.Annotations), validateResources(n)...)
+	errs = append(errs, validateFeatures(n.Status.DeclaredFeatures, field.NewPath("status", "declaredFeatures"))...)
 	seen := map[corev1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
@@ -110,22 +115,28 @@ func validateUpdate(n, old *corev1.Node) field.ErrorList {
 		}
 		seen[a] = true
 	}
-	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(old.Spec.PodCIDRs, n.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(spec.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
-	}
+	errs = append(errs, keepCIDRs(n.Spec.PodCIDRs, old.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
 	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(spec.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
 	}
+	errs = append(errs, validateTaints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
-	rest, was := n.Spec.DeepCopy(), old.Spec.DeepCopy()
-	for _, s := range []*corev1.NodeSpec{rest, was} {
-		s.PodCIDR, s.PodCIDRs, s.ProviderID, s.Taints, s.Unschedulable = "", nil, "", nil, false
-		s.ConfigSource, s.DoNotUseExternalID = nil, ""
+	return errs
+}
+
+// keepCIDRs has a problem for each range that is another one.
+func keepCIDRs(cidrs, old []string, path *field.Path) field.ErrorList {
+	problem := field.Forbidden(path, "node updates may not change podCIDR except from \"\" to valid")
+	if len(old) > 0 && len(old) != len(cidrs) {
+		return field.ErrorList{problem}
 	}
-	if !equality.Semantic.DeepEqual(rest, was) {
-		errs = append(errs, field.Forbidden(spec, "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig feature gate is enabled)"))
+	var errs field.ErrorList
+	for i := range old {
+		if cidrs[i] != old[i] {
+			errs = append(errs, problem)
+		}
 	}
 	return errs
 }

@@ -9,8 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"howdah.dev/services/apiserver/internal/kind/check"
 )
 
 var (
@@ -66,9 +64,9 @@ func ValidateBinding(b *corev1.Binding) field.ErrorList {
 		errs = append(errs, field.NotSupported(target.Child("kind"), b.Target.Kind, []string{"Node", "<empty>"}))
 	}
 	if b.Target.Name == "" {
-		return append(errs, field.Required(target.Child("name"), ""))
+		errs = append(errs, field.Required(target.Child("name"), ""))
 	}
-	return append(errs, check.Subdomain(b.Target.Name, target.Child("name"))...)
+	return errs // whether there can be a node of that name is not asked
 }
 
 // setScheduled says that the pod has a node; the rest of the condition, as the

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 )
 
 // validateClaimStatuses checks what a status says of the claims that were made for the pod.
@@ -18,6 +18,9 @@ func validateClaimStatuses(p *corev1.Pod, path *field.Path) field.ErrorList {
 		known := slices.ContainsFunc(p.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return r.Name == c.Name })
 		if !known {
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "must match the name of an entry in `spec.resourceClaims`"))
+		}
+		if slices.ContainsFunc(p.Status.ResourceClaimStatuses[:i], func(b corev1.PodResourceClaimStatus) bool { return b.Name == c.Name }) {
+			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
 		}
 		if c.ResourceClaimName != nil {
 			errs = append(errs, check.Subdomain(*c.ResourceClaimName, at.Child("resourceClaimName"))...)
@@ -120,12 +123,19 @@ func validateHealth(statuses []corev1.ContainerStatus, containers []corev1.Conta
 		container := containerOf(statuses[i].Name, containers)
 		for j, r := range statuses[i].AllocatedResourcesStatus {
 			at := path.Index(i).Child("allocatedResourcesStatus").Index(j)
-			errs = append(errs, validateDeviceName(string(r.Name), container, at.Child("name"))...)
+			if container != nil { // a status may outlive what it is of
+				errs = append(errs, validateDeviceName(string(r.Name), container, at.Child("name"))...)
+			}
 			seen := map[corev1.ResourceID]bool{}
 			for k, d := range r.Resources {
 				device := at.Child("resources").Index(k)
 				errs = append(errs, check.Listed(d.Health, device.Child("health"),
 					corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)...)
+				if m := d.Message; m != nil && *m == "" {
+					errs = append(errs, field.Required(device.Child("message"), "must be non-empty if specified"))
+				} else if m != nil && len(*m) > corev1.ResourceHealthMessageMaxLength {
+					errs = append(errs, field.TooLong(device.Child("message"), *m, corev1.ResourceHealthMessageMaxLength))
+				}
 				if seen[d.ResourceID] {
 					errs = append(errs, field.Duplicate(device.Child("resourceID"), d.ResourceID))
 				}
@@ -138,7 +148,7 @@ func validateHealth(statuses []corev1.ContainerStatus, containers []corev1.Conta
 
 func validateDeviceName(name string, container *corev1.Container, path *field.Path) field.ErrorList {
 	if claim, ok := strings.CutPrefix(name, claimPrefix); ok {
-		uses := container != nil && slices.ContainsFunc(container.Resources.Claims, func(c corev1.ResourceClaim) bool {
+		uses := slices.ContainsFunc(container.Resources.Claims, func(c corev1.ResourceClaim) bool {
 			return claim == c.Name && c.Request == "" || c.Request != "" && claim == c.Name+"/"+c.Request
 		})
 		if !uses {
@@ -146,10 +156,8 @@ func validateDeviceName(name string, container *corev1.Container, path *field.Pa
 		}
 		return nil
 	}
-	if container != nil {
-		if _, asked := container.Resources.Requests[corev1.ResourceName(name)]; asked {
-			return nil
-		}
+	if _, asked := container.Resources.Requests[corev1.ResourceName(name)]; asked {
+		return nil
 	}
 	return field.ErrorList{field.Invalid(path, name, "must match one of the container's resource requests")}
 }

@@ -2,6 +2,7 @@
 package pod
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -31,11 +32,12 @@ func Kind(now func() time.Time) *registry.Kind {
 		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); agree(&p.Status) }),
 		Share:         typed.Share(made.share),
 		Recall:        typed.Recall(made.recall),
+		Foretell:      typed.Get(func(p *corev1.Pod) []string { return podspec.AppArmorNotes(&p.ObjectMeta, &p.Spec) }),
 		PrepareCreate: typed.Do(func(p *corev1.Pod) { prepareCreate(p, now()) }),
 		PrepareUpdate: typed.Change(prepareUpdate),
 		Validate:      typed.Check(right.validate),
 		Ratchet: typed.CheckChange(func(p, old *corev1.Pod) field.ErrorList {
-			return podspec.Tolerated(right.validate(p), &old.Spec)
+			return podspec.Tolerated(right.validate(p), &old.Spec, &old.ObjectMeta)
 		}),
 		ValidateCreate: typed.Check(func(p *corev1.Pod) field.ErrorList {
 			return podspec.ValidatePodCreate(&p.Spec, &p.ObjectMeta, field.NewPath("spec"))
@@ -46,9 +48,7 @@ func Kind(now func() time.Time) *registry.Kind {
 			if old != nil {
 				return nil
 			}
-			annotations := field.NewPath("metadata", "annotations")
-			told := podspec.AppArmorWarnings(&p.Spec, &p.ObjectMeta, annotations)
-			return append(told, podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), annotations)...)
+			return append(podspec.NameWarnings(p.Name, "the Pod's hostname"), podspec.Warnings(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), field.NewPath("metadata", "annotations"))...)
 		}),
 
 		Status: &registry.Status{
@@ -87,7 +87,7 @@ func prepareCreate(p *corev1.Pod, now time.Time) {
 	p.Generation = 1
 	podspec.MergeLabelKeys(&p.Spec, p.Labels)
 	podspec.AppArmorFields(&p.ObjectMeta, &p.Spec)
-	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&p.Spec)}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: cmp.Or(p.Status.QOSClass, qosClass(&p.Spec))} // a class that was said stays, as in Kubernetes
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/randfill"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 )
 
 // Whatever a client sends, nothing panics, defaults are a fixed point, and an

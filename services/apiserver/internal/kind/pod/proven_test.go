@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 )
 
 // right is a pod that passes every check.

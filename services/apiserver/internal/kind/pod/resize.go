@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 )
 
 // prepareResize keeps all of the object but the resources: what else a client changes is forgotten, but for the number and names of
@@ -47,7 +47,7 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if os := old.Spec.OS; os != nil && os.Name == corev1.Windows {
 		return field.ErrorList{field.Forbidden(whole, "windows pods cannot be resized")}
 	}
-	errs := podspec.Tolerated(validate(p), &old.Spec)
+	errs := podspec.Tolerated(validate(p), &old.Spec, &old.ObjectMeta)
 	if was := qosClass(&old.Spec); was != qosClass(&p.Spec) {
 		errs = append(errs, field.Invalid(path, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}

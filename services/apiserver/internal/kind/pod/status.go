@@ -2,19 +2,20 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilnet "k8s.io/utils/net"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 )
 
 func validateStatusUpdate(p, old *corev1.Pod) field.ErrorList {
 	s, path := &p.Status, field.NewPath("status")
-	var errs field.ErrorList
+	errs := validateAnnotationsUpdate(p, old)
 	for i, c := range s.Conditions {
 		at := path.Child("conditions").Index(i)
 		errs = append(errs, validateObserved(c.ObservedGeneration, at.Child("observedGeneration"))...)
@@ -23,16 +24,19 @@ func validateStatusUpdate(p, old *corev1.Pod) field.ErrorList {
 	if p.Spec.NodeName != old.Spec.NodeName {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}
-	if s.NominatedNodeName != "" {
+	if s.NominatedNodeName != "" && s.NominatedNodeName != old.Status.NominatedNodeName {
 		errs = append(errs, check.Subdomain(s.NominatedNodeName, path.Child("nominatedNodeName"))...)
+		if old.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(path.Child("nominatedNodeName"), "may not be set on pods that are already bound to a node"))
+		}
 	}
 	errs = append(errs, validateObserved(s.ObservedGeneration, path.Child("observedGeneration"))...)
-	errs = append(errs, validateTransition(s.ContainerStatuses, old.Status.ContainerStatuses,
-		func(string) corev1.RestartPolicy { return p.Spec.RestartPolicy }, path.Child("containerStatuses"))...)
-	initPolicy := initPolicies(&p.Spec)
-	errs = append(errs, validateTransition(s.InitContainerStatuses, old.Status.InitContainerStatuses, initPolicy, path.Child("initContainerStatuses"))...)
+	if !podspec.RestartsAll(&p.Spec) {
+		errs = append(errs, validateTransition(s.ContainerStatuses, old.Status.ContainerStatuses, restarts(&p.Spec, p.Spec.Containers), path.Child("containerStatuses"))...)
+		errs = append(errs, validateTransition(s.InitContainerStatuses, old.Status.InitContainerStatuses, restarts(&p.Spec, p.Spec.InitContainers), path.Child("initContainerStatuses"))...)
+	}
 	errs = append(errs, validateTransition(s.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses,
-		func(string) corev1.RestartPolicy { return corev1.RestartPolicyNever }, path.Child("ephemeralContainerStatuses"))...)
+		func(string, int32) bool { return false }, path.Child("ephemeralContainerStatuses"))...)
 	if s.QOSClass != old.Status.QOSClass && old.Status.QOSClass != "" {
 		errs = append(errs, field.Invalid(path.Child("qosClass"), s.QOSClass, check.Immutable))
 	}
@@ -59,33 +63,25 @@ func validateObserved(generation int64, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// initPolicies tells how each init container restarts: sidecars always, the
-// others as the pod, where Always means until they succeed.
-func initPolicies(spec *corev1.PodSpec) func(string) corev1.RestartPolicy {
-	return func(name string) corev1.RestartPolicy {
-		for i := range spec.InitContainers {
-			if c := &spec.InitContainers[i]; c.Name == name && podspec.Sidecar(c) {
-				return corev1.RestartPolicyAlways
-			}
-		}
-		return spec.RestartPolicy
+// restarts tells of a container that has ended with a code whether it may come back: what is not in the list may not.
+func restarts(spec *corev1.PodSpec, list []corev1.Container) func(name string, code int32) bool {
+	return func(name string, code int32) bool {
+		i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name })
+		return i >= 0 && podspec.Restarts(&list[i], spec.RestartPolicy, code)
 	}
 }
 
-// validateTransition refuses that a container which does not restart comes back to life.
-func validateTransition(now, was []corev1.ContainerStatus, policy func(string) corev1.RestartPolicy, path *field.Path) field.ErrorList {
+// validateTransition refuses that a container which does not restart comes back to life. It is told at its place in the stored list.
+func validateTransition(now, was []corev1.ContainerStatus, restarts func(name string, code int32) bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range was {
-		o := &was[i]
-		rule := policy(o.Name)
-		t := o.State.Terminated
-		if t == nil || rule == corev1.RestartPolicyAlways || rule == corev1.RestartPolicyOnFailure && t.ExitCode != 0 {
+		ended := was[i].State.Terminated
+		if ended == nil {
 			continue
 		}
-		for j := range now {
-			if n := &now[j]; n.Name == o.Name && n.State.Terminated == nil {
-				errs = append(errs, field.Forbidden(path.Index(j).Child("state"), "may not be transitioned to non-terminated state"))
-			}
+		back := slices.ContainsFunc(now, func(n corev1.ContainerStatus) bool { return n.Name == was[i].Name && n.State.Terminated == nil })
+		if back && !restarts(was[i].Name, ended.ExitCode) {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 		}
 	}
 	return errs

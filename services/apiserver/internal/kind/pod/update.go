@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/unversioned"
 )
 
@@ -28,8 +28,7 @@ const fixed = "pod updates may not change fields other than `spec.containers[*].
 
 func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := validateFixedAnnotations(p.Annotations, old.Annotations, field.NewPath("metadata", "annotations"))
-	errs = append(errs, podspec.ValidateAnnotations(&p.ObjectMeta, &p.Spec, field.NewPath("metadata", "annotations"))...) // once more, as in Kubernetes
+	errs := validateAnnotationsUpdate(p, old)
 	if len(p.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers"))
 	}
@@ -65,6 +64,12 @@ func validateUpdate(p, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", fixed, diff.Diff(unversioned.Form(&old.Spec), unversioned.Form(rest)))))
 	}
 	return errs
+}
+
+// validateAnnotationsUpdate checks changed annotations, and all of them once more, as in Kubernetes.
+func validateAnnotationsUpdate(p, old *corev1.Pod) field.ErrorList {
+	path := field.NewPath("metadata", "annotations")
+	return append(validateFixedAnnotations(p.Annotations, old.Annotations, path), podspec.ValidateAnnotations(&p.ObjectMeta, &p.Spec, path)...)
 }
 
 // validateFixedAnnotations refuses changes of annotations that say what the pod was made as.
@@ -135,7 +140,7 @@ func validateTolerations(now, was []corev1.Toleration, path *field.Path) field.E
 func validateGates(now, was []corev1.PodSchedulingGate, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, g := range now {
-		if !slices.Contains(was, g) {
+		if !slices.Contains(was, g) && !slices.Contains(now[i+1:], g) { // one that comes twice is told of once
 			errs = append(errs, field.Forbidden(path.Index(i).Child("name"),
 				fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
 		}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/podspec"
 )
 
 func good(t *testing.T, more string) *corev1.Pod {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"

@@ -8,10 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -28,6 +29,12 @@ func LimitRange() *registry.Kind {
 				podspec.RoundUp(list)
 			}
 			fill(item)
+		}
+	})
+	// One without a name gets one that nobody else has.
+	k.PrepareCreate = typed.Do(func(l *corev1.LimitRange) {
+		if l.Name == "" && l.GenerateName == "" {
+			l.Name = string(uuid.NewUUID())
 		}
 	})
 	k.Validate = typed.Check(func(l *corev1.LimitRange) field.ErrorList {
@@ -170,7 +177,7 @@ func reachable(item *corev1.LimitRangeItem, name corev1.ResourceName, path *fiel
 		given, from, to = float64(ratio.MilliValue())/1000, least.MilliValue(), most.MilliValue()
 	}
 	possible := float64(to) / float64(from)
-	if given <= possible {
+	if !(given > possible) { //nolint:staticcheck // the bounds may both be beyond what can be counted, and what is possible no number
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Key(string(name)), ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), possible))}

@@ -10,11 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -42,8 +43,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		return append(errs, validateScopes(&q.Spec, path)...)
 	})
 	k.ValidateUpdate = typed.CheckChange(func(q, old *quota) field.ErrorList {
-		now, was := slices.Sorted(slices.Values(q.Spec.Scopes)), slices.Sorted(slices.Values(old.Spec.Scopes))
-		if slices.Equal(now, was) {
+		if sets.New(q.Spec.Scopes...).Equal(sets.New(old.Spec.Scopes...)) {
 			return nil
 		}
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "scopes"), q.Spec.Scopes, check.Immutable)}

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/typed"
+	"howdah.dev/services/apiserver/internal/kind/workload"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -21,7 +23,7 @@ var stored = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
 // Kind returns the kind; now is the clock for ages.
 func Kind(now func() time.Time) *registry.Kind {
-	return &registry.Kind{
+	k := &registry.Kind{
 		GVK:      stored,
 		Blank:    func() registry.Object { return &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: new(int32)}} },
 		Resource: "replicasets", Singular: "replicaset", ShortNames: []string{"rs"}, Categories: []string{"all"},
@@ -72,6 +74,9 @@ func Kind(now func() time.Time) *registry.Kind {
 		Columns: columns,
 		Cells:   typed.Get(func(rs *appsv1.ReplicaSet) []any { return cells(rs, now()) }),
 	}
+	workload.Ratchet(k, func(rs *appsv1.ReplicaSet) *corev1.PodTemplateSpec { return &rs.Spec.Template })
+	workload.WarnOfNames(k)
+	return k
 }
 
 func fill(rs *appsv1.ReplicaSet) {

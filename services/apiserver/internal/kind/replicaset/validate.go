@@ -6,8 +6,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 )
 
 func validate(rs *appsv1.ReplicaSet) field.ErrorList {

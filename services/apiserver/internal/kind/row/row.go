@@ -88,6 +88,15 @@ func Status[T registry.Object, S any](k *registry.Kind, spec func(T) *S, check f
 	}
 }
 
+// AfterStatus has f fill in what a write of the kind's status left out of the rest.
+func AfterStatus[T registry.Object](k *registry.Kind, f func(T)) {
+	prepare := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, old registry.Object) {
+		prepare(obj, old)
+		f(obj.(T))
+	}
+}
+
 // KeepMeta has writes of the kind's status leave the metadata alone, but for what nobody would change.
 func KeepMeta(k *registry.Kind) {
 	prepare := k.Status.PrepareUpdate

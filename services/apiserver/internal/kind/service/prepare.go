@@ -14,8 +14,14 @@ func prepareUpdate(s, old *corev1.Service) {
 	if s.Spec.ClusterIP == "" && old.Spec.ClusterIP != "" && slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) {
 		s.Spec.ClusterIPs = nil
 	}
-	pair(&s.Spec)
+	if len(s.Spec.ClusterIPs) == 0 && s.Spec.ClusterIP == old.Spec.ClusterIP {
+		s.Spec.ClusterIPs = slices.Clone(old.Spec.ClusterIPs)
+	}
+	if needsClusterIP(s) {
+		pair(&s.Spec)
+	}
 	dropOutdated(s, old)
+	dropTrafficPolicy(s)
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
@@ -45,7 +51,8 @@ func keepChosen(s, old *corev1.Service) {
 		if spec.ClusterIP != was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) && len(spec.ClusterIPs) > 0 {
 			spec.ClusterIPs = append([]string{spec.ClusterIP}, spec.ClusterIPs[1:]...)
 		}
-		if len(spec.IPFamilies) == 0 && slices.Equal(spec.ClusterIPs, was.ClusterIPs) { // other addresses say which families they are of
+		// Other addresses say which families they are of; where there are none, the cluster's first family is.
+		if len(spec.IPFamilies) == 0 && !headless(s) && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
 			spec.IPFamilies = slices.Clone(was.IPFamilies)
 		}
 	}
@@ -96,7 +103,7 @@ func keepNodePorts(now, was []corev1.ServicePort) {
 func dropOutdated(s, old *corev1.Service) {
 	spec, was := &s.Spec, &old.Spec
 	if needsClusterIP(old) && !needsClusterIP(s) {
-		if slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+		if spec.ClusterIP == was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
 			spec.ClusterIP, spec.ClusterIPs = "", nil
 		}
 		if slices.Equal(spec.IPFamilies, was.IPFamilies) {
@@ -130,15 +137,28 @@ func dropOutdated(s, old *corev1.Service) {
 	}
 }
 
+var trafficPolicies = []corev1.ServiceInternalTrafficPolicy{corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal}
+
 // dropUnused clears what no Service of this type has.
 func dropUnused(s *corev1.Service) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName && s.Spec.ClusterIP == "" {
 		s.Spec.ClusterIPs = nil
 	}
+	dropTrafficPolicy(s)
 }
 
+// dropTrafficPolicy clears the policy of a Service without traffic; validation says what is no policy.
+func dropTrafficPolicy(s *corev1.Service) {
+	if p := s.Spec.InternalTrafficPolicy; s.Spec.Type == corev1.ServiceTypeExternalName && p != nil && slices.Contains(trafficPolicies, *p) {
+		s.Spec.InternalTrafficPolicy = nil
+	}
+}
+
+// sameNodePorts reports that no node port is new, whatever else of the ports is.
 func sameNodePorts(now, was []corev1.ServicePort) bool {
-	return slices.EqualFunc(now, was, func(a, b corev1.ServicePort) bool { return a.NodePort == b.NodePort })
+	return !slices.ContainsFunc(now, func(p corev1.ServicePort) bool {
+		return p.NodePort != 0 && !slices.ContainsFunc(was, func(q corev1.ServicePort) bool { return p.NodePort == q.NodePort })
+	})
 }
 
 func equal[T comparable](a, b *T) bool {

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/workload"
@@ -39,7 +39,7 @@ func Kind(now func() time.Time) *registry.Kind {
 	})
 	k.ValidateCreate = typed.Check(func(s *appsv1.StatefulSet) field.ErrorList { return validate(s, true, false) })
 	k.ValidateUpdate = typed.CheckChange(validateUpdate)
-	k.Warnings = typed.WarnOfSpec(warnings)
+	k.Warnings = typed.Warn(warnings)
 	k.Scale = &registry.Scale{
 		Get: func(obj registry.Object) (int32, int32, string) {
 			s := obj.(*appsv1.StatefulSet)
@@ -109,11 +109,19 @@ func fillFromTemplate(s *appsv1.StatefulSet) {
 	}
 }
 
-func warnings(s *appsv1.StatefulSet) []string {
-	out := podspec.TemplateWarnings(&s.Spec.Template)
+// warnings tells of what is in a set; of its template no more where it did not change.
+func warnings(s, old *appsv1.StatefulSet) []string {
+	var out []string
+	if old == nil || old.Generation != s.Generation {
+		out = podspec.TemplateWarnings(&s.Spec.Template)
+	}
 	path := field.NewPath("spec")
 	for i := range s.Spec.VolumeClaimTemplates {
-		out = append(out, podspec.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i))...)
+		at := path.Child("volumeClaimTemplates").Index(i)
+		if old != nil {
+			at = at.Child("Spec") // so Kubernetes calls it there
+		}
+		out = append(out, podspec.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
 	}
 	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
 		out = append(out, path.Child("revisionHistoryLimit").String()+": a negative value retains all historical revisions; a value >= 0 is recommended")

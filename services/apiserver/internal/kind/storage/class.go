@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -129,16 +128,16 @@ func validateTopologies(terms []corev1.TopologySelectorTerm, path *field.Path) f
 
 // sameTerm reports terms that select the same, whatever their order.
 func sameTerm(a, b corev1.TopologySelectorTerm) bool {
-	if len(a.MatchLabelExpressions) != len(b.MatchLabelExpressions) {
-		return false
-	}
+	return equality.Semantic.DeepEqual(selected(a), selected(b))
+}
+
+// selected are the values of each key, of which the last ones count.
+func selected(t corev1.TopologySelectorTerm) map[string]sets.Set[string] {
 	values := map[string]sets.Set[string]{}
-	for _, e := range a.MatchLabelExpressions {
+	for _, e := range t.MatchLabelExpressions {
 		values[e.Key] = sets.New(e.Values...)
 	}
-	return !slices.ContainsFunc(b.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
-		return !values[e.Key].Equal(sets.New(e.Values...))
-	})
+	return values
 }
 
 // The bounds of parameters, which drivers get with each request.
@@ -177,11 +176,9 @@ func attributesClass(now func() time.Time) *registry.Kind {
 	check := func(c *vac) field.ErrorList {
 		return append(plugin(c.DriverName, field.NewPath("driverName")), parameters(c.Parameters, false)...)
 	}
-	k.ValidateCreate = typed.Check(check)
+	k.Validate = typed.Check(check)
 	k.ValidateUpdate = typed.CheckChange(func(c, old *vac) field.ErrorList {
-		errs := fixed(c.DriverName, old.DriverName, "driverName")
-		errs = append(errs, fixed(c.Parameters, old.Parameters, "parameters")...)
-		return append(errs, check(c)...)
+		return append(fixed(c.DriverName, old.DriverName, "driverName"), fixed(c.Parameters, old.Parameters, "parameters")...)
 	})
 	k.Columns = []metav1.TableColumnDefinition{column.Name(), column.String("DriverName", vac{}.SwaggerDoc()["driverName"]), column.Age()}
 	k.Cells = typed.Get(func(c *vac) []any {

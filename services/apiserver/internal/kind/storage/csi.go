@@ -13,7 +13,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
 	"howdah.dev/services/apiserver/internal/kind/column"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
@@ -169,9 +169,6 @@ const shortestToken, longestToken = 10 * 60, 1 << 32
 
 func validateDriver(d *storagev1.CSIDriver) field.ErrorList {
 	var errs field.ErrorList
-	if len(d.Name) > longestDriver {
-		errs = append(errs, field.TooLong(field.NewPath("name"), d.Name, longestDriver))
-	}
 	s, path := &d.Spec, field.NewPath("spec")
 	for _, b := range []struct {
 		name  string

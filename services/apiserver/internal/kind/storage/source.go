@@ -7,8 +7,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/recast"
 	"howdah.dev/services/apiserver/internal/kind/row"
 )
@@ -103,6 +103,8 @@ func oneSource(s *corev1.PersistentVolumeSource, path *field.Path) field.ErrorLi
 		errs = append(errs, field.Required(path.Child("azureFile", "secretNamespace"), ""))
 	case s.ISCSI != nil && s.ISCSI.SecretRef != nil && s.ISCSI.SecretRef.Name == "":
 		errs = append(errs, field.Required(path.Child("iscsi", "secretRef", "name"), ""))
+	case s.Cinder != nil && s.Cinder.SecretRef != nil && s.Cinder.SecretRef.Namespace == "":
+		errs = append(errs, field.Required(path.Child("cinder", "secretRef", "namespace"), ""))
 	case s.StorageOS != nil && s.StorageOS.SecretRef != nil && s.StorageOS.SecretRef.Namespace == "":
 		errs = append(errs, field.Required(path.Child("storageos", "secretRef", "namespace"), ""))
 	}

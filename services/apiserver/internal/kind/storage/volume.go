@@ -2,6 +2,8 @@
 package storage
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/claim"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
 	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/kind/unversioned"
@@ -102,17 +104,21 @@ func volumeSpec(s *corev1.PersistentVolumeSpec, inline bool, path *field.Path) f
 	}
 	errs = append(errs, podspec.AccessModes(s.AccessModes, path.Child("accessModes"))...)
 	if !inline {
-		size, ok := s.Capacity[corev1.ResourceStorage]
-		switch at := path.Child("capacity"); {
-		case len(s.Capacity) == 0:
-			errs = append(errs, field.Required(at, ""), field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
-		case !ok || len(s.Capacity) > 1:
+		at := path.Child("capacity")
+		if len(s.Capacity) == 0 {
+			errs = append(errs, field.Required(at, ""))
+		}
+		if _, ok := s.Capacity[corev1.ResourceStorage]; !ok || len(s.Capacity) > 1 {
 			errs = append(errs, field.NotSupported(at, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
-		case size.Value() < 0: // so Kubernetes counts it, which overflows
-			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.Value(), "must be a valid resource quantity"))
-			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
-		case size.Sign() <= 0:
-			errs = append(errs, field.Invalid(at.Key(string(corev1.ResourceStorage)), size.String(), check.NotPositive))
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Capacity)) {
+			size := s.Capacity[name]
+			if size.Value() < 0 { // so Kubernetes counts it, which overflows
+				errs = append(errs, field.Invalid(at.Key(string(name)), size.Value(), "must be a valid resource quantity"))
+			}
+			if size.Sign() <= 0 || size.Value() < 0 {
+				errs = append(errs, field.Invalid(at.Key(string(name)), size.String(), check.NotPositive))
+			}
 		}
 		errs = append(errs, check.OneOf(s.PersistentVolumeReclaimPolicy, path.Child("persistentVolumeReclaimPolicy"),
 			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)

@@ -3,6 +3,7 @@ package unversioned
 import (
 	"reflect"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -18,6 +19,29 @@ var layouts = map[reflect.Type]func(v reflect.Value) []entry{
 	reflect.TypeFor[corev1.PersistentVolumeSource](): named("GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte",
 		"ISCSI", "FlexVolume", "Cinder", "CephFS", "FC", "Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume",
 		"ScaleIO", "Local", "StorageOS", "CSI"),
+	reflect.TypeFor[appsv1.RollingUpdateDeployment]():          values("MaxUnavailable", "MaxSurge"),
+	reflect.TypeFor[appsv1.RollingUpdateDaemonSet]():           values("MaxUnavailable", "MaxSurge"),
+	reflect.TypeFor[appsv1.RollingUpdateStatefulSetStrategy](): partitioned,
+}
+
+// values is a layout of the fields with these names, which are no pointers there: what is not set is zero.
+func values(names ...string) func(reflect.Value) []entry {
+	return func(v reflect.Value) []entry {
+		entries := make([]entry, 0, len(names))
+		for _, name := range names {
+			field := v.FieldByName(name)
+			if field.IsNil() {
+				field = reflect.New(field.Type().Elem())
+			}
+			entries = append(entries, entry{name, field})
+		}
+		return entries
+	}
+}
+
+// partitioned has the partition as a value.
+func partitioned(v reflect.Value) []entry {
+	return append(values("Partition")(v), named("MaxUnavailable")(v)...)
 }
 
 // named is a layout of the fields with these names.

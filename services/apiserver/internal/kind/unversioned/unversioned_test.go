@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -38,6 +39,10 @@ func TestValues(t *testing.T) {
 		{map[string]rbacv1.RoleRef{"b": {}, "a": {}}, `{"a":{"APIGroup":"","Kind":"","Name":""},"b":{"APIGroup":"","Kind":"","Name":""}}`},
 		{corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}},
 			`{"Prefix":"","ConfigMapRef":{"Name":"c","Optional":null},"SecretRef":null}`},
+		{appsv1.DaemonSetUpdateStrategy{Type: "Magic", RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: ptr.To(intstr.FromString("1%"))}},
+			`{"Type":"Magic","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}`},
+		{appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{}},
+			`{"Type":"","RollingUpdate":{"Partition":0,"MaxUnavailable":null}}`},
 		{unversioned.Tagged{Value: rbacv1.RoleRef{Name: "n"}}, `{"apiGroup":"","kind":"","name":"n"}`},
 	} {
 		errs := unversioned.Values(field.ErrorList{field.Invalid(field.NewPath("f"), c.value, "no")})

@@ -12,13 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/kind/check"
+	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/podspec"
+	"howdah.dev/services/apiserver/internal/registry"
 )
 
 // Mismatch is the text about a template whose pods the selector would not find.
 const Mismatch = "`selector` does not match template `labels`"
+
+// Ratchet lets faults stay in the template of a kind that older versions took. It comes after the kind's Validate and Ratchet.
+func Ratchet[T registry.Object](k *registry.Kind, template func(T) *corev1.PodTemplateSpec) {
+	check := k.Ratchet
+	if check == nil {
+		validate := k.Validate
+		check = func(obj, _ registry.Object) field.ErrorList { return validate(obj) }
+	}
+	k.Ratchet = func(obj, old registry.Object) field.ErrorList {
+		errs, t := check(obj, old), template(old.(T))
+		if t == nil {
+			return errs
+		}
+		return podspec.Tolerated(errs, &t.Spec, &t.ObjectMeta)
+	}
+}
+
+// WarnOfNames tells of names of new objects of a kind that are no names of hosts, before what the kind tells.
+func WarnOfNames(k *registry.Kind) {
+	warnings := k.Warnings
+	k.Warnings = func(obj, old registry.Object) []string {
+		if old != nil {
+			return warnings(obj, old)
+		}
+		return append(podspec.NameWarnings(obj.GetName(), podspec.InPods), warnings(obj, old)...)
+	}
+}
 
 // Runs checks that the pods of a template are kept running, by a kind so named.
 func Runs(t *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {

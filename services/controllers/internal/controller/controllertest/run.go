@@ -3,6 +3,7 @@ package controllertest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,4 +151,39 @@ func Await[T object.Object](c *Cluster, kind object.Kind[T], what string, ok fun
 func Gone[T object.Object](c *Cluster, kind object.Kind[T]) {
 	c.Helper()
 	Await(c, kind, "end of all "+kind.Resource, func(l []T) bool { return len(l) == 0 })
+}
+
+// Lead runs a controller on an API that has others, or had them, until the function that it returns is called.
+func Lead(t *testing.T, client *object.Client, c clock.WithTicker, build func(*controller.Env) (controller.Unit, error)) (end func()) {
+	t.Helper()
+	informers := object.NewInformers(client)
+	env := &controller.Env{
+		Client: client, Informers: informers, Clock: c, Recorder: func(string) record.EventRecorder { return &record.FakeRecorder{} },
+	}
+	unit, err := build(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	run := func(part func(context.Context) error) { parts.Go(func() { _ = part(ctx) }) }
+	run(informers.Run)
+	for _, part := range unit.Always {
+		run(part)
+	}
+	wait, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if !informers.Wait(wait) {
+		t.Fatal("the caches do not fill")
+	}
+	env.Lead()
+	for _, loop := range unit.Loops {
+		run(loop)
+	}
+	for _, q := range unit.Queues {
+		run(q.Run)
+	}
+	end = sync.OnceFunc(func() { cancel(); parts.Wait() })
+	t.Cleanup(end)
+	return end
 }

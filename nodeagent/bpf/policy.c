@@ -1,0 +1,5 @@
+//go:build ignore
+
+#include "policy.h"
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,240 @@
+// Package announce answers, on the network that the node is on, for the addresses of load balancers that the control plane has given to the node.
+// It only tells where the addresses are: the traffic that comes then is balanced at the uplink, as any other from outside.
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+)
+
+const (
+	// again is how often addresses are told of though nobody asks: whoever has heard of another node meanwhile learns better.
+	again = 10 * time.Second
+	// burst is how often a new address is told of, and pause the time between: a frame may get lost.
+	burst = 3
+	pause = time.Second
+	// retry is when the interface is tried again.
+	retry = 5 * time.Second
+)
+
+// Config is what an Announcer needs.
+type Config struct {
+	// Node is the node's name, and Interface the one on the nodes' network.
+	Node, Interface string
+	// Ranges are where load balancers' addresses are from. No other address is ever answered for, whatever a Service says.
+	Ranges []netip.Prefix
+	// Alive says whether the control plane hears of the node. While it does not, another node may have been chosen: nothing is answered. nil is always.
+	Alive   func() bool
+	Clock   clock.WithTicker
+	Metrics prometheus.Registerer
+}
+
+// Announcer knows which addresses are the node's to answer for.
+type Announcer struct {
+	cfg     Config
+	replies prometheus.Counter
+	wake    chan struct{}
+
+	mu   sync.Mutex
+	by   map[string][]netip.Addr // by the key of the Service
+	left map[netip.Addr]int      // how often an address is still to be told of in its burst
+}
+
+// New returns an announcer; nothing is sent before Run.
+func New(cfg Config) (*Announcer, error) {
+	if cfg.Alive == nil {
+		cfg.Alive = func() bool { return true }
+	}
+	a := &Announcer{
+		cfg: cfg, wake: make(chan struct{}, 1), by: map[string][]netip.Addr{}, left: map[netip.Addr]int{},
+		replies: prometheus.NewCounter(prometheus.CounterOpts{Name: "howdah_announce_replies_total", Help: "Questions for addresses of load balancers that were answered."}),
+	}
+	if cfg.Metrics == nil {
+		return a, nil
+	}
+	count := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "howdah_announce_addresses", Help: "Addresses of load balancers that the node answers for.",
+	}, func() float64 { return float64(len(a.addresses())) })
+	return a, errors.Join(cfg.Metrics.Register(count), cfg.Metrics.Register(a.replies))
+}
+
+// Addresses returns the addresses of a Service that a node has to answer for.
+func Addresses(s *corev1.Service, node string, ranges []netip.Prefix) []netip.Addr {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Annotations[object.LoadBalancerNodeAnnotation] != node {
+		return nil
+	}
+	var all []netip.Addr
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		a, err := netip.ParseAddr(ingress.IP)
+		if err == nil && a.Is4() && slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) }) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Update follows a Service.
+func (a *Announcer) Update(s *corev1.Service) {
+	a.set(s.Namespace+"/"+s.Name, Addresses(s, a.cfg.Node, a.cfg.Ranges))
+}
+
+// Delete forgets a Service.
+func (a *Announcer) Delete(s *corev1.Service) { a.set(s.Namespace+"/"+s.Name, nil) }
+
+func (a *Announcer) set(key string, addresses []netip.Addr) {
+	a.mu.Lock()
+	before := a.by[key]
+	if len(addresses) == 0 {
+		delete(a.by, key)
+	} else {
+		a.by[key] = addresses
+	}
+	fresh := false
+	for _, ip := range addresses {
+		if !slices.Contains(before, ip) {
+			a.left[ip], fresh = burst, true
+		}
+	}
+	a.mu.Unlock()
+	if fresh {
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// addresses returns all that the node answers for now.
+func (a *Announcer) addresses() []netip.Addr {
+	if !a.cfg.Alive() {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []netip.Addr
+	for _, key := range slices.Sorted(maps.Keys(a.by)) {
+		all = append(all, a.by[key]...)
+	}
+	return all
+}
+
+// ours says whether the node answers for an address.
+func (a *Announcer) ours(ip netip.Addr) bool { return slices.Contains(a.addresses(), ip) }
+
+// Run answers until ctx ends. An interface that is away, or a socket that fails, is tried again.
+func (a *Announcer) Run(ctx context.Context) error {
+	if len(a.cfg.Ranges) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for {
+		err := a.serve(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		slog.ErrorContext(ctx, "load balancers' addresses are not answered for; will retry", "interface", a.cfg.Interface, "err", err, "after", retry)
+		timer := a.cfg.Clock.NewTimer(retry)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// serve is one life of the socket.
+func (a *Announcer) serve(ctx context.Context) error {
+	w, err := open(a.cfg.Interface)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- a.listen(w) }()
+	err = a.tell(ctx, w, failed)
+	w.Close() // ends listen
+	return errors.Join(err, <-failed)
+}
+
+// listen answers questions until the socket is closed.
+func (a *Announcer) listen(w *wire) error {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := w.Read(buffer)
+		if errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		question, ok := parse(buffer[:n])
+		if !ok {
+			continue
+		}
+		if reply, ok := answer(question, w.mac, a.ours); ok {
+			if _, err := w.Write(reply); err != nil {
+				return fmt.Errorf("answer: %w", err)
+			}
+			a.replies.Inc()
+		}
+	}
+}
+
+// tell sends what nobody asked for: in bursts what is new, and all of it every now and then.
+func (a *Announcer) tell(ctx context.Context, w *wire, failed chan error) error {
+	slow, fast := a.cfg.Clock.NewTicker(again), a.cfg.Clock.NewTicker(pause)
+	defer slow.Stop()
+	defer fast.Stop()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			failed <- nil // serve waits for it, too
+			return err
+		case <-slow.C():
+			all = true
+		case <-fast.C():
+		case <-a.wake:
+		}
+		for _, ip := range a.due(all) {
+			for _, frame := range gratuitous(ip, w.mac) {
+				if _, err := w.Write(frame); err != nil {
+					return fmt.Errorf("announce %s: %w", ip, err)
+				}
+			}
+		}
+	}
+}
+
+// due returns the addresses that are to be told of now.
+func (a *Announcer) due(all bool) []netip.Addr {
+	mine := a.addresses()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var due []netip.Addr
+	for _, ip := range mine {
+		if all || a.left[ip] > 0 {
+			due = append(due, ip)
+		}
+		if a.left[ip]--; a.left[ip] <= 0 {
+			delete(a.left, ip)
+		}
+	}
+	return due
+}

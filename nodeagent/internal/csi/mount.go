@@ -1,0 +1,345 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"howdah.dev/kit/object"
+)
+
+// Steps of a volume's way to a pod, as events name them.
+const (
+	stepAttach = "MountVolume.WaitForAttach failed"
+	stepStage  = "MountVolume.MountDevice failed"
+	stepSetUp  = "MountVolume.SetUp failed"
+	stepGrow   = "MountVolume.NodeExpandVolume failed"
+)
+
+// Failure says in which step a volume could not be made.
+type Failure struct {
+	Step string
+	Err  error
+}
+
+func (e *Failure) Error() string { return e.Step + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Failure) Unwrap() error { return e.Err }
+
+func failed(step string, err error) error {
+	if _, named := errors.AsType[*Failure](err); named || err == nil {
+		return err
+	}
+	return &Failure{step, err}
+}
+
+// Path is where a pod has a volume.
+func (v *Volumes) Path(w *Want) string {
+	return filepath.Join(v.paths.published(w.Pod.UID, w.Name), "mount")
+}
+
+// Mount makes a volume for a pod, and returns where it is. What is there already is left as it is, without a question to anybody.
+func (v *Volumes) Mount(ctx context.Context, w *Want) (string, error) {
+	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
+	if err != nil {
+		return "", failed(stepSetUp, err)
+	}
+	defer release()
+	target := v.Path(w)
+	if there, err := v.there(target); err != nil || there {
+		return target, failed(stepSetUp, err)
+	}
+	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
+	if err != nil {
+		return "", failed(stepSetUp, err)
+	}
+	if err := allowed(about, w.driver(), w.lifecycle()); err != nil {
+		return "", failed(stepSetUp, err)
+	}
+	data := Data{Driver: w.driver(), Handle: w.handle(), Name: w.Name, Node: v.cfg.NodeName, Lifecycle: string(w.lifecycle())}
+	if err := w.alone(v.paths.users(data.unique())); err != nil {
+		return "", failed(stepSetUp, err)
+	}
+	if w.PV != nil && attachable(about) {
+		data.Attachment = object.AttachmentName(data.Handle, data.Driver, v.cfg.NodeName)
+	}
+	return target, failed(stepSetUp, v.make(ctx, w, about, data, target))
+}
+
+// there reports whether a pod has the volume already.
+func (v *Volumes) there(target string) (bool, error) {
+	points, err := v.cfg.Mounts(target)
+	if err != nil || len(points) == 0 {
+		return false, err
+	}
+	data, err := read(filepath.Dir(target))
+	return err == nil && data.Done, nil
+}
+
+// make goes the whole way. What it has begun is written down first.
+func (v *Volumes) make(ctx context.Context, w *Want, about *storagev1.CSIDriver, data Data, target string) error {
+	published, staged := filepath.Dir(target), v.paths.staged(data.Driver, data.Handle)
+	if before, err := read(published); err == nil {
+		data.Called = before.Called
+	}
+	if err := data.write(published); err != nil {
+		return err
+	}
+	if w.PV != nil {
+		onNode := Data{Driver: data.Driver, Handle: data.Handle, Name: w.Name, Attachment: data.Attachment}
+		if before, err := read(staged); err == nil {
+			onNode.Called = before.Called
+		}
+		if err := onNode.write(staged); err != nil {
+			return failed(stepStage, err)
+		}
+	}
+	var said map[string]string
+	if data.Attachment != "" {
+		var err error
+		if said, err = v.attached(ctx, w); err != nil {
+			return err
+		}
+	}
+	driver, err := v.cfg.Drivers.Get(data.Driver)
+	if err != nil {
+		return failed(stepSetUp, fmt.Errorf("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: %w", err))
+	}
+	call := &calls{v: v, w: w, driver: driver, about: about, context: said, target: target}
+	if err := call.prepare(ctx, staged); err != nil {
+		return err
+	}
+	if err := call.stage(ctx, staged); err != nil {
+		return failed(stepStage, err)
+	}
+	if err := call.publish(ctx, &data); err != nil {
+		return err
+	}
+	if err := call.grow(ctx); err != nil {
+		return failed(stepGrow, err)
+	}
+	if !call.groups && w.owned(about) && w.Own != nil {
+		if err := w.Own(target, *w.group()); err != nil {
+			return fmt.Errorf("applyFSGroup failed for vol %s: %w", data.Handle, err)
+		}
+	}
+	data.Done = true
+	return data.write(published)
+}
+
+// calls are those to one driver for one volume of one pod.
+type calls struct {
+	v          *Volumes
+	w          *Want
+	driver     *Driver
+	about      *storagev1.CSIDriver
+	capability *csipb.VolumeCapability
+	context    map[string]string // what the driver said when the volume was attached
+	staging    string            // where it is staged, "" where the driver stages nothing
+	groups     bool              // the driver gives volumes to the pod's group itself
+	target     string
+}
+
+// prepare asks what the driver can do, and says accordingly how the volume is used.
+func (c *calls) prepare(ctx context.Context, staged string) error {
+	var multi, stages bool
+	for _, q := range []struct {
+		what   csipb.NodeServiceCapability_RPC_Type
+		answer *bool
+	}{
+		{csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER, &multi},
+		{csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP, &c.groups},
+		{csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, &stages},
+	} {
+		var err error
+		if *q.answer, err = c.driver.capable(ctx, q.what); err != nil {
+			return err
+		}
+	}
+	c.capability = c.w.capability(multi, nil)
+	if c.groups {
+		c.capability = c.w.capability(multi, c.w.group())
+	}
+	if stages && c.w.PV != nil {
+		c.staging = filepath.Join(staged, "globalmount")
+	}
+	return nil
+}
+
+// stage has the driver prepare the volume on the node, unless this life of the agent has seen that done.
+func (c *calls) stage(ctx context.Context, dir string) error {
+	if c.staging == "" {
+		return nil
+	}
+	data, err := read(dir)
+	if err != nil {
+		return err
+	}
+	if c.v.isStaged(data.unique()) {
+		return nil
+	}
+	namespace, name := named(c.w.PV.Spec.CSI.NodeStageSecretRef)
+	secrets, err := c.v.secret(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.staging, 0o750); err != nil {
+		return err
+	}
+	data.Called = true
+	if err := data.write(dir); err != nil {
+		return err
+	}
+	if _, err := c.driver.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{
+		VolumeId: c.w.handle(), PublishContext: c.context, StagingTargetPath: c.staging, VolumeCapability: c.capability,
+		Secrets: secrets, VolumeContext: c.w.attributes(nil),
+	}); err != nil {
+		return err
+	}
+	c.v.markStaged(data.unique(), true)
+	return nil
+}
+
+// publish has the driver give the volume to the pod.
+func (c *calls) publish(ctx context.Context, data *Data) error {
+	said := c.w.attributes(c.about)
+	namespace, name := c.w.publishSecret()
+	secrets, err := c.v.secret(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	tokens, err := c.v.tokens(ctx, c.w.Pod, c.about)
+	if err != nil {
+		return err
+	}
+	switch {
+	case tokens == "":
+	case c.about.Spec.ServiceAccountTokenInSecrets != nil && *c.about.Spec.ServiceAccountTokenInSecrets:
+		if secrets == nil {
+			secrets = map[string]string{}
+		}
+		secrets[tokensKey] = tokens
+	default:
+		said[tokensKey] = tokens
+	}
+	data.Called = true
+	if err := data.write(filepath.Dir(c.target)); err != nil {
+		return err
+	}
+	_, err = c.driver.node.NodePublishVolume(ctx, &csipb.NodePublishVolumeRequest{
+		VolumeId: c.w.handle(), PublishContext: c.context, StagingTargetPath: c.staging, TargetPath: c.target, VolumeCapability: c.capability,
+		Readonly: c.w.ReadOnly, Secrets: secrets, VolumeContext: said,
+	})
+	return err
+}
+
+// grow has the driver make the file system as large as the volume has become.
+func (c *calls) grow(ctx context.Context) error {
+	if c.w.PV == nil || c.w.Claim == nil || c.w.ReadOnly {
+		return nil
+	}
+	size, has := c.w.PV.Spec.Capacity[corev1.ResourceStorage], c.w.Claim.Status.Capacity[corev1.ResourceStorage]
+	if size.Cmp(has) <= 0 {
+		return nil
+	}
+	expands, err := c.driver.capable(ctx, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	if err != nil {
+		return err
+	}
+	if expands {
+		namespace, name := named(c.w.PV.Spec.CSI.NodeExpandSecretRef)
+		secrets, err := c.v.secret(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		if _, err := c.driver.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{
+			VolumeId: c.w.handle(), VolumePath: c.target, StagingTargetPath: c.staging, VolumeCapability: c.capability,
+			CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets,
+		}); err != nil {
+			return err
+		}
+	} else if !resizing(c.w.Claim) { // nobody waits for the node
+		return nil
+	}
+	if err := c.v.cfg.Objects.Grown(ctx, c.w.Claim, c.w.PV); err != nil {
+		return err
+	}
+	c.v.cfg.Event(c.w.Pod, corev1.EventTypeNormal, "FileSystemResizeSuccessful",
+		fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", c.w.PV.Name, c.v.cfg.NodeName))
+	return nil
+}
+
+// resizing reports whether a claim waits for its node.
+func resizing(claim *corev1.PersistentVolumeClaim) bool {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// Renew does for a volume that a pod has what has to be done every now and then: it is published again where the driver asks for that, and
+// its file system follows the size of the volume.
+func (v *Volumes) Renew(ctx context.Context, w *Want) error {
+	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
+	if err != nil {
+		return failed(stepSetUp, err)
+	}
+	again := about != nil && about.Spec.RequiresRepublish != nil && *about.Spec.RequiresRepublish
+	if !again && (w.Claim == nil || !w.grown()) {
+		return nil
+	}
+	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
+	if err != nil {
+		return failed(stepSetUp, err)
+	}
+	defer release()
+	data, err := read(v.paths.published(w.Pod.UID, w.Name))
+	if err != nil || !data.Done {
+		return nil //nolint:nilerr // it is not there yet, and will be made
+	}
+	driver, err := v.cfg.Drivers.Get(data.Driver)
+	if err != nil {
+		return failed(stepSetUp, err)
+	}
+	call, err := v.known(ctx, w, driver, about, data)
+	if err != nil {
+		return failed(stepSetUp, err)
+	}
+	if again {
+		if err := call.publish(ctx, &data); err != nil {
+			return failed(stepSetUp, err)
+		}
+	}
+	return failed(stepGrow, call.grow(ctx))
+}
+
+// grown reports whether a volume is larger than its claim's status says.
+func (w *Want) grown() bool {
+	size, has := w.PV.Spec.Capacity[corev1.ResourceStorage], w.Claim.Status.Capacity[corev1.ResourceStorage]
+	return size.Cmp(has) > 0
+}
+
+// known prepares further calls for a volume that a pod has.
+func (v *Volumes) known(ctx context.Context, w *Want, driver *Driver, about *storagev1.CSIDriver, data Data) (*calls, error) {
+	call := &calls{v: v, w: w, driver: driver, about: about, target: v.Path(w)}
+	if err := call.prepare(ctx, v.paths.staged(data.Driver, data.Handle)); err != nil {
+		return nil, err
+	}
+	if data.Attachment != "" {
+		a, err := v.cfg.Objects.Attachment(ctx, data.Attachment)
+		if err != nil {
+			return nil, err
+		}
+		call.context = a.Status.AttachmentMetadata
+	}
+	return call, nil
+}

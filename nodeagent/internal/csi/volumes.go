@@ -1,0 +1,165 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Objects reads what volumes need of the API.
+type Objects interface {
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// CSIDriver returns what is said of a driver, nil where nothing is.
+	CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
+	Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
+	// Node returns the node as of now.
+	Node(ctx context.Context, name string) (*corev1.Node, error)
+	// Grown says in the status of a claim how large its volume is now.
+	Grown(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error
+}
+
+// Config of Volumes.
+type Config struct {
+	// Dir is the kubelet's folder, below which all is.
+	Dir      string
+	NodeName string
+	Drivers  *Drivers
+	Objects  Objects
+	// Token returns a token of the pod's service account, and its end.
+	Token func(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error)
+	// Mounts returns the mount points at or below a path.
+	Mounts func(path string) ([]string, error)
+	// Reported returns the volumes that the Node's status says to be in use, as the API last answered; Changed says that there are others.
+	Reported func() []corev1.UniqueVolumeName
+	Changed  func()
+	// Event tells of a pod.
+	Event func(pod *corev1.Pod, kind, reason, message string)
+	Clock clock.Clock
+}
+
+// Volumes makes and removes the volumes of the node's drivers.
+type Volumes struct {
+	cfg   Config
+	paths paths
+	poke  chan struct{}
+
+	mu     sync.Mutex
+	locks  map[string]*lock
+	staged map[corev1.UniqueVolumeName]bool // in this life of the agent
+	pauses map[string]pause                 // by folder, of what could not be undone
+}
+
+// pause is how long nothing is tried again.
+type pause struct {
+	until time.Time
+	last  time.Duration
+}
+
+// lock is held by who calls a driver for a volume.
+type lock struct {
+	held  chan struct{}
+	users int
+}
+
+// New returns Volumes; it starts nothing.
+func New(cfg Config) *Volumes {
+	cfg.Dir = filepath.Clean(cfg.Dir)
+	return &Volumes{
+		cfg: cfg, paths: paths{cfg.Dir}, poke: make(chan struct{}, 1), locks: map[string]*lock{}, staged: map[corev1.UniqueVolumeName]bool{}, pauses: map[string]pause{},
+	}
+}
+
+// InUse are the attachable volumes that the node has, or is about to have. Nothing is detached that is among them.
+func (v *Volumes) InUse() []corev1.UniqueVolumeName { return v.paths.inUse() }
+
+// Pods are those that have folders of volumes.
+func (v *Volumes) Pods() []types.UID {
+	var uids []types.UID
+	for _, dir := range v.paths.glob("pods", "*", "volumes") {
+		uids = append(uids, types.UID(filepath.Base(dir)))
+	}
+	return uids
+}
+
+// hold waits until nobody else has the lock of a name.
+func (v *Volumes) hold(ctx context.Context, name string) (release func(), err error) {
+	v.mu.Lock()
+	l := v.locks[name]
+	if l == nil {
+		l = &lock{held: make(chan struct{}, 1)}
+		v.locks[name] = l
+	}
+	l.users++
+	v.mu.Unlock()
+	leave := func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(v.locks, name)
+		}
+	}
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("another operation with volume %s is under way: %w", name, ctx.Err())
+	}
+}
+
+func (v *Volumes) wake() {
+	select {
+	case v.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (v *Volumes) markStaged(name corev1.UniqueVolumeName, is bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if is {
+		v.staged[name] = true
+	} else {
+		delete(v.staged, name)
+	}
+}
+
+func (v *Volumes) isStaged(name corev1.UniqueVolumeName) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.staged[name]
+}
+
+const (
+	retryBase = 500 * time.Millisecond
+	retryMax  = 2*time.Minute + 2*time.Second
+)
+
+// early says why it is too early to undo a folder again.
+func (v *Volumes) early(dir string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p, ok := v.pauses[dir]; ok && v.cfg.Clock.Now().Before(p.until) {
+		return fmt.Errorf("no retries permitted until %s (durationBeforeRetry %s)", p.until.Format(time.RFC3339), p.last)
+	}
+	return nil
+}
+
+// tried notes how it went.
+func (v *Volumes) tried(dir string, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err == nil {
+		delete(v.pauses, dir)
+		return
+	}
+	last := min(max(2*v.pauses[dir].last, retryBase), retryMax)
+	v.pauses[dir] = pause{v.cfg.Clock.Now().Add(last), last}
+}

@@ -1,0 +1,162 @@
+package netpol
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/nodeagent/bpf"
+	"howdah.dev/nodeagent/internal/dump"
+	"howdah.dev/nodeagent/internal/pinned"
+)
+
+// tcFilterPrefix begins the names of our filters.
+const tcFilterPrefix = "howdah_policy_"
+
+// Pins of links begin so; the interface's name follows.
+const (
+	pinToPod   = "to_pod_"
+	pinFromPod = "from_pod_"
+)
+
+// datapath is the loaded programs and maps.
+type datapath struct {
+	pins    string
+	tcx     bool
+	objects bpf.PolicyObjects
+	barrier *pinned.Barrier
+}
+
+// loadDatapath loads the programs over the pinned maps. What is attached already goes on running until attach.
+func loadDatapath(cfg Config) (d *datapath, reused bool, err error) {
+	if err := pinned.Folder(cfg.Pins); err != nil {
+		return nil, false, err
+	}
+	spec, err := bpf.LoadPolicy()
+	if err != nil {
+		return nil, false, err
+	}
+	d = &datapath{pins: cfg.Pins}
+	if reused, err = pinned.Load(spec, &d.objects, cfg.Pins); err != nil {
+		return nil, false, explainLoad(err)
+	}
+	if d.barrier, err = pinned.NewBarrier(); err != nil {
+		return nil, false, errors.Join(err, d.objects.Close())
+	}
+	if !cfg.WithoutTCX {
+		if d.tcx, err = pinned.SupportsTCX(d.objects.PolicyToPod); err != nil {
+			return nil, false, errors.Join(err, d.close())
+		}
+	}
+	return d, reused, nil
+}
+
+func explainLoad(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.As(err, &verifier):
+		return fmt.Errorf("the kernel refuses the network policies' programs (they need Linux 5.18): %+v", verifier)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("not allowed to load eBPF programs (CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN, is needed): %w", err)
+	}
+	return fmt.Errorf("load eBPF programs: %w", err)
+}
+
+func (d *datapath) maps() Maps {
+	return mapsOf(&d.objects.PolicyMaps, d.barrier.Wait)
+}
+
+func mapsOf(o *bpf.PolicyMaps, barrier func() error) Maps {
+	return Maps{
+		Subjects: pinned.Kernel[uint32, bpf.PolicySubject]{M: o.Subjects},
+		Own:      pinned.Kernel[bpf.PolicyAddress, uint8]{M: o.Own},
+		Peers:    pinned.Kernel[bpf.PolicyPeerKey, bpf.PolicyBits]{M: o.Peers},
+		Ports:    pinned.Kernel[bpf.PolicyPortKey, bpf.PolicyBits]{M: o.Ports},
+		Barrier:  barrier,
+	}
+}
+
+// close frees the agent's hold; what is pinned stays and works on.
+func (d *datapath) close() error { return errors.Join(d.objects.Close(), d.barrier.Close()) }
+
+// drops counts the packets that were dropped in a direction.
+func (d *datapath) drops(direction Direction) float64 {
+	var counts []uint64
+	if err := d.objects.Drops.Lookup(uint32(direction), &counts); err != nil {
+		return 0
+	}
+	sum := 0.0
+	for _, n := range counts {
+		sum += float64(n)
+	}
+	return sum
+}
+
+// attach puts the programs at an interface. Those of an earlier run are replaced in one step, so no packet ever meets none.
+func (d *datapath) attach(name string, index int) error {
+	if !d.tcx {
+		return pinned.AttachTC(index, name,
+			pinned.Filter{Name: tcFilterPrefix + "to_pod", Parent: netlink.HANDLE_MIN_EGRESS, Program: d.objects.PolicyToPod},
+			pinned.Filter{Name: tcFilterPrefix + "from_pod", Parent: netlink.HANDLE_MIN_INGRESS, Program: d.objects.PolicyFromPod})
+	}
+	for _, h := range []struct {
+		pin     string
+		kind    ebpf.AttachType
+		program *ebpf.Program
+	}{
+		{pinToPod, ebpf.AttachTCXEgress, d.objects.PolicyToPod},
+		{pinFromPod, ebpf.AttachTCXIngress, d.objects.PolicyFromPod},
+	} {
+		err := pinned.Link(filepath.Join(d.pins, h.pin+name), h.program,
+			func(i *link.Info) bool { return i.TCX() != nil && int(i.TCX().Ifindex) == index },
+			func() (link.Link, error) {
+				return link.AttachTCX(link.TCXOptions{Interface: index, Program: h.program, Attach: h.kind})
+			})
+		if err != nil {
+			return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_XGRESS): %w", h.kind, name, err)
+		}
+	}
+	return nil
+}
+
+// tidy forgets the links of interfaces that are gone, or that are not ours any more.
+func (d *datapath) tidy(keep map[string]bool) error {
+	entries, err := os.ReadDir(d.pins)
+	if err != nil {
+		return fmt.Errorf("list pinned links: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		for _, prefix := range []string{pinToPod, pinFromPod} {
+			if name, ok := strings.CutPrefix(e.Name(), prefix); ok && !keep[name] {
+				errs = append(errs, os.Remove(filepath.Join(d.pins, e.Name())))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// interfaces lists the indexes of this node's interfaces by name.
+func interfaces() (map[string]int, error) {
+	all, err := dump.Whole(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	out := map[string]int{}
+	for _, i := range all {
+		out[i.Attrs().Name] = i.Attrs().Index
+	}
+	return out, nil
+}
+
+// Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.
+func Detach(pins string) error {
+	return errors.Join(pinned.DetachTC(tcFilterPrefix, nil), pinned.Remove(pins))
+}

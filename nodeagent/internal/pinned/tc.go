@@ -1,0 +1,89 @@
+package pinned
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/nodeagent/internal/dump"
+)
+
+// tcPriority leaves room before and after for filters of others.
+const tcPriority = 20
+
+// SupportsTCX says whether the kernel has tcx (Linux 6.6). Older ones, such as Debian 12's 6.1, have only tc filters. The program
+// is one for SchedCLS; it is attached to loopback for a moment.
+func SupportsTCX(program *ebpf.Program) (bool, error) {
+	loopback, err := net.InterfaceByName("lo")
+	if err != nil {
+		return false, fmt.Errorf("look for tcx: %w", err)
+	}
+	l, err := link.AttachTCX(link.TCXOptions{Interface: loopback.Index, Program: program, Attach: ebpf.AttachTCXEgress})
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for tcx: %w", err)
+	}
+	return true, l.Close()
+}
+
+// Filter is a program in one of the queues of an interface: netlink.HANDLE_MIN_EGRESS or HANDLE_MIN_INGRESS.
+type Filter struct {
+	Name    string
+	Parent  uint32
+	Program *ebpf.Program
+}
+
+// AttachTC puts programs at an interface as filters of tc's clsact queue, in this order. The kernel keeps them over restarts, and replaces a
+// filter's program in one step.
+func AttachTC(index int, name string, filters ...Filter) error {
+	queue := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
+	if err := netlink.QdiscAdd(queue); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add clsact to %s (the kernel needs CONFIG_NET_SCH_INGRESS): %w", name, err)
+	}
+	for _, f := range filters {
+		filter := &netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: f.Parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: tcPriority},
+			Fd:          f.Program.FD(), Name: f.Name, DirectAction: true,
+		}
+		if err := netlink.FilterReplace(filter); err != nil {
+			return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_CLS_BPF): %w", f.Name, name, err)
+		}
+	}
+	return nil
+}
+
+// DetachTC takes the filters whose names begin so from all interfaces but those to keep, by index.
+func DetachTC(prefix string, keep map[int]bool) error {
+	links, err := dump.Whole(netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	var errs []error
+	for _, l := range links {
+		if keep[l.Attrs().Index] {
+			continue
+		}
+		for _, parent := range []uint32{netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_MIN_INGRESS} {
+			filters, err := dump.Whole(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
+			if err != nil {
+				continue // it has no clsact, or it ended just now
+			}
+			for _, f := range filters {
+				if b, ok := f.(*netlink.BpfFilter); ok && strings.HasPrefix(b.Name, prefix) {
+					errs = append(errs, netlink.FilterDel(f))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

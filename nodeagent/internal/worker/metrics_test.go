@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestMetricsCountEveryEndOfAContainerOnce(t *testing.T) {
+	t.Parallel()
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := func(code int32, reason string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
+	}
+	containers := func(state corev1.ContainerState) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "main", State: state}, {Name: "other", State: running}}}
+	}
+	for name, c := range map[string]struct {
+		stored corev1.PodStatus // what the API has when the agent first sees the pod
+		seen   []corev1.PodStatus
+		want   map[[3]string]float64
+	}{
+		"an end that is told again": {
+			seen: []corev1.PodStatus{containers(running), containers(ended(139, "Error")), containers(ended(139, "Error"))},
+			want: map[[3]string]float64{{"container", "139", "Error"}: 1},
+		},
+		"two runs": {
+			seen: []corev1.PodStatus{containers(ended(1, "Error")), containers(running), containers(ended(1, "Error"))},
+			want: map[[3]string]float64{{"container", "1", "Error"}: 2},
+		},
+		"an end before the agent's start": {
+			stored: containers(ended(0, "Completed")),
+			seen:   []corev1.PodStatus{containers(ended(0, "Completed")), containers(ended(0, "Completed"))},
+		},
+		"the other kinds": {
+			seen: []corev1.PodStatus{{
+				InitContainerStatuses:      []corev1.ContainerStatus{{Name: "main", State: ended(0, "Completed")}},
+				EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "main", State: ended(137, "OOMKilled")}},
+			}},
+			want: map[[3]string]float64{{"init_container", "0", "Completed"}: 1, {"ephemeral_container", "137", "OOMKilled"}: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMetrics(prometheus.NewRegistry(), clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("u")}, Status: c.stored}
+			for i := range c.seen {
+				m.observe(p, &c.seen[i])
+			}
+			if got := testutil.CollectAndCount(m.terminations); got != len(c.want) {
+				t.Errorf("%d kinds of ends are counted, not %d", got, len(c.want))
+			}
+			for labels, want := range c.want {
+				if got := testutil.ToFloat64(m.terminations.WithLabelValues(labels[:]...)); got != want {
+					t.Errorf("%v is counted %v times, not %v", labels, got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,209 @@
+package fieldmanager
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/services/apiserver/internal/registry"
+)
+
+// TestBuiltInAppliesAreMerged holds what is applied to objects of every kind without the library against what the library makes of it: parts of
+// manifests with other values, by several managers, over what others wrote.
+func TestBuiltInAppliesAreMerged(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(4, 5))
+	managers := newManagers(t)
+	all := inputs(t, managers)
+	compared, quick, first, changing, taking := 0, 0, 0, 0, 0
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		res, made := all[name]()
+		if res.GVK != res.Kind.GVK {
+			continue
+		}
+		m, err := managers.For(res, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := manifest(t, name)
+		var live registry.Object
+		last := map[string]*unstructured.Unstructured{}
+		for n := range 60 {
+			if n%20 == 0 {
+				live = made.DeepCopyObject().(registry.Object)
+				live.SetManagedFields(nil)
+				m.Create(emptyOf(res), live, "creator")
+				clear(last)
+			}
+			inOrder(r, live)
+			who := []string{"a", "b", "creator"}[r.IntN(3)]
+			configuration := last[who]
+			if configuration == nil || r.IntN(3) == 0 {
+				configuration = &unstructured.Unstructured{Object: part(r, whole.Object, 0).(map[string]any)}
+				configuration.SetGroupVersionKind(res.GVK)
+				configuration.SetName(live.GetName())
+			} else if r.IntN(2) == 0 {
+				configuration = &unstructured.Unstructured{Object: otherValues(r, configuration.DeepCopy().Object).(map[string]any)}
+				configuration.SetGroupVersionKind(res.GVK)
+				configuration.SetName(live.GetName())
+			}
+			force := r.IntN(3) > 0
+			before, wants := textOf(t, live), configuration.DeepCopy()
+			if m.ownsAll(configuration) {
+				if d, ok := m.outline(configuration); ok {
+					if owns, ok := m.applies.Get(d); ok {
+						if out := m.setBuiltIn(live, configuration, who, force, owns); out != nil {
+							quick++
+							if m.builtInApplier(live.GetManagedFields(), who) < 0 {
+								first++
+							}
+							if textOf(t, out) != before {
+								changing++
+							}
+							if !ownAsBefore(live.GetManagedFields(), out.GetManagedFields()) {
+								taking++
+							}
+						}
+					}
+				}
+			}
+			began := time.Now().Unix()
+			got, err := m.Apply(live, configuration, who, force)
+			want, wantErr := m.FieldManager.Apply(live.DeepCopyObject(), wants.DeepCopy(), who, force)
+			if time.Now().Unix() != began {
+				continue
+			}
+			compared++
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Fatalf("%s %d: %s applies\n%v\nto\n%s\ngot %v, want %v", name, n, who, wants.Object, before, err, wantErr)
+			}
+			if textOf(t, live) != before || textOf(t, configuration) != textOf(t, wants) {
+				t.Fatalf("%s %d changes what it is given", name, n)
+			}
+			if err != nil {
+				continue
+			}
+			if a, b := textOf(t, got), textOf(t, want); a != b {
+				t.Fatalf("%s %d: %s applies\n%v\nto\n%s\ngot\n%s\nwant\n%s", name, n, who, wants.Object, before, a, b)
+			}
+			live, last[who] = got.(registry.Object), wants
+		}
+	}
+	if quick < compared/10 || first < compared/100 || changing < compared/50 || taking < compared/200 {
+		t.Errorf("%d compared, %d quick, %d of them by new appliers, %d that change something, %d that take it from others", compared, quick, first, changing, taking)
+	}
+}
+
+// ownAsBefore reports whether those who owned fields before own them still.
+func ownAsBefore(before, after []metav1.ManagedFieldsEntry) bool {
+	return !slices.ContainsFunc(before, func(b metav1.ManagedFieldsEntry) bool {
+		return !slices.ContainsFunc(after, func(a metav1.ManagedFieldsEntry) bool {
+			return sameOwner(&a, &b) && string(a.FieldsV1.Raw) == string(b.FieldsV1.Raw)
+		})
+	})
+}
+
+func manifest(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("../kind/testdata/defaults", name+".in.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if body, err = yaml.YAMLToJSON(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.UnmarshalJSON(body); err != nil {
+		t.Fatal(err)
+	}
+	delete(u.Object, "status")
+	u.Object["metadata"] = map[string]any{"labels": map[string]any{"app": "x", "tier": "y"}, "annotations": map[string]any{"note": "1"}}
+	return u
+}
+
+// inOrder gives the entries of an object times that may be the same, and are in any order but that they are kept in.
+func inOrder(r *rand.Rand, obj registry.Object) {
+	entries := obj.GetManagedFields()
+	for i := range entries {
+		if entries[i].Time != nil && r.IntN(3) > 0 {
+			entries[i].Time = &metav1.Time{Time: time.Now().Add(-time.Duration(1+r.IntN(3)) * time.Minute).UTC().Truncate(time.Second)}
+		}
+	}
+	if r.IntN(8) > 0 {
+		slices.SortFunc(entries, compareEntries)
+	}
+	obj.SetManagedFields(entries)
+}
+
+// part draws a part of a tree, without some of its fields and items.
+func part(r *rand.Rand, tree any, depth int) any {
+	switch v := tree.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if depth == 0 || r.IntN(6) > 0 {
+				out[name] = part(r, v[name], depth+1)
+			}
+		}
+		return out
+	case []any:
+		out := []any{}
+		for _, item := range v {
+			if r.IntN(10) > 0 {
+				out = append(out, part(r, item, depth+1))
+			}
+		}
+		return out
+	}
+	return tree
+}
+
+// otherValues changes some of the values in a tree.
+func otherValues(r *rand.Rand, tree any) any {
+	switch v := tree.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			v[name] = otherValues(r, v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = otherValues(r, v[i])
+		}
+		if len(v) > 1 && r.IntN(12) == 0 {
+			v[0], v[len(v)-1] = v[len(v)-1], v[0]
+		}
+	case string:
+		if r.IntN(6) == 0 {
+			return []string{v + "x", "1", ""}[r.IntN(3)]
+		}
+	case int64:
+		if r.IntN(6) == 0 {
+			return v + int64(r.IntN(3)) - 1
+		}
+	case bool:
+		if r.IntN(6) == 0 {
+			return !v
+		}
+	}
+	return tree
+}
+
+func textOf(t *testing.T, obj runtime.Object) string {
+	t.Helper()
+	text, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

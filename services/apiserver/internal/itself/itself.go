@@ -1,0 +1,21 @@
+// Package itself is who the API server is where it acts by itself: when it makes its bootstrap objects, keeps definitions and
+// APIServices, or asks webhooks.
+package itself
+
+import (
+	"context"
+
+	"google.golang.org/grpc/metadata"
+
+	"howdah.dev/kit/rpc"
+)
+
+// Name is its user agent, and so the field manager of what it writes. It is that of Kubernetes' API server: people and their tools meet
+// it in conflicts and in managed fields.
+const Name = "kube-apiserver"
+
+// Context makes the calls of a context the API server's own, who may do everything.
+func Context(ctx context.Context) context.Context {
+	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
+	return metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", Name))
+}

@@ -1,0 +1,131 @@
+package persistentvolume
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storage "k8s.io/component-helpers/storage/volume"
+
+	"howdah.dev/kit/object"
+)
+
+// errBehind says that the cache has not heard of the newest version yet.
+var errBehind = errors.New("the cache is behind")
+
+// Metrics are Kubernetes' own of volumes and claims, counted at a scrape from the caches.
+type Metrics struct {
+	caches            atomic.Pointer[caches]
+	retroactive       prometheus.Counter
+	retroactiveErrors prometheus.Counter
+}
+
+type caches struct {
+	claims  *object.Informer[*corev1.PersistentVolumeClaim]
+	volumes *object.Informer[*corev1.PersistentVolume]
+}
+
+var (
+	totalVolumes   = prometheus.NewDesc("pv_collector_total_pv_count", "Persistent volumes.", []string{"plugin_name", "volume_mode"}, nil)
+	boundVolumes   = prometheus.NewDesc("pv_collector_bound_pv_count", "Persistent volumes that are bound.", []string{"storage_class"}, nil)
+	unboundVolumes = prometheus.NewDesc("pv_collector_unbound_pv_count", "Persistent volumes that are not bound.", []string{"storage_class"}, nil)
+	boundClaims    = prometheus.NewDesc("pv_collector_bound_pvc_count", "Claims that are bound.", []string{"namespace", "storage_class", "volume_attributes_class"}, nil)
+	unboundClaims  = prometheus.NewDesc("pv_collector_unbound_pvc_count", "Claims that are not bound.", []string{"namespace", "storage_class", "volume_attributes_class"}, nil)
+)
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		retroactive:       prometheus.NewCounter(prometheus.CounterOpts{Name: "retroactive_storageclass_total", Help: "Claims that were given a default class later."}),
+		retroactiveErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "retroactive_storageclass_errors_total", Help: "Failures to give a claim a default class later."}),
+	}
+	registerer.MustRegister(m, m.retroactive, m.retroactiveErrors)
+	return m
+}
+
+// follow counts in these caches from now on.
+func (m *Metrics) follow(claims *object.Informer[*corev1.PersistentVolumeClaim], volumes *object.Informer[*corev1.PersistentVolume]) {
+	if m != nil {
+		m.caches.Store(&caches{claims, volumes})
+	}
+}
+
+// assigned counts a default class that was given to a claim, or was not.
+func (m *Metrics) assigned(err error) {
+	switch {
+	case m == nil:
+	case err != nil:
+		m.retroactiveErrors.Inc()
+	default:
+		m.retroactive.Inc()
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{totalVolumes, boundVolumes, unboundVolumes, boundClaims, unboundClaims} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	c := m.caches.Load()
+	if c == nil {
+		return
+	}
+	gauges := map[*prometheus.Desc]map[[3]string]int{}
+	count := func(desc *prometheus.Desc, labels ...string) {
+		if gauges[desc] == nil {
+			gauges[desc] = map[[3]string]int{}
+		}
+		var key [3]string
+		copy(key[:], labels)
+		gauges[desc][key]++
+	}
+	for _, v := range c.volumes.List("") {
+		mode := corev1.PersistentVolumeFilesystem
+		if v.Spec.VolumeMode != nil {
+			mode = *v.Spec.VolumeMode
+		}
+		count(totalVolumes, plugin(v), string(mode))
+		if v.Status.Phase == corev1.VolumeBound {
+			count(boundVolumes, v.Spec.StorageClassName)
+		} else {
+			count(unboundVolumes, v.Spec.StorageClassName)
+		}
+	}
+	for _, claim := range c.claims.List("") {
+		desc := unboundClaims
+		if claim.Status.Phase == corev1.ClaimBound {
+			desc = boundClaims
+		}
+		count(desc, claim.Namespace, storage.GetPersistentVolumeClaimClass(claim), deref(claim.Spec.VolumeAttributesClassName))
+	}
+	width := map[*prometheus.Desc]int{totalVolumes: 2, boundVolumes: 1, unboundVolumes: 1, boundClaims: 3, unboundClaims: 3}
+	for desc, values := range gauges {
+		for labels, n := range values {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), labels[:width[desc]]...)
+		}
+	}
+}
+
+// plugin is Kubernetes' name of what mounts a volume.
+func plugin(v *corev1.PersistentVolume) string {
+	switch s := v.Spec.PersistentVolumeSource; {
+	case s.CSI != nil:
+		return "kubernetes.io/csi:" + s.CSI.Driver
+	case s.Local != nil:
+		return "kubernetes.io/local-volume"
+	case s.HostPath != nil:
+		return "kubernetes.io/host-path"
+	case s.NFS != nil:
+		return "kubernetes.io/nfs"
+	case s.ISCSI != nil:
+		return "kubernetes.io/iscsi"
+	case s.FC != nil:
+		return "kubernetes.io/fc"
+	}
+	return "N/A"
+}

@@ -1,0 +1,142 @@
+package resourceclaim
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/controller/controllertest"
+)
+
+func newPod(name, node string, claims ...corev1.PodResourceClaim) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: corev1.PodSpec{NodeName: node, ResourceClaims: claims}}
+}
+
+func newTemplate() *resourcev1.ResourceClaimTemplate {
+	t := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "gpu"}}
+	t.Spec.Labels = map[string]string{"of": "gpu"}
+	t.Spec.Annotations = map[string]string{"a": "b"}
+	t.Spec.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}
+	return t
+}
+
+func fromTemplate(name string) corev1.PodResourceClaim {
+	return corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: new("gpu")}
+}
+
+func TestGenerate(t *testing.T) {
+	t.Parallel()
+	p := newPod(strings.Repeat("p", 60), "")
+	p.UID = "u"
+	asked := fromTemplate("c")
+	claim := generate(p, &asked, newTemplate())
+	if len(claim.Name) != 63 || claim.Name != generate(p, &asked, newTemplate()).Name || !metav1.IsControlledBy(claim, p) || isFor(p, claim) != nil {
+		t.Errorf("claim %s, owned by %v", claim.Name, claim.OwnerReferences)
+	}
+	if claim.Labels["of"] != "gpu" || claim.Annotations["a"] != "b" || claim.Annotations[podClaimAnnotation] != "c" || len(claim.Spec.Devices.Requests) != 1 {
+		t.Errorf("claim %+v", claim)
+	}
+	p.UID = "v"
+	if again := generate(p, &asked, newTemplate()); again.Name == claim.Name || isFor(p, claim) == nil {
+		t.Errorf("another pod of the name shares the claim %s", claim.Name)
+	}
+}
+
+func TestLetGo(t *testing.T) {
+	t.Parallel()
+	claim := func(finalizer, deleted bool, users ...string) *resourcev1.ResourceClaim {
+		c := &resourcev1.ResourceClaim{}
+		c.Status.Allocation = &resourcev1.AllocationResult{}
+		if finalizer {
+			c.Finalizers = []string{"other", resourcev1.Finalizer}
+		}
+		if deleted {
+			c.DeletionTimestamp = &metav1.Time{}
+		}
+		for _, u := range users {
+			c.Status.ReservedFor = append(c.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: u})
+		}
+		return c
+	}
+	for what, c := range map[string]struct {
+		claim     *resourcev1.ResourceClaim
+		changes   bool
+		users     int
+		allocated bool
+	}{
+		"all users stay":                    {claim(true, false, "stays"), false, 1, true},
+		"one goes":                          {claim(true, false, "stays", "goes"), true, 1, true},
+		"the last goes":                     {claim(true, false, "goes"), true, 0, false},
+		"the last goes, another allocates":  {claim(false, false, "goes"), true, 0, true},
+		"just allocated, nobody uses it":    {claim(true, false), false, 0, true},
+		"nobody uses it, and it is deleted": {claim(true, true), true, 0, false},
+		"deleted, and used":                 {claim(true, true, "stays"), false, 1, true},
+	} {
+		got := letGo(c.claim, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.Name == "stays" })
+		if (got != nil) != c.changes {
+			t.Errorf("%s: %v", what, got)
+		} else if got != nil && (len(got.Status.ReservedFor) != c.users || (got.Status.Allocation != nil) != c.allocated) {
+			t.Errorf("%s: %+v", what, got.Status)
+		} else if got != nil && c.users == 0 && !c.allocated {
+			if free := released(got); free == nil || len(free.Finalizers) != 1 {
+				t.Errorf("%s: released %v", what, free)
+			}
+		}
+	}
+}
+
+// TestLifeOfAClaim makes the claim of a pod, has it allocated and reserved, and lets it go with the pod's end.
+func TestLifeOfAClaim(t *testing.T) {
+	t.Parallel()
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	p := controllertest.Create(c, object.Pod, newPod("p", "node", fromTemplate("c")))
+	if e := <-c.Events.Events; e != `Warning FailedResourceClaimCreation PodResourceClaim c: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found` {
+		t.Errorf("event %s", e)
+	}
+	controllertest.Create(c, templateKind, newTemplate())
+	noted := controllertest.Await(c, object.Pod, "the claim in the pod's status", func(list []*corev1.Pod) bool {
+		return len(list[0].Status.ResourceClaimStatuses) == 1
+	})
+	claims := controllertest.List(c, claimKind)
+	if len(claims) != 1 || *noted[0].Status.ResourceClaimStatuses[0].ResourceClaimName != claims[0].Name {
+		t.Fatalf("claims %v; pod's %v", claims, noted[0].Status.ResourceClaimStatuses)
+	}
+	claim := claims[0]
+	claim.Finalizers = []string{resourcev1.Finalizer}
+	claim, err := object.For(c.Client, claimKind).Update(t.Context(), claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Status.Allocation = &resourcev1.AllocationResult{}
+	controllertest.UpdateStatus(c, claimKind, claim)
+	controllertest.Await(c, claimKind, "the reservation for a pod that came with a node", func(list []*resourcev1.ResourceClaim) bool {
+		return reservedFor(list[0], p)
+	})
+
+	shared := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "shared", Finalizers: []string{resourcev1.Finalizer}}}
+	shared.Status.Allocation = &resourcev1.AllocationResult{}
+	shared.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "gone", UID: "x"}, {Resource: "pods", Name: "p", UID: p.UID}}
+	controllertest.Create(c, claimKind, shared)
+	controllertest.Await(c, claimKind, "one user less", func(list []*resourcev1.ResourceClaim) bool {
+		for _, s := range list {
+			if s.Name == "shared" {
+				return len(s.Status.ReservedFor) == 1 && s.Status.Allocation != nil
+			}
+		}
+		return false
+	})
+
+	ended := noted[0].DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	ended.ResourceVersion = ""
+	controllertest.UpdateStatus(c, object.Pod, ended)
+	controllertest.Await(c, claimKind, "the end of the pod's own claim", func(list []*resourcev1.ResourceClaim) bool {
+		return len(list) == 1 && list[0].Name == "shared"
+	})
+}

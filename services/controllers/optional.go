@@ -1,0 +1,8 @@
+package controllers
+
+import "slices"
+
+// optional are the controllers that run only where --controllers names them, as in Kubernetes: an asterisk or a group does not.
+func optional(name string) bool {
+	return slices.Contains([]string{"bootstrapsigner", "tokencleaner"}, name)
+}
