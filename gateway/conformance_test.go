@@ -69,7 +69,7 @@ func TestRequests(t *testing.T) {
 		select {
 		case request := <-c.Requests:
 			got = request.(proto.Message)
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s %s reaches nothing", tt.method, tt.path)
 			continue
 		}

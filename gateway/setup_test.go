@@ -205,7 +205,7 @@ func (c *cluster) awaitEnd(methods ...string) {
 		select {
 		case method := <-c.Ended:
 			got = append(got, method)
-		case <-time.After(4 * time.Second):
+		case <-time.After(time.Minute):
 			c.t.Fatalf("only %v have ended", got)
 		}
 	}

@@ -150,7 +150,7 @@ var mounted = &csipb.VolumeCapability{
 // hasDriver waits until the API knows of the driver on the node, or does not.
 func (n *node) hasDriver(want bool) {
 	n.t.Helper()
-	eventually(n.t, 30*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		said, err := object.For(n.client, object.CSINode).Get(n.t.Context(), "", nodeName)
 		if err != nil {
 			return err.Error()
@@ -195,7 +195,7 @@ func (n *node) bound(handle string, attributes map[string]string) {
 // uses waits until the node says of so many volumes that they are in use.
 func (n *node) uses(count int) {
 	n.t.Helper()
-	eventually(n.t, 30*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		node, err := object.For(n.client, object.Node).Get(n.t.Context(), "", nodeName)
 		if err != nil {
 			return err.Error()
@@ -226,7 +226,7 @@ func (n *node) attach(controller csipb.ControllerClient, handle string) {
 	if _, err := object.For(n.client, object.VolumeAttachment).UpdateStatus(n.t.Context(), made); err != nil {
 		n.t.Fatal(err)
 	}
-	eventually(n.t, 20*time.Second, func() string { // the agent writes, too
+	eventually(n.t, time.Minute, func() string { // the agent writes, too
 		node, err := object.For(n.client, object.Node).Get(n.t.Context(), "", nodeName)
 		if err == nil {
 			node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: object.AttachableName(hostPathDriver, handle)}}
@@ -250,7 +250,7 @@ func (n *node) grow(size string) {
 	if _, err := object.For(n.client, object.PersistentVolume).Update(n.t.Context(), v); err != nil {
 		n.t.Fatal(err)
 	}
-	eventually(n.t, 30*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		claim, err := object.For(n.client, object.PersistentVolumeClaim).Get(n.t.Context(), "default", "driven")
 		if err != nil {
 			return err.Error()

@@ -14,7 +14,7 @@ import (
 // change updates a pod until the API takes it.
 func (n *node) change(name string, change func(*corev1.Pod)) {
 	n.t.Helper()
-	eventually(n.t, 10*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		pod := n.get(name)
 		if pod == nil {
 			return "the pod is gone"
@@ -31,7 +31,7 @@ func (n *node) change(name string, change func(*corev1.Pod)) {
 func (n *node) testDebug(t *testing.T) {
 	n = n.in(t)
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "patient"}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 7654")}}})
-	n.await("patient", "ready", 30*time.Second, ready)
+	n.await("patient", "ready", time.Minute, ready)
 	n.change("patient", func(p *corev1.Pod) {
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{
@@ -45,7 +45,7 @@ func (n *node) testDebug(t *testing.T) {
 		s := p.Status.EphemeralContainerStatuses
 		return len(s) == 1 && s[0].State.Running != nil
 	}
-	n.await("patient", "being examined", 20*time.Second, runs)
+	n.await("patient", "being examined", time.Minute, runs)
 	stream, err := n.stream("exec", "patient", "container=doctor&stdout=true&command=sh&command=-c&command=cat+/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func (n *node) testDebug(t *testing.T) {
 	if out := drain(t, attach)[1]; !strings.Contains(out, "heard it hurts") {
 		t.Errorf("attached: %q", out)
 	}
-	pod := n.await("patient", "examined", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.EphemeralContainerStatuses[0].State.Terminated != nil })
+	pod := n.await("patient", "examined", time.Minute, func(p *corev1.Pod) bool { return p.Status.EphemeralContainerStatuses[0].State.Terminated != nil })
 	if s := pod.Status.EphemeralContainerStatuses[0]; s.State.Terminated.ExitCode != 3 || s.RestartCount != 0 || s.Ready || !ready(pod) || pod.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("status: %s", pod.Status.String())
 	}

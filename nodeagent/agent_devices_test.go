@@ -21,7 +21,7 @@ const tap = "example.com/tap"
 // taps waits until the Node tells of so many devices, of which so many can be used.
 func (n *node) taps(capacity, allocatable string) {
 	n.t.Helper()
-	eventually(n.t, 20*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		node, err := object.For(n.client, object.Node).Get(n.t.Context(), "", nodeName)
 		if err != nil {
 			return err.Error()
@@ -61,7 +61,7 @@ func TestRealNodeWithDevices(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
 	}
 	n.create(pod("tapped", 1))
-	first := n.await("tapped", "ready", 30*time.Second, ready)
+	first := n.await("tapped", "ready", time.Minute, ready)
 	s := first.Status.ContainerStatuses[0].AllocatedResourcesStatus
 	if len(s) != 1 || s[0].Name != tap || len(s[0].Resources) != 1 || s[0].Resources[0].ResourceID != "left" || s[0].Resources[0].Health != corev1.ResourceHealthStatusHealthy {
 		t.Errorf("its devices are told as %v", s)
@@ -76,7 +76,7 @@ func TestRealNodeWithDevices(t *testing.T) {
 		t.Errorf("it is said to have %v", c)
 	}
 	n.create(pod("late", 2))
-	late := n.await("late", "refused", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	late := n.await("late", "refused", time.Minute, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	if want := "Pod was rejected: Allocate failed due to requested number of devices unavailable for example.com/tap. Requested: 2, Available: 1, which is unexpected"; late.Status.Reason != "UnexpectedAdmissionError" || late.Status.Message != want {
 		t.Errorf("%s: %s", late.Status.Reason, late.Status.Message)
 	}
@@ -86,7 +86,7 @@ func TestRealNodeWithDevices(t *testing.T) {
 	sick[0].Health = pluginapi.Unhealthy
 	plugin.Set(sick)
 	n.taps("2", "1")
-	n.await("tapped", "known as unhealthy", 20*time.Second, func(p *corev1.Pod) bool {
+	n.await("tapped", "known as unhealthy", time.Minute, func(p *corev1.Pod) bool {
 		s := p.Status.ContainerStatuses[0].AllocatedResourcesStatus
 		return len(s) == 1 && s[0].Resources[0].Health == corev1.ResourceHealthStatusUnhealthy
 	})
@@ -97,13 +97,13 @@ func TestRealNodeWithDevices(t *testing.T) {
 	n.startAgent()
 	n.taps("2", "2")
 	n.create(pod("other", 1))
-	n.await("other", "ready", 30*time.Second, ready)
+	n.await("other", "ready", time.Minute, ready)
 	if log := n.log("other", "container=main"); log != "right\n" {
 		t.Errorf("after a restart the other pod has %q", log)
 	}
 	n.remove("tapped")
 	n.create(pod("heir", 1))
-	n.await("heir", "ready", 30*time.Second, ready)
+	n.await("heir", "ready", time.Minute, ready)
 	if log := n.log("heir", "container=main"); log != "left\n" {
 		t.Errorf("the heir of a device has %q", log)
 	}

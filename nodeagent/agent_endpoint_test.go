@@ -111,11 +111,11 @@ func (n *node) testEndpoint(t *testing.T) {
 	c := shell("dd if=/dev/zero of=/dev/shm/held bs=1M count=32; dd if=/dev/zero of=/root.bin bs=1M count=4; echo begun; echo x >/tmp/index.html; httpd -p 8080 -h /tmp; while :; do :; done")
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/index.html", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "busy"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	pod := n.await("busy", "ready", 30*time.Second, ready)
+	pod := n.await("busy", "ready", time.Minute, ready)
 
 	const cpu, memory = `container_cpu_usage_seconds_total{container="main",namespace="default",pod="busy"}`, `container_memory_working_set_bytes{container="main",namespace="default",pod="busy"}`
 	var first float64
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		body := n.ask("/metrics/resource")
 		held, used := metric(body, memory), metric(body, cpu)
 		if held < 32<<20 || held > 64<<20 || used <= 0 || metric(body, "resource_scrape_error") != 0 || metric(body, "node_memory_working_set_bytes") < held {
@@ -125,7 +125,7 @@ func (n *node) testEndpoint(t *testing.T) {
 		return ""
 	})
 	began := time.Now()
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		body := n.ask("/metrics/resource")
 		used := metric(body, cpu)
 		if used < first+0.5 {
@@ -160,7 +160,7 @@ func (n *node) testEndpoint(t *testing.T) {
 	if p.PodRef.UID != string(pod.UID) || p.Network == nil || p.Network.Name != "eth0" || len(p.Containers) != 1 || *p.Containers[0].CPU.UsageNanoCores < 50_000_000 || *p.Containers[0].Logs.UsedBytes == 0 {
 		t.Errorf("the pod's summary: %+v", p)
 	}
-	eventually(t, 30*time.Second, func() string { // containerd looks at files every ten seconds
+	eventually(t, time.Minute, func() string { // containerd looks at files every ten seconds
 		var s stats.Summary
 		if err := json.Unmarshal([]byte(n.ask("/stats/summary")), &s); err != nil {
 			return err.Error()
@@ -196,7 +196,7 @@ func (n *node) testEndpoint(t *testing.T) {
 		t.Errorf("exec: %q, %q, %v", out.String(), errs.String(), err)
 	}
 	n.remove("busy")
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if body := n.ask("/metrics/resource") + n.ask("/metrics/probes"); strings.Contains(body, `pod="busy"`) {
 			return "the pod is still told of:\n" + body
 		}

@@ -69,7 +69,7 @@ func (n *node) testImages(t *testing.T) {
 	await(map[string]bool{"howdah.test/busybox:1": false, "howdah.test/pause:1": true, "howdah.test/spare:1": false})
 
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "keeps"}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
-	n.await("keeps", "ready", 30*time.Second, ready)
+	n.await("keeps", "ready", time.Minute, ready)
 	collector, err := image.NewCollector(image.CollectorConfig{
 		Images: images, Containers: runtimeapi.NewRuntimeServiceClient(conn), Keep: image.Defaults, Clock: clock.RealClock{},
 		Wanted: func() []string { return nil }, Short: func() bool { return true }, Failed: func(string) {},

@@ -22,7 +22,7 @@ import (
 // cpusOf waits until a pod's container runs on these CPUs.
 func (n *node) cpusOf(name, want string) {
 	n.t.Helper()
-	eventually(n.t, 20*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		out, errs, _ := n.run(name, "grep Cpus_allowed_list /proc/1/status", "")
 		if _, got, _ := strings.Cut(out, ":"); strings.TrimSpace(got) != want {
 			return name + " runs on " + out + errs + ", not on " + want
@@ -61,13 +61,13 @@ func TestRealNodeWithManagers(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
 	}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shares"}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 7777")}}})
-	n.await("shares", "ready", 30*time.Second, ready)
+	n.await("shares", "ready", time.Minute, ready)
 	whole, _, _ := n.run("shares", "grep Cpus_allowed_list /proc/1/status", "")
 	_, whole, _ = strings.Cut(whole, ":")
 	whole = strings.TrimSpace(whole)
 
 	n.create(exclusive("own"))
-	n.await("own", "ready", 30*time.Second, ready)
+	n.await("own", "ready", time.Minute, ready)
 	n.cpusOf("shares", "0")
 	own, _, _ := n.run("own", "grep Cpus_allowed_list /proc/1/status; grep Mems_allowed_list /proc/1/status", "")
 	if !strings.Contains(own, "Mems_allowed_list:\t0\n") || strings.Contains(own, "Cpus_allowed_list:\t0") {
@@ -77,7 +77,7 @@ func TestRealNodeWithManagers(t *testing.T) {
 		t.Errorf("its time on them is limited: %q", quota)
 	}
 	n.create(exclusive("late"))
-	late := n.await("late", "refused", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	late := n.await("late", "refused", time.Minute, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	if late.Status.Reason != "TopologyAffinityError" || late.Status.Message != "Pod was rejected: Resources cannot be allocated with Topology locality" {
 		t.Errorf("%s: %s", late.Status.Reason, late.Status.Message)
 	}
@@ -85,7 +85,7 @@ func TestRealNodeWithManagers(t *testing.T) {
 
 	n.stop()
 	n.startAgent()
-	eventually(t, 20*time.Second, func() string { // until it knows its pods
+	eventually(t, time.Minute, func() string { // until it knows its pods
 		if log := n.log("shares", "container=main"); log != "" {
 			return log
 		}
@@ -110,7 +110,7 @@ func (n *node) podResources(name string) *podresourcesapi.PodResources {
 		n.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(n.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), time.Minute)
 	defer cancel()
 	got, err := podresourcesapi.NewPodResourcesListerClient(conn).Get(ctx, &podresourcesapi.GetPodResourcesRequest{PodName: name, PodNamespace: "default"}, grpc.WaitForReady(true))
 	if err != nil {

@@ -37,7 +37,7 @@ func (n *node) testPolicies(t *testing.T) {
 	}
 	client := func(name, app string) {
 		n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
-		n.await(name, "ready", 30*time.Second, ready)
+		n.await(name, "ready", time.Minute, ready)
 	}
 	client("guest", "guest")
 	client("stranger", "stranger")
@@ -46,7 +46,7 @@ func (n *node) testPolicies(t *testing.T) {
 	// The node asks from outside of the policy, and is let in.
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/index.html", Port: intstr.FromInt32(8081)}}, PeriodSeconds: 1}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Labels: map[string]string{"app": "guarded"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	address := n.await("guarded", "ready", 30*time.Second, ready).Status.PodIP
+	address := n.await("guarded", "ready", time.Minute, ready).Status.PodIP
 	// "page" is an answer, "" is silence.
 	ask := func(from string, port int) string {
 		stdout, stderr, outcome := n.run(from, fmt.Sprintf(`printf 'GET /index.html HTTP/1.0\r\n\r\n' | nc -w 1 %s %d`, address, port), "")
@@ -58,7 +58,7 @@ func (n *node) testPolicies(t *testing.T) {
 		}
 		return stdout + stderr + outcome
 	}
-	eventually(t, 10*time.Second, func() string { // the guest's address is news to the policy, too
+	eventually(t, time.Minute, func() string { // the guest's address is news to the policy, too
 		if got := ask("guest", 8080); got != "page" {
 			rules, err := netpol.Dump("/sys/fs/bpf/howdah-test-" + filepath.Base(n.dir) + "-policy")
 			return fmt.Sprintf("the guest is not let in: %s\n%s%v", got, rules, err)
@@ -77,7 +77,7 @@ func (n *node) testPolicies(t *testing.T) {
 	n.stop()
 	n.startAgent()
 	outer.stop, outer.agent, outer.streams = n.stop, n.agent, n.streams
-	eventually(t, 30*time.Second, func() string { // the agent lives again once it knows its pods
+	eventually(t, time.Minute, func() string { // the agent lives again once it knows its pods
 		if log := n.log("stranger", ""); log != "" {
 			return log
 		}
@@ -89,7 +89,7 @@ func (n *node) testPolicies(t *testing.T) {
 	if err := policies.Delete(t.Context(), "default", "guarded", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if got := ask("stranger", 8081); got != "page" {
 			return "the stranger is not let in without the policy: " + got
 		}

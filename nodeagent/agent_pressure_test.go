@@ -46,14 +46,14 @@ func TestRealNodeWithASmallDisk(t *testing.T) {
 	}
 	n.hasEvent("greedy", "Evicted: The node was low on resource: ephemeral-storage. ")
 	n.hasEvent(nodeName, "EvictionThresholdMet: Attempting to reclaim ephemeral-storage")
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if got := pressureOf(n, t); got != corev1.ConditionTrue {
 			return "DiskPressure is " + string(got)
 		}
 		return ""
 	})
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
-	late := n.await("late", "refused", 30*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	late := n.await("late", "refused", time.Minute, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	if late.Status.Reason != "Evicted" || late.Status.Message != "Pod was rejected: The node had condition: [DiskPressure]. " {
 		t.Errorf("status: %s", late.Status.String())
 	}

@@ -24,10 +24,10 @@ func (n *node) testResize(t *testing.T) {
 	c := shell("exec sleep 1000")
 	c.Resources = sizes("100m", "32Mi")
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "grows"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	n.await("grows", "ready", 30*time.Second, ready)
+	n.await("grows", "ready", time.Minute, ready)
 	for _, want := range []corev1.ResourceRequirements{sizes("200m", "64Mi"), sizes("50m", "16Mi")} {
 		n.change("grows", func(p *corev1.Pod) { p.Spec.Containers[0].Resources = want })
-		p := n.await("grows", "resized", 20*time.Second, func(p *corev1.Pod) bool {
+		p := n.await("grows", "resized", time.Minute, func(p *corev1.Pod) bool {
 			s := p.Status.ContainerStatuses[0]
 			return s.Resources != nil && s.Resources.Limits.Memory().Cmp(*want.Limits.Memory()) == 0 && s.Resources.Limits.Cpu().Cmp(*want.Limits.Cpu()) == 0
 		})
@@ -38,7 +38,7 @@ func (n *node) testResize(t *testing.T) {
 		n.limits("memory", string(p.UID), "memory.limit_in_bytes", "memory.max", want.Limits.Memory().Value())
 	}
 	n.change("grows", func(p *corev1.Pod) { p.Spec.Containers[0].Resources = sizes("9999", "16Mi") })
-	n.await("grows", "refused", 20*time.Second, func(p *corev1.Pod) bool {
+	n.await("grows", "refused", time.Minute, func(p *corev1.Pod) bool {
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodResizePending {
 				return c.Reason == corev1.PodReasonInfeasible
@@ -51,12 +51,12 @@ func (n *node) testResize(t *testing.T) {
 	// The pod as a whole, and a container without limits of its own.
 	whole := sizes("100m", "64Mi")
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "whole"}, Spec: corev1.PodSpec{Resources: &whole, Containers: []corev1.Container{shell("exec sleep 1000")}}})
-	p := n.await("whole", "ready", 30*time.Second, ready)
+	p := n.await("whole", "ready", time.Minute, ready)
 	n.groupLimit(p, 64<<20)
 	for _, want := range []string{"128Mi", "32Mi"} {
 		size := sizes("100m", want)
 		n.change("whole", func(p *corev1.Pod) { p.Spec.Resources = &size })
-		n.await("whole", "resized", 20*time.Second, func(p *corev1.Pod) bool {
+		n.await("whole", "resized", time.Minute, func(p *corev1.Pod) bool {
 			return p.Status.Resources != nil && p.Status.Resources.Limits.Memory().String() == want && p.Status.AllocatedResources.Memory().String() == want
 		})
 		n.groupLimit(p, size.Limits.Memory().Value())
@@ -85,7 +85,7 @@ func (n *node) groupLimit(p *corev1.Pod, want int64) {
 // limits looks at a limit of a pod's group and of the groups in it, in cgroup v1 or v2.
 func (n *node) limits(controller, uid, v1, v2 string, want int64) {
 	n.t.Helper()
-	eventually(n.t, 10*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		found := 0
 		for _, pattern := range []string{
 			"/sys/fs/cgroup/" + controller + "/howdah-test-*/kubepods/pod" + uid, "/sys/fs/cgroup/howdah-test-*/kubepods/pod" + uid,

@@ -40,7 +40,7 @@ func (n *node) testRolling(t *testing.T) {
 			TerminationGracePeriodSeconds: &grace,
 			Containers:                    []corev1.Container{shell("echo " + pod + " >/tmp/index.html; trap 'kill $!; exit 0' TERM; httpd -f -p 8080 -h /tmp & wait")},
 		}})
-		p := n.await(pod, "ready", 30*time.Second, ready)
+		p := n.await(pod, "ready", time.Minute, ready)
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{p.Status.PodIP}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &yes},
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod, UID: p.UID},
@@ -49,7 +49,7 @@ func (n *node) testRolling(t *testing.T) {
 	if _, err := slices.Create(t.Context(), slice); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		clients := n.load("http://10.96.0.80/index.html")
 		defer clients.stop()
 		time.Sleep(50 * time.Millisecond)
@@ -78,7 +78,7 @@ func (n *node) testRolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := time.Now()
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if n.get("old") != nil {
 			return "the old pod is still there"
 		}
@@ -162,7 +162,7 @@ func (l *load) await(t *testing.T, answer string, more int) {
 		return l.answers[answer], fmt.Sprint(l.answers)
 	}
 	before, _ := count()
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		now, all := count()
 		if now < before+more {
 			return fmt.Sprintf("not %d more answers %q: %s", more, answer, all)

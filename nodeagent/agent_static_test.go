@@ -75,7 +75,7 @@ func (n *node) testStatic(t *testing.T) {
 	if err := object.For(n.client, object.Pod).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	again := n.await(name, "made again", 30*time.Second, func(p *corev1.Pod) bool { return p.UID != mirror.UID && ready(p) })
+	again := n.await(name, "made again", time.Minute, func(p *corev1.Pod) bool { return p.UID != mirror.UID && ready(p) })
 	untouched(again)
 
 	// The agent's next life finds what runs.

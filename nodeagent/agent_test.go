@@ -61,7 +61,7 @@ func (n *node) testPod(t *testing.T) {
 	}
 	began := time.Now()
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	pod := n.await("one", "ready", 30*time.Second, ready)
+	pod := n.await("one", "ready", time.Minute, ready)
 	t.Logf("ready after %v, address %s", time.Since(began), pod.Status.PodIP)
 	if pod.Status.Phase != corev1.PodRunning || !strings.HasPrefix(pod.Status.PodIP, "10.222.0.") || pod.Status.HostIP != "192.0.2.1" {
 		t.Errorf("status: %s", pod.Status.String())
@@ -92,7 +92,7 @@ func (n *node) testPod(t *testing.T) {
 		HostNetwork: true, HostPID: true, DNSPolicy: corev1.DNSDefault, Containers: []corev1.Container{host},
 		Volumes: []corev1.Volume{{Name: "images", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(n.dir, "images")}}}},
 	}})
-	if pod := n.await("host", "ready", 30*time.Second, ready); pod.Status.PodIP != "192.0.2.1" {
+	if pod := n.await("host", "ready", time.Minute, ready); pod.Status.PodIP != "192.0.2.1" {
 		t.Errorf("address %s on the node's network", pod.Status.PodIP)
 	}
 	if stdout, stderr, _ := n.run("host", "ls /images; touch /images/x", ""); stdout != "images.tar\n" || !strings.Contains(stderr, "Read-only file system") {
@@ -116,7 +116,7 @@ func (n *node) testStreams(t *testing.T) {
 	c.Ports = []corev1.ContainerPort{{ContainerPort: 8080}}
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/index.html", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	n.await("web", "ready", 30*time.Second, ready)
+	n.await("web", "ready", time.Minute, ready)
 
 	if log := n.log("web", ""); log != "out\nerr\n" && log != "err\nout\n" {
 		t.Errorf("log: %q", log)
@@ -172,7 +172,7 @@ func (n *node) testCrash(t *testing.T) {
 	n = n.in(t)
 	c := shell("echo last words >/dev/termination-log; echo try; exit 7")
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "crash"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	pod := n.await("crash", "in CrashLoopBackOff", 30*time.Second, func(p *corev1.Pod) bool {
+	pod := n.await("crash", "in CrashLoopBackOff", time.Minute, func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
 	})
@@ -190,8 +190,8 @@ func (n *node) testCrash(t *testing.T) {
 	if log := n.log("crash", "previous=true"); log != "try\n" {
 		t.Errorf("previous log: %q", log)
 	}
-	n.await("crash", "restarted again", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 2 })
-	eventually(t, 10*time.Second, func() string {
+	n.await("crash", "restarted again", time.Minute, func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 2 })
+	eventually(t, time.Minute, func() string {
 		logs, _ := filepath.Glob(filepath.Join(n.dir, "logs", "default_crash_"+string(pod.UID), "main", "*.log"))
 		messages, _ := filepath.Glob(filepath.Join(n.dir, "howdah", "pods", string(pod.UID), "containers", "main", "*.message"))
 		if len(logs) != 2 || filepath.Base(logs[0]) != "1.log" || len(messages) != 2 {
@@ -214,7 +214,7 @@ func (n *node) testInit(t *testing.T) {
 		RestartPolicy: corev1.RestartPolicyNever, InitContainers: []corev1.Container{first, side, second}, Containers: []corev1.Container{c},
 		Volumes: []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}})
-	pod := n.await("init", "succeeded", 30*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+	pod := n.await("init", "succeeded", time.Minute, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 	for i, name := range []string{"first", "side", "second"} {
 		if s := pod.Status.InitContainerStatuses[i]; s.Name != name {
 			t.Errorf("init container %d is %s", i, s.Name)
@@ -223,6 +223,6 @@ func (n *node) testInit(t *testing.T) {
 	if log := n.log("init", "container=main"); log != "one\nside\ntwo\n" && log != "one\ntwo\nside\n" {
 		t.Errorf("order: %q", log)
 	}
-	n.await("init", "without a running sidecar", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.InitContainerStatuses[1].State.Terminated != nil })
+	n.await("init", "without a running sidecar", time.Minute, func(p *corev1.Pod) bool { return p.Status.InitContainerStatuses[1].State.Terminated != nil })
 	n.remove("init")
 }

@@ -47,7 +47,7 @@ func (n *node) testVolumes(t *testing.T) {
 			}}}},
 		},
 	}})
-	pod := n.await("vol", "ready", 30*time.Second, ready)
+	pod := n.await("vol", "ready", time.Minute, ready)
 	stdout, stderr, _ := n.run("vol", "cat /cm/key; echo; cat /s/password; echo $PASSWORD; cat /all/token; echo; cat /all/labels; echo; echo data >/sub/f && cat /empty/a/b/f; cat /one; echo; id; touch /memory/x && stat -c %g /empty /memory/x; grep -c tmpfs /proc/mounts >/dev/null && echo counted", "")
 	for _, want := range []string{"value\n", "hushhush\n", "token-default-", `app="x"`, "data\n", "uid=1000", "2000\n2000\n"} {
 		if !strings.Contains(stdout, want) {
@@ -58,7 +58,7 @@ func (n *node) testVolumes(t *testing.T) {
 	if _, err := object.For(n.client, object.ConfigMap).Update(t.Context(), cm); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		stdout, stderr, _ := n.run("vol", "cat /cm/key /cm/more", "")
 		if stdout != "changednew" {
 			return "the volume says " + stdout + stderr
@@ -99,7 +99,7 @@ func (n *node) testImageVolumes(t *testing.T) {
 		{Name: "unused", VolumeSource: picture("localhost/invalid")},
 	}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "image"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c, other}, Volumes: volumes}})
-	pod := n.await("image", "ready", 30*time.Second, ready)
+	pod := n.await("image", "ready", time.Minute, ready)
 	stdout, stderr, _ := n.run("image", "cat /image/etc/passwd | grep -c root; cat /sub/passwd | grep -c user; ls /again; touch /image/x || touch /sub/x", "")
 	if !strings.HasPrefix(stdout, "1\n1\nbin\n") || strings.Count(stderr, "Read-only file system") != 2 {
 		t.Errorf("%q, %q", stdout, stderr)
@@ -117,7 +117,7 @@ func (n *node) testImageVolumes(t *testing.T) {
 			return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == reason
 		}
 	}
-	pod = n.await("nowhere", "waiting for a folder that the image has not", 30*time.Second, waits("CreateContainerError"))
+	pod = n.await("nowhere", "waiting for a folder that the image has not", time.Minute, waits("CreateContainerError"))
 	if message := pod.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(message, "ImageVolumeMountFailed") {
 		t.Errorf("message %q", message)
 	}
@@ -147,15 +147,15 @@ func (n *node) testProbes(t *testing.T) {
 	c.ReadinessProbe = probe("test -f /tmp/ready || { echo not yet; false; }")
 	c.LivenessProbe = probe("test -f /tmp/live")
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
-	n.await("probe", "running", 30*time.Second, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	n.await("probe", "running", time.Minute, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	n.hasEvent("probe", "Unhealthy: Readiness probe failed: not yet")
 	if pod := n.get("probe"); ready(pod) {
 		t.Error("ready before its probe says so")
 	}
 	n.run("probe", "touch /tmp/ready", "")
-	n.await("probe", "ready", 10*time.Second, ready)
+	n.await("probe", "ready", time.Minute, ready)
 	n.run("probe", "rm /tmp/live 2>/dev/null || busybox rm /tmp/live", "")
-	n.await("probe", "restarted", 20*time.Second, func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 1 })
+	n.await("probe", "restarted", time.Minute, func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 1 })
 	n.hasEvent("probe", "Unhealthy: Liveness probe failed: ")
 	n.hasEvent("probe", "Killing: Container main failed liveness probe, will be restarted")
 	n.remove("probe")
@@ -219,7 +219,7 @@ func (n *node) testClaims(t *testing.T) {
 	}
 	n.remove("first")
 	n.create(pod("second", true))
-	n.await("second", "ready", 30*time.Second, ready)
+	n.await("second", "ready", time.Minute, ready)
 	if stdout, stderr, _ := n.run("second", "cat /data/f /sub/g; touch /data/x || touch /sub/x", ""); stdout != "kept\nbelow\n" || strings.Count(stderr, "Read-only file system") != 2 {
 		t.Errorf("%s%s", stdout, stderr)
 	}
@@ -234,7 +234,7 @@ func (n *node) testClaims(t *testing.T) {
 		t.Errorf("the volume of a pod that runs: %s%s", stdout, stderr)
 	}
 	n.remove("second")
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if _, err := volumes.Get(t.Context(), "", name); err == nil {
 			return "the volume is still there"
 		}

@@ -72,7 +72,7 @@ func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 	n.startAgent()
 	t.Cleanup(func() { n.stop() })
 	// The node IPAM controller's part.
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		node, err := object.For(n.client, object.Node).Get(t.Context(), "", nodeName)
 		if err != nil {
 			return err.Error()
@@ -84,7 +84,7 @@ func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 		return ""
 	})
 	// containerd 1.6, which Debian 12 has, knows CNI up to 1.0.0.
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		config, err := os.ReadFile(filepath.Join(dir, "cni", "10-howdah.conflist"))
 		if err == nil {
 			config = bytes.ReplaceAll(config, []byte(`"1.1.0"`), []byte(`"1.0.0"`))
@@ -95,7 +95,7 @@ func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 		}
 		return ""
 	})
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		node, err := object.For(n.client, object.Node).Get(t.Context(), "", nodeName)
 		if err != nil {
 			return err.Error()
@@ -249,7 +249,7 @@ func (n *node) remove(name string) {
 	if err := object.For(n.client, object.Pod).Delete(n.t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
 		n.t.Fatal(err)
 	}
-	eventually(n.t, 20*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		if pod := n.get(name); pod != nil {
 			return "pod is still there: " + pod.Status.String()
 		}
@@ -360,7 +360,7 @@ func (n *node) events(name string) []string {
 
 func (n *node) hasEvent(name, text string) {
 	n.t.Helper()
-	eventually(n.t, 30*time.Second, func() string {
+	eventually(n.t, time.Minute, func() string {
 		for _, e := range n.events(name) {
 			if strings.Contains(e, text) {
 				return ""

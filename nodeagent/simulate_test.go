@@ -27,7 +27,7 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		list, _, err := object.For(client, object.Node).List(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

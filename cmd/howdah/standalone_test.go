@@ -123,10 +123,10 @@ func TestStandalone(t *testing.T) {
 	select {
 	case err := <-done:
 		ended = true
-		if took := time.Since(start); err != nil || took > 6*time.Second {
+		if took := time.Since(start); err != nil || took > 20*time.Second {
 			t.Errorf("stopped after %s with %v", took, err)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not stop")
 	}
 }

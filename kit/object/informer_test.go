@@ -194,7 +194,7 @@ func TestInformerResumesAStreamThatBreaks(t *testing.T) {
 		}
 		select {
 		case api.cut <- how:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no watch stands")
 		}
 		tries := 1

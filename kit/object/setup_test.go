@@ -50,8 +50,8 @@ func await[V any](t *testing.T, what string, from <-chan V) V {
 			t.Fatalf("the channel was closed before %s", what)
 		}
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatalf("waited 10 s for %s", what)
+	case <-time.After(time.Minute):
+		t.Fatalf("waited a minute for %s", what)
 	}
 	panic("unreachable")
 }
@@ -125,9 +125,9 @@ func follow(t *testing.T, set *object.Informers) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = set.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	wait, cancelWait := context.WithTimeout(t.Context(), 10*time.Second)
+	wait, cancelWait := context.WithTimeout(t.Context(), time.Minute)
 	defer cancelWait()
 	if !set.Wait(wait) {
-		t.Fatal("the caches did not fill in 10 s")
+		t.Fatal("the caches did not fill in a minute")
 	}
 }

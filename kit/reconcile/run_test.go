@@ -228,7 +228,7 @@ func TestOneKeyIsReconciledByOneWorkerAtATime(t *testing.T) {
 	if key := <-started; key != "a" {
 		t.Fatalf("%s started", key)
 	}
-	for deadline := time.Now().Add(5 * time.Second); testutil.ToFloat64(metrics.total.WithLabelValues("test", "success")) != 3; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); testutil.ToFloat64(metrics.total.WithLabelValues("test", "success")) != 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("three reconciles were not counted")
 		}

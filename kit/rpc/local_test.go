@@ -44,7 +44,7 @@ func local(t *testing.T, s *service) (client apiv1.ObjectServiceClient, stop fun
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

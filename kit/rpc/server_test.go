@@ -95,7 +95,7 @@ func TestPanicIsAnInternalErrorThatNamesItsTrace(t *testing.T) {
 	_, conn := inMemory(t, &service{get: boom, watch: boom})
 	ctx, span := otel.Tracer("test").Start(t.Context(), "caller")
 	defer span.End()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	check := func(what string, err error) {
 		t.Helper()
@@ -212,7 +212,7 @@ func TestStopDoesNotWaitForEverForAStream(t *testing.T) {
 		if took := time.Since(start); err != nil || took < 4*time.Second {
 			t.Errorf("stopped after %s with %v; a stream has 5 s", took, err)
 		}
-	case <-time.After(8 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("a stream that does not end keeps the server")
 	}
 }

@@ -121,7 +121,7 @@ func get(t *testing.T, address string, cfg *tls.Config) error {
 
 func call(t *testing.T, conn grpc.ClientConnInterface) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := apiv1.NewObjectServiceClient(conn).Get(ctx, &apiv1.GetRequest{})
 	return err

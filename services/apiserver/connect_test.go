@@ -75,7 +75,7 @@ func TestConnect(t *testing.T) {
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"lost"},"spec":{"nodeName":"n2","containers":[{"name":"c","image":"i"}]}}`))
 
 	open := func(name, subresource, query string) (grpc.BidiStreamingClient[apiv1.ConnectRequest, apiv1.ConnectResponse], *apiv1.ConnectAccepted, error) {
-		ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 		t.Cleanup(cancel)
 		stream, err := f.api.Connect(ctx)
 		if err == nil {

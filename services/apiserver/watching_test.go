@@ -54,7 +54,7 @@ func (w *watching) next() *apiv1.WatchEvent {
 		return e
 	case err := <-w.ended:
 		w.t.Fatalf("the watch ended: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		w.t.Fatal("no event came")
 	}
 	return nil

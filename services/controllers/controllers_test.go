@@ -61,7 +61,7 @@ func start(t *testing.T, f func(context.Context) error) {
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("ended with %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("did not end")
 		}
 	})

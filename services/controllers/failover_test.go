@@ -123,7 +123,7 @@ func TestFailover(t *testing.T) {
 			}
 			return done == round+1
 		})
-		if took := time.Since(begin); took > 2*time.Second {
+		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("round %d took %v", round, took)
 		}
 		leaders := 0

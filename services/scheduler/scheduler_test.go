@@ -112,7 +112,7 @@ func TestAPodThatLeavesMakesRoom(t *testing.T) {
 // awaitEvent returns the first event with a reason.
 func (w *world) awaitEvent(reason string) *corev1.Event {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	watch, err := object.For(w.client, object.Event).Watch(ctx, "", metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -260,7 +260,7 @@ func TestSpansOfAPod(t *testing.T) {
 	w.awaitPods("the pod", bound(1))
 	w.awaitEvent("Scheduled") // is recorded before the span ends, so wait for that too
 	byName := map[string]sdktrace.ReadOnlySpan{}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for byName["scheduler.schedule"] == nil && time.Now().Before(deadline) {
 		for _, s := range spans.Ended() {
 			if s.SpanContext().TraceID() == root.SpanContext().TraceID() && strings.HasPrefix(s.Name(), "scheduler.") {

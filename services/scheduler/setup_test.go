@@ -83,7 +83,7 @@ func (e *election) end(t testing.TB) {
 	e.mu.Unlock()
 	select {
 	case <-e.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the deposed leader does not let go")
 	}
 }
@@ -125,10 +125,10 @@ func (w *world) scheduler(leadership Leadership) *Server {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
 	w.Cleanup(func() { cancel(); <-done })
-	wait, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	wait, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	if !s.Ready(wait) {
-		w.Fatal("the caches did not fill in 10 s")
+		w.Fatal("the caches did not fill in a minute")
 	}
 	return s
 }

@@ -13,7 +13,7 @@ func TestAutoscaler(t *testing.T) {
 	c.cluster("apply", "-f", "../../examples/metrics-server.yaml")
 	t.Cleanup(func() { c.cluster("delete", "-f", "../../examples/metrics-server.yaml", "--wait=false") })
 	c.cluster("-n", "kube-system", "rollout", "status", "deployment/metrics-server", "--timeout=150s")
-	c.cluster("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=90s")
+	c.cluster("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=180s")
 	c.kubectl("apply", "-f", "../../examples/autoscaler.yaml")
 	// A pod counts when it is ready and metrics-server has seen it for a whole window.
 	c.await(5*time.Minute, "the most replicas", func() bool {

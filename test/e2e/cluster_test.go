@@ -40,7 +40,7 @@ func setup(t *testing.T) *cluster {
 		}
 		c.cluster("delete", "namespace", c.namespace, "--wait=false")
 	})
-	c.await(time.Minute, "the default service account", func() bool {
+	c.await(2*time.Minute, "the default service account", func() bool {
 		_, err := c.try("get", "serviceaccount", "default")
 		return err == nil
 	})
@@ -132,7 +132,7 @@ func (c *cluster) client(name, node string) {
 	c.t.Helper()
 	c.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {role: client}}, spec: {nodeName: %s, terminationGracePeriodSeconds: 0,
   containers: [{name: c, image: "howdah-test/tools:latest", imagePullPolicy: IfNotPresent, command: [sleep, "100000"]}]}}`, name, node))
-	c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=180s")
 }
 
 // inPod runs a command in a client pod.

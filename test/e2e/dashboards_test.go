@@ -154,7 +154,7 @@ func (c telemetry) checkAll(queries []panelQuery) (problems []error) {
 
 // ask reads a JSON document.
 func ask(address string, into any) error {
-	client := http.Client{Timeout: 20 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	response, err := client.Get(address)
 	if err != nil {
 		return err
@@ -180,10 +180,10 @@ func TestDashboards(t *testing.T) {
 	}
 	c.kubectl("create", "deployment", "web", "--image=nginx:1.9.1", "--replicas=2")
 	c.kubectl("expose", "deployment", "web", "--port=80")
-	c.kubectl("rollout", "status", "deploy/web", "--timeout=120s")
+	c.kubectl("rollout", "status", "deploy/web", "--timeout=180s")
 	queries := readDashboards(t)
 	var problems []error
-	deadline := time.Now().Add(time.Minute) // a rate needs two scrapes
+	deadline := time.Now().Add(2 * time.Minute) // a rate needs two scrapes
 	for problems = where.checkAll(queries); len(problems) > 0 && time.Now().Before(deadline); problems = where.checkAll(queries) {
 		time.Sleep(2 * time.Second)
 	}

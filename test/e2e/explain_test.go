@@ -12,8 +12,8 @@ func TestExplain(t *testing.T) {
 	c := setup(t)
 	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: "nginx:1.9.1", resources: {requests: {cpu: "1000"}}}]}}`)
 	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: fits}, spec: {nodeSelector: {kubernetes.io/hostname: node2}, containers: [{name: c, image: "nginx:1.9.1"}]}}`)
-	c.kubectl("wait", "--for=condition=Ready", "pod/fits", "--timeout=60s")
-	c.await(20*time.Second, "the FailedScheduling event", func() bool {
+	c.kubectl("wait", "--for=condition=Ready", "pod/fits", "--timeout=180s")
+	c.await(2*time.Minute, "the FailedScheduling event", func() bool {
 		return strings.Contains(c.kubectl("get", "events"), "0/2 nodes are available: 2 Insufficient cpu")
 	})
 

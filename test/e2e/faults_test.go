@@ -29,7 +29,7 @@ func TestKilledContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.QPS = -1
-	config.Timeout = 10 * time.Second
+	config.Timeout = time.Minute
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestKilledContainers(t *testing.T) {
 			name := "after-" + victim
 			c.apply(fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s}, spec: {replicas: 1, selector: {matchLabels: {app: %s}},
   template: {metadata: {labels: {app: %s}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, imagePullPolicy: IfNotPresent, command: [sleep, "1000"]}]}}}}`, name, name, name))
-			c.kubectl("rollout", "status", "deploy/"+name, "--timeout=30s")
+			c.kubectl("rollout", "status", "deploy/"+name, "--timeout=180s")
 			if after := c.containers(); after != before {
 				t.Errorf("running pods were touched:\n%s\nbefore:\n%s", after, before)
 			}
@@ -64,20 +64,20 @@ func TestNodeAgentRestart(t *testing.T) {
 	c := setup(t)
 	web(c)
 	before := c.containers()
-	pid, err := run(10*time.Second, "", "docker", "exec", "howdah-node1-1", "pgrep", "-f", "howdah nodeagent")
+	pid, err := run(time.Minute, "", "docker", "exec", "howdah-node1-1", "pgrep", "-f", "howdah nodeagent")
 	if err != nil {
 		t.Fatal(err)
 	}
 	agent := strings.Fields(pid)[0]
-	if _, err := run(10*time.Second, "", "docker", "exec", "howdah-node1-1", "kill", "-9", agent); err != nil {
+	if _, err := run(time.Minute, "", "docker", "exec", "howdah-node1-1", "kill", "-9", agent); err != nil {
 		t.Fatal(err)
 	}
-	c.await(30*time.Second, "a new agent", func() bool {
-		pid, err := run(10*time.Second, "", "docker", "exec", "howdah-node1-1", "pgrep", "-f", "howdah nodeagent")
+	c.await(2*time.Minute, "a new agent", func() bool {
+		pid, err := run(time.Minute, "", "docker", "exec", "howdah-node1-1", "pgrep", "-f", "howdah nodeagent")
 		return err == nil && len(strings.Fields(pid)) > 0 && strings.Fields(pid)[0] != agent
 	})
 	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: later}, spec: {nodeName: node1, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, imagePullPolicy: IfNotPresent, command: [sleep, "1000"]}]}}`)
-	c.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=180s")
 	if after := c.containers(); after != before {
 		t.Errorf("running pods were touched:\n%s\nbefore:\n%s", after, before)
 	}
@@ -145,8 +145,8 @@ func (l *load) awaitWrites(t *testing.T, n int) {
 	t.Helper()
 	start := time.Now()
 	for l.count() < n {
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("only %d of %d writes in 30 s; refused: %v", l.count(), n, l.refused)
+		if time.Since(start) > 2*time.Minute {
+			t.Fatalf("only %d of %d writes in two minutes; refused: %v", l.count(), n, l.refused)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -198,7 +198,7 @@ func TestNodeComesBack(t *testing.T) {
 	if out, err := run(time.Minute, "", "docker", "start", "howdah-node2-1"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	c.await(90*time.Second, "the node's pods to run again", func() bool {
+	c.await(2*time.Minute, "the node's pods to run again", func() bool {
 		restarts := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "--field-selector=spec.nodeName=node2",
 			"-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}"))
 		ready := strings.Count(c.kubectl("get", "pods", "-l", "app=web", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`), "True")
@@ -216,6 +216,10 @@ func TestNodeComesBack(t *testing.T) {
 		t.Errorf("the other node's pods were touched:\n%s\nbefore:\n%s", after, untouched)
 	}
 	port := c.jsonpath("service/web-outside", "{.spec.ports[0].nodePort}")
+	c.await(2*time.Minute, "the node to balance", func() bool {
+		_, err := fetch("http://" + c.nodeAddress("node2") + ":" + port + "/hostname")
+		return err == nil
+	})
 	evenly(t, c.pods("app=web"), 60, func() (string, error) { return fetch("http://" + c.nodeAddress("node2") + ":" + port + "/hostname") })
 }
 

@@ -77,8 +77,8 @@ func TestMetricsServer(t *testing.T) {
 		c.cluster("delete", "-f", "../../examples/metrics-server.yaml", "--wait=false")
 	})
 	c.cluster("-n", "kube-system", "rollout", "status", "deployment/metrics-server", "--timeout=150s")
-	c.cluster("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=90s")
-	c.kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
+	c.cluster("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=180s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=180s")
 
 	pod := regexp.MustCompile(`(?m)^busy\s+work\s+(\S+)\s+(\S+)\s*$`)
 	last := ""
@@ -90,7 +90,7 @@ func TestMetricsServer(t *testing.T) {
 	})
 	t.Logf("kubectl top pod:\n%s", last)
 	m := pod.FindStringSubmatch(last)
-	if cores, memory := quantity(t, m[1], "m"), quantity(t, m[2], "Mi"); cores > 560 || memory < 64 || memory > 80 {
+	if cores, memory := quantity(t, m[1], "m"), quantity(t, m[2], "Mi"); cores > 700 || memory < 64 || memory > 80 {
 		t.Errorf("half a core and 64 MiB are %dm and %dMi", cores, memory)
 	}
 	out := c.cluster("top", "node")

@@ -62,7 +62,7 @@ spec:
       - {downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
       - {serviceAccountToken: {path: token, audience: somebody, expirationSeconds: 3600}}
 `)
-	c.kubectl("wait", "--for=condition=Ready", "pod/full", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/full", "--timeout=180s")
 	for command, want := range map[string]string{
 		`echo $GREETING`:                          "hello $(NAME)", // NAME comes after it
 		`echo $COLOR $PASSWORD [$MISSING] $CPU`:   "blue s3cret [] 200",
@@ -87,11 +87,11 @@ spec:
 		t.Errorf("QoS class %s", got)
 	}
 	c.kubectl("patch", "configmap/settings", "-p", `{"data":{"color":"red"}}`)
-	c.await(150*time.Second, "the volume to follow the config map", func() bool {
+	c.await(3*time.Minute, "the volume to follow the config map", func() bool {
 		got, _ := c.inPod("full", "cat", "/etc/settings/color")
 		return got == "red"
 	})
-	c.kubectl("delete", "pod/full", "--timeout=60s")
+	c.kubectl("delete", "pod/full", "--timeout=180s")
 }
 
 // TestRestarts sees containers end, fail, be killed, and be restarted.
@@ -123,12 +123,13 @@ func TestRestarts(t *testing.T) {
 	} {
 		pattern := regexp.MustCompile(want.value)
 		var got string
-		c.await(time.Minute, want.pod+" to have "+want.path+" = "+want.value, func() bool {
+		c.await(2*time.Minute, want.pod+" to have "+want.path+" = "+want.value, func() bool {
 			got = c.jsonpath("pod/"+want.pod, want.path)
 			return pattern.MatchString(got)
 		})
 	}
-	mustMatch(t, c.kubectl("get", "events"), `Unhealthy +pod/unhealthy +Liveness probe failed`)
+	told := regexp.MustCompile(`Unhealthy +pod/unhealthy +Liveness probe failed`)
+	c.await(time.Minute, "the event of the failed probe", func() bool { return told.MatchString(c.kubectl("get", "events")) })
 	mustMatch(t, c.kubectl("get", "pod", "looping"), `looping +0/1 +(CrashLoopBackOff|Error|Running) +[1-9]`)
 }
 
@@ -145,7 +146,7 @@ spec:
   - {name: c, image: "busybox:latest", imagePullPolicy: IfNotPresent, stdin: true, stdinOnce: true, command: [sh, -c, "while read line; do echo got $line; done"]}
   - {name: web, image: "nginx:1.9.1", readinessProbe: {httpGet: {port: 80}, periodSeconds: 1}}
 `)
-	c.kubectl("wait", "--for=condition=Ready", "pod/echo", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/echo", "--timeout=180s")
 	t.Run("cp", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, []byte("carried over\n"), 0o600); err != nil {
@@ -159,7 +160,7 @@ spec:
 		}
 	})
 	t.Run("port-forward", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		forward := exec.CommandContext(ctx, "kubectl", "-n", c.namespace, "port-forward", "pod/echo", ":80")
 		out, err := forward.StdoutPipe()
@@ -190,7 +191,7 @@ spec:
 		}
 	})
 	t.Run("attach", func(t *testing.T) {
-		out, err := run(30*time.Second, "a line\n", "kubectl", "-n", c.namespace, "attach", "-i", "echo", "-c", "c")
+		out, err := run(time.Minute, "a line\n", "kubectl", "-n", c.namespace, "attach", "-i", "echo", "-c", "c")
 		if err != nil || !strings.Contains(out, "got a line") {
 			t.Errorf("attach printed %q (%v)", out, err)
 		}

@@ -41,7 +41,7 @@ func TestNetworkPolicy(t *testing.T) {
 		for q, want := range answers {
 			got := ""
 			// The nodes hear of a policy or a label when they hear of it; it need not be before kubectl's next word.
-			for deadline := time.Now().Add(20 * time.Second); got != want && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(2 * time.Minute); got != want && time.Now().Before(deadline); {
 				got = asks(q.from, q.pod, q.address, q.port)
 			}
 			if got != want {
@@ -106,5 +106,5 @@ spec:
     command: [sh, -c, "httpd -p 6380 -h /etc; exec httpd -f -p 6379 -h /etc"]
     readinessProbe: {httpGet: {path: /hostname, port: 6380}, periodSeconds: 1}
 `, name, role, node))
-	c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=180s")
 }

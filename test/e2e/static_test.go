@@ -19,18 +19,18 @@ func TestStaticPod(t *testing.T) {
 	file := "/etc/kubernetes/manifests/" + c.namespace + ".yaml"
 	onNode := func(stdin, script string) {
 		t.Helper()
-		if out, err := run(20*time.Second, stdin, "docker", "exec", "-i", "howdah-node1-1", "sh", "-c", script); err != nil {
+		if out, err := run(time.Minute, stdin, "docker", "exec", "-i", "howdah-node1-1", "sh", "-c", script); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 	}
 	t.Cleanup(func() {
-		_, _ = run(20*time.Second, "", "docker", "exec", "howdah-node1-1", "rm", "-f", file)
+		_, _ = run(time.Minute, "", "docker", "exec", "howdah-node1-1", "rm", "-f", file)
 	})
 	manifest := strings.Replace(string(example), "  name: clock\n", "  name: clock\n  namespace: "+c.namespace+"\n", 1)
 	onNode(manifest, "cat >"+file)
 	const pod = "pod/clock-node1"
-	c.await(time.Minute, "the mirror", func() bool { _, err := c.try("get", pod); return err == nil })
-	c.kubectl("wait", "--for=condition=Ready", pod, "--timeout=60s")
+	c.await(2*time.Minute, "the mirror", func() bool { _, err := c.try("get", pod); return err == nil })
+	c.kubectl("wait", "--for=condition=Ready", pod, "--timeout=180s")
 	if owner := c.jsonpath(pod, "{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}"); owner != "Node/node1" {
 		t.Errorf("it belongs to %s", owner)
 	}
@@ -46,7 +46,7 @@ func TestStaticPod(t *testing.T) {
 	const first = "{.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}"
 	before, uid := c.jsonpath(pod, first), c.jsonpath(pod, "{.metadata.uid}")
 	c.kubectl("delete", pod, "--wait=false")
-	c.await(time.Minute, "another mirror", func() bool {
+	c.await(2*time.Minute, "another mirror", func() bool {
 		now, err := c.try("get", pod, "-o", "jsonpath={.metadata.uid} {.status.phase}")
 		return err == nil && !strings.HasPrefix(now, uid) && strings.HasSuffix(now, " Running")
 	})
@@ -54,11 +54,11 @@ func TestStaticPod(t *testing.T) {
 		t.Errorf("the container is another: %s, was %s", after, before)
 	}
 	onNode("", "rm "+file)
-	c.await(time.Minute, "the mirror's end", func() bool { _, err := c.try("get", pod); return err != nil })
+	c.await(2*time.Minute, "the mirror's end", func() bool { _, err := c.try("get", pod); return err != nil })
 	// A node may stand for pods of its own in the API, and make no others.
 	onNode("{apiVersion: v1, kind: Pod, metadata: {name: thief, namespace: "+c.namespace+"}, spec: {containers: [{name: c, image: busybox, volumeMounts: [{name: s, mountPath: /s}]}], "+
 		"volumes: [{name: s, secret: {secretName: s}}]}}", "cat >"+file)
-	c.await(time.Minute, "the refusal of a manifest with a secret", func() bool {
+	c.await(2*time.Minute, "the refusal of a manifest with a secret", func() bool {
 		out, err := c.try("get", "events", "-n", "default", "--field-selector=reason=InvalidManifest", "-o", "jsonpath={.items[*].message}")
 		return err == nil && strings.Contains(out, fmt.Sprintf("manifest %s: static pods may not reference secrets", file))
 	})

@@ -84,7 +84,7 @@ func TestOneTraceOfAnApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.apply(string(manifest))
-	c.kubectl("rollout", "status", "deploy/nginx-deployment", "--timeout=120s")
+	c.kubectl("rollout", "status", "deploy/nginx-deployment", "--timeout=180s")
 
 	var best jaegerTrace
 	missing := func() (out []string) {
@@ -96,7 +96,7 @@ func TestOneTraceOfAnApply(t *testing.T) {
 		}
 		return out
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for len(missing()) > 0 && time.Now().Before(deadline) {
 		time.Sleep(500 * time.Millisecond) // spans are sent in batches
 	}

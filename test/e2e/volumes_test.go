@@ -30,7 +30,7 @@ spec:
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
 `)
-	c.kubectl("rollout", "status", "statefulset/store", "--timeout=90s")
+	c.kubectl("rollout", "status", "statefulset/store", "--timeout=180s")
 	for _, pod := range []string{"store-0", "store-1"} {
 		if out, err := c.inPod(pod, "sh", "-c", "echo "+pod+" > /data/name; stat -c %g /data"); err != nil || strings.TrimSpace(out) != "2000" {
 			t.Fatalf("%q, %v", out, err)
@@ -41,15 +41,15 @@ spec:
 		t.Errorf("the claim is %s", class)
 	}
 	c.kubectl("delete", "pod", "store-0", "--wait=false")
-	c.await(time.Minute, "another pod of the name", func() bool {
+	c.await(2*time.Minute, "another pod of the name", func() bool {
 		now, err := c.try("get", "pod", "store-0", "-o", "jsonpath={.metadata.uid}")
 		return err == nil && now != uid
 	})
-	c.kubectl("wait", "--for=condition=Ready", "pod/store-0", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/store-0", "--timeout=180s")
 	c.kubectl("scale", "statefulset/store", "--replicas=0")
-	c.kubectl("wait", "--for=delete", "pod/store-0", "pod/store-1", "--timeout=60s")
+	c.kubectl("wait", "--for=delete", "pod/store-0", "pod/store-1", "--timeout=180s")
 	c.kubectl("scale", "statefulset/store", "--replicas=2")
-	c.kubectl("rollout", "status", "statefulset/store", "--timeout=90s")
+	c.kubectl("rollout", "status", "statefulset/store", "--timeout=180s")
 	for _, pod := range []string{"store-0", "store-1"} {
 		if out, err := c.inPod(pod, "cat", "/data/name"); err != nil || strings.TrimSpace(out) != pod {
 			t.Errorf("%s finds %q, %v", pod, out, err)
@@ -72,13 +72,13 @@ spec:
   volumes:
   - {name: all, hostPath: {path: /var/lib/howdah/local-path}}
 `)
-	c.kubectl("wait", "--for=condition=Ready", "pod/look", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/look", "--timeout=180s")
 	if out, err := c.inPod("look", "cat", "/all/"+volume+"/name"); err != nil || strings.TrimSpace(out) != "store-0" {
 		t.Fatalf("the folder has %q, %v", out, err)
 	}
 	c.kubectl("delete", "statefulset", "store")
-	c.kubectl("delete", "pvc", "--all", "--timeout=60s")
-	c.await(time.Minute, "the volume to go", func() bool {
+	c.kubectl("delete", "pvc", "--all", "--timeout=180s")
+	c.await(2*time.Minute, "the volume to go", func() bool {
 		_, err := run(time.Minute, "", "kubectl", "get", "pv", volume)
 		return err != nil && strings.Contains(err.Error(), "NotFound")
 	})

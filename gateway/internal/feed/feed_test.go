@@ -22,7 +22,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // server is an API server whose watches a test plays.
 type server struct {

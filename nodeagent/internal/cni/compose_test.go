@@ -109,7 +109,7 @@ func TestPluginRoutesAndServicesTogether(t *testing.T) {
 	check("node port from a pod", pods[0], "192.0.2.12:30080")
 	began := time.Now()
 	err = pods[0].Try(func() error { _, err := net.DialTimeout("tcp", "10.96.0.99:80", 5*time.Second); return err })
-	if !errors.Is(err, unix.EHOSTUNREACH) || time.Since(began) > 2*time.Second {
+	if !errors.Is(err, unix.EHOSTUNREACH) || time.Since(began) > 2500*time.Millisecond { // neighbours that do not answer take 3 s
 		t.Errorf("a cluster IP that nobody has: %v after %s", err, time.Since(began))
 	}
 	leave()
@@ -149,9 +149,9 @@ func greet(t *testing.T, ns *netnstest.Namespace, address, name string) {
 func hear(t *testing.T, from *netnstest.Namespace, address string) string {
 	t.Helper()
 	var c net.Conn
-	from.Do(func() (err error) { c, err = net.DialTimeout("tcp", address, 3*time.Second); return err })
+	from.Do(func() (err error) { c, err = net.DialTimeout("tcp", address, time.Minute); return err })
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(3 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	var name string
 	if _, err := fmt.Fscanln(c, &name); err != nil {
 		t.Fatalf("%s: %v", address, err)

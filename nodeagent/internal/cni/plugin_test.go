@@ -129,9 +129,9 @@ func echo(t *testing.T, from, to *netnstest.Namespace, address string) (string, 
 		peer <- host
 	}()
 	var c net.Conn
-	from.Do(func() (err error) { c, err = net.DialTimeout("tcp", address, 3*time.Second); return err })
+	from.Do(func() (err error) { c, err = net.DialTimeout("tcp", address, time.Minute); return err })
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(3 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprint(c, "hello")
 	buf := make([]byte, 32)
 	n, err := c.Read(buf)

@@ -72,7 +72,7 @@ func (w *world) start() {
 // has waits until the node has so many devices, of which so many can be used.
 func (w *world) has(capacity, allocatable int64) {
 	w.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		c, a := w.m.Capacity()
 		all, usable := c[widget], a[widget]

@@ -332,7 +332,7 @@ func TestRun(t *testing.T) {
 			request.Header.Set("Connection", "Upgrade")
 			request.Header.Set("Upgrade", "x")
 		}
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			response, err := transport.RoundTrip(request)
 			if err != nil {

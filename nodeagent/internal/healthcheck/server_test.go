@@ -67,7 +67,7 @@ func (f *fixture) try(address, path string) (*http.Response, string, error) {
 		return nil, "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n", path); err != nil {
 		return nil, "", err
 	}
@@ -83,7 +83,7 @@ func (f *fixture) try(address, path string) (*http.Response, string, error) {
 // ask asks until the port is open: Run opens it after Set.
 func (f *fixture) ask(address, path string) (*http.Response, string) {
 	f.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		answer, body, err := f.try(address, path)
 		if err == nil {
 			return answer, body
@@ -98,7 +98,7 @@ func (f *fixture) ask(address, path string) (*http.Response, string) {
 // closed waits until nobody listens there.
 func (f *fixture) closed(address string) {
 	f.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		_, _, err := f.try(address, "/")
 		if errors.Is(err, unix.ECONNREFUSED) {
 			return

@@ -26,7 +26,7 @@ const testNode = "node1"
 var counter atomic.Int64
 
 // patience is how long a test waits for an answer.
-const patience = 3 * time.Second
+const patience = 20 * time.Second
 
 // node is a balancer that works for real: in a namespace of its own, on a cgroup that the test process is in.
 type node struct {

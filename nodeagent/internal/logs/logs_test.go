@@ -115,7 +115,7 @@ func (s *safe) Write(p []byte) (int, error) {
 
 func (s *safe) await(t *testing.T, want string) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		now := s.out.String()

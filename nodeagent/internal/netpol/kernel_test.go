@@ -236,7 +236,7 @@ const patience = 300 * time.Millisecond
 // passes fails the test if the server does not answer; stopped if it does, or if anything but silence comes.
 func (n *node) passes(from *netnstest.Namespace, network, address, why string) {
 	n.t.Helper()
-	if _, err := from.Ask(network, address, 5*time.Second); err != nil {
+	if _, err := from.Ask(network, address, 20*time.Second); err != nil {
 		n.t.Errorf("%s: %s %s is not reached: %v\n%s", why, network, address, err, n.dump())
 	}
 }

@@ -43,7 +43,7 @@ func TestFragments(t *testing.T) {
 		return err
 	}
 	for _, address := range []string{"10.77.0.2:80", "[fd00:77::2]:80"} {
-		if err := send(client.Namespace, address, 5*time.Second); err != nil {
+		if err := send(client.Namespace, address, 20*time.Second); err != nil {
 			t.Errorf("fragments from who is let in to %s: %v", address, err)
 		}
 		var timeout net.Error
@@ -125,7 +125,7 @@ func TestEchoesAndErrors(t *testing.T) {
 	both(client, "2", true, "a rule without ports")
 	both(stranger, "2", false, "a stranger")
 	// Nobody listens at that port: the ICMP error reaches the pod although it lets nobody in.
-	if _, err := web.Ask("udp", outsideAddress+":9", 5*time.Second); !errors.Is(err, unix.ECONNREFUSED) {
+	if _, err := web.Ask("udp", outsideAddress+":9", 20*time.Second); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("an ICMP error for an isolated pod: %v", err)
 	}
 }

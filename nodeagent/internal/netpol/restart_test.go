@@ -39,7 +39,7 @@ func TestRestart(t *testing.T) {
 			n.start(namespaceObject("default", nil), policyObject(t, letIn))
 			n.passes(client.Namespace, "tcp", "10.77.0.2:80", "let in")
 			n.stopped(stranger.Namespace, "tcp", "10.77.0.2:80", "not let in")
-			c, err := client.Dial("tcp", "10.77.0.2:80", 5*time.Second)
+			c, err := client.Dial("tcp", "10.77.0.2:80", 20*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestRestart(t *testing.T) {
 			if let.Load() {
 				t.Error("a stranger was let in while the agent restarted")
 			}
-			if _, err := netnstest.Talk(c, 5*time.Second); err != nil {
+			if _, err := netnstest.Talk(c, 20*time.Second); err != nil {
 				t.Errorf("an open connection, over restarts: %v", err)
 			}
 			n.remove(policyObject(t, letIn))

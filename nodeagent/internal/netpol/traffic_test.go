@@ -97,7 +97,7 @@ func TestOpenConnections(t *testing.T) {
 	n.outside.Echo(t, "tcp", ":80", "outside")
 	n.start(namespaceObject("default", nil))
 	open := func(from *machine, address string) func(wait time.Duration) error {
-		c, err := from.Dial("tcp", address, 5*time.Second)
+		c, err := from.Dial("tcp", address, 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestServer(t *testing.T) {
 	}
 	defer conn.Close()
 	client := podresourcesapi.NewPodResourcesListerClient(conn)
-	callCtx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	callCtx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 
 	list, err := client.List(callCtx, &podresourcesapi.ListPodResourcesRequest{}, grpc.WaitForReady(true))

@@ -138,7 +138,7 @@ func TestPacketsBetweenNodesAndOutside(t *testing.T) {
 			if want := fmt.Sprintf("[10.77.%d.0/24]", i+1); fmt.Sprint(got) != want {
 				t.Errorf("announced %v, want %s", got, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("pod CIDRs were not announced")
 		}
 	}
@@ -156,7 +156,7 @@ func TestPacketsBetweenNodesAndOutside(t *testing.T) {
 	for _, address := range []string{"10.96.0.1:80", "10.77.99.1:80", "10.77.1.200:80"} {
 		began := time.Now()
 		err := machines["node1"].Try(func() error { _, err := net.DialTimeout("tcp", address, 5*time.Second); return err })
-		if !errors.Is(err, unix.EHOSTUNREACH) || time.Since(began) > time.Second {
+		if !errors.Is(err, unix.EHOSTUNREACH) || time.Since(began) > 2500*time.Millisecond { // neighbours that do not answer take 3 s
 			t.Errorf("%s: %v after %s, want EHOSTUNREACH at once", address, err, time.Since(began))
 		}
 	}
@@ -178,12 +178,12 @@ func seenAs(t *testing.T, from *netnstest.Namespace, source string, to *netnstes
 	}()
 	var c net.Conn
 	from.Do(func() (err error) {
-		d := net.Dialer{Timeout: 3 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+		d := net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 		c, err = d.Dial("tcp", address)
 		return err
 	})
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(3 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	var seen string
 	if _, err := fmt.Fscanln(c, &seen); err != nil {
 		t.Fatal(err)

@@ -47,20 +47,21 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 		}
 		if err := w.stopSandbox(ctx, sandbox.ID); err != nil {
 			slog.WarnContext(ctx, "stop a sandbox", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
-			return false, observeRetry, false
+			return false, w.endRetry(), false
 		}
 	}
 	w.over()
 	if !t.Delete && !gone {
 		if err := w.cfg.Volumes.Release(ctx, p.UID); err != nil {
 			slog.WarnContext(ctx, "take volumes from a pod that has ended", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
-			return false, observeRetry, false
+			return false, w.endRetry(), false
 		}
+		w.endPause = 0
 		return false, idleRound, false
 	}
 	if err := w.clear(ctx, p, observed); err != nil {
 		slog.WarnContext(ctx, "clear what a pod leaves", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
-		return ctx.Err() != nil, observeRetry, false
+		return ctx.Err() != nil, w.endRetry(), false
 	}
 	if !gone {
 		w.cfg.Status.Delete(w.tracer.stopping(w.cfg.Trace(p)), p)
@@ -68,6 +69,12 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 	w.tracer.stopped()
 	w.m.finished(w, p.UID, !gone)
 	return false, 0, true
+}
+
+// endRetry is the pause after a step of the pod's end failed once more.
+func (w *worker) endRetry() time.Duration {
+	w.endPause = min(max(2*w.endPause, observeRetry), endRetryMax)
+	return w.endPause
 }
 
 // stopRunning ends what runs: first the main containers together, then the

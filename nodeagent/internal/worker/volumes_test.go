@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -107,4 +109,31 @@ func TestImageVolumeThatNobodyMountsIsPulled(t *testing.T) {
 	if !w.told(` Failed: Failed to pull image "localhost/invalid": no registry has localhost/invalid:latest`) {
 		t.Errorf("events %v", w.events)
 	}
+}
+
+// A pod whose volumes cannot be taken away is tried again after longer and longer pauses, and leaves once they can.
+func TestTakingVolumesAwayBacksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stuck = 6
+		m, _ := w.start()
+		m.Update(newPod("p", "c"))
+		w.eventually("ready", w.ready("uid-p"))
+		m.Update(endingPod(newPod("p", "c"), 0))
+		w.eventually("gone", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.deleted) == 1
+		})
+		var pauses []time.Duration
+		for i := range w.cleanups[1:] {
+			pauses = append(pauses, w.cleanups[i+1].Sub(w.cleanups[i]))
+		}
+		const s = time.Second
+		// News of the sandbox's end may come into the first.
+		if want := []time.Duration{2 * s, 4 * s, 8 * s, 16 * s, 16 * s}; !slices.Equal(pauses[1:], want) {
+			t.Errorf("pauses %v, want %v", pauses, want)
+		}
+	})
 }

@@ -20,6 +20,8 @@ import (
 const (
 	// observeRetry is the pause after the runtime did not answer.
 	observeRetry = time.Second
+	// endRetryMax is the longest pause after a step of a pod's end failed; the first is observeRetry, and each is twice the one before.
+	endRetryMax = 16 * time.Second
 	// idleRound is how often a worker looks though nothing happened.
 	idleRound = 2 * time.Minute
 )
@@ -53,6 +55,8 @@ type worker struct {
 	// left says that the pod need not wait for its services any more; waited are the seconds that it did.
 	left   bool
 	waited int64
+	// endPause is how long the last failed step of the pod's end made it wait; 0 where none did.
+	endPause time.Duration
 	// refresh is when to bring written volumes up to date.
 	refresh time.Time
 }

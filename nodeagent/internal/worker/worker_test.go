@@ -55,6 +55,8 @@ type world struct {
 	own      container.Own               // what each container has for itself, or
 	unready  error                       // why it has not
 	released []types.UID                 // whose things were taken back
+	stuck    int                         // how often volumes are not taken away
+	cleanups []time.Time                 // when they were to be
 	isolated chan error                  // what waiting for network policies comes to; nil: they are in force
 }
 
@@ -114,7 +116,15 @@ func (v volumes) Setup(context.Context, *corev1.Pod, *corev1.PodStatus) (map[str
 func (v volumes) Refresh(context.Context, *corev1.Pod, *corev1.PodStatus) error { return nil }
 func (v volumes) SubPath(_ *corev1.Pod, _, path, _ string) (string, error)      { return path, nil }
 func (v volumes) Release(context.Context, types.UID) error                      { return nil }
-func (v volumes) Cleanup(context.Context, types.UID) error                      { return nil }
+func (v volumes) Cleanup(context.Context, types.UID) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cleanups = append(v.cleanups, time.Now())
+	if len(v.cleanups) <= v.stuck {
+		return errors.New("a driver does not take it back")
+	}
+	return nil
+}
 
 type cgroups struct{ *world }
 
@@ -220,7 +230,7 @@ func (w *world) start() (m *Manager, stop func()) {
 
 func (w *world) eventually(what string, check func() bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !check() {
 		select {

@@ -145,7 +145,7 @@ func TestWhatTheAPIKnowsCounts(t *testing.T) {
 		t.Errorf("%v are left", names)
 	}
 	invalid := 0
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(time.Minute)
 	for invalid < 2 {
 		select {
 		case e := <-c.Events.Events:

@@ -67,7 +67,7 @@ func TestStalledWriterIsEvicted(t *testing.T) {
 	if _, err := stalled.Exec(t.Context(), "BEGIN; SELECT howdah.lock_writers()"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Write(ctx, store.Write{Op: store.Create, Key: "/a"}).Err; err != nil {
 		t.Errorf("write: %v", err)
