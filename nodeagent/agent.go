@@ -42,43 +42,45 @@ import (
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
 	"howdah.dev/nodeagent/internal/volume"
+	"howdah.dev/nodeagent/internal/volumestats"
 	"howdah.dev/nodeagent/internal/worker"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 )
 
 // Agent is one node's agent.
 type Agent struct {
-	cfg       Config
-	runtime   *cri.Client
-	informers *object.Informers
-	pods      *object.Informer[*corev1.Pod] // those that the API has for the node, mirrors among them
-	running   *source.Set                   // those that the node runs
-	mirrors   *mirror.Keeper
-	initial   atomic.Pointer[corev1.Node] // the node before the API has it
-	services  *object.Informer[*corev1.Service]
-	nodes     *object.Informer[*corev1.Node]
-	writer    *status.Writer
-	reporter  *nodestatus.Reporter
-	workers   *worker.Manager
-	volumes   *volume.Manager
-	pleg      *pleg.Generator
-	importer  *image.Importer
-	collector *image.Collector
-	watcher   *logs.Watcher
-	rotator   *logs.Rotator
-	streams   *stream.Server
-	endpoint  *endpoint.Server
-	usage     *usage.Gatherer
-	evictor   *evict.Keeper
-	pressure  *pressure.Keeper
-	network   *network
-	resources *resources
-	remover   *localpath.Remover
-	drivers   *drivers
-	record    func(ctx context.Context) error
-	hostDNS   container.DNS
-	sysctls   admit.Sysctls
-	working   chan struct{} // closed once pods are taken care of
+	cfg         Config
+	runtime     *cri.Client
+	informers   *object.Informers
+	pods        *object.Informer[*corev1.Pod] // those that the API has for the node, mirrors among them
+	running     *source.Set                   // those that the node runs
+	mirrors     *mirror.Keeper
+	initial     atomic.Pointer[corev1.Node] // the node before the API has it
+	services    *object.Informer[*corev1.Service]
+	nodes       *object.Informer[*corev1.Node]
+	writer      *status.Writer
+	reporter    *nodestatus.Reporter
+	workers     *worker.Manager
+	volumes     *volume.Manager
+	pleg        *pleg.Generator
+	importer    *image.Importer
+	collector   *image.Collector
+	watcher     *logs.Watcher
+	rotator     *logs.Rotator
+	streams     *stream.Server
+	endpoint    *endpoint.Server
+	usage       *usage.Gatherer
+	evictor     *evict.Keeper
+	volumeStats *volumestats.Keeper
+	pressure    *pressure.Keeper
+	network     *network
+	resources   *resources
+	remover     *localpath.Remover
+	drivers     *drivers
+	record      func(ctx context.Context) error
+	hostDNS     container.DNS
+	sysctls     admit.Sysctls
+	working     chan struct{} // closed once pods are taken care of
 }
 
 // New builds an agent; it starts nothing.
@@ -202,7 +204,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	a.streams = stream.New(stream.Config{
 		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.running.Get, Node: late,
 	})
+	a.volumeStats = volumestats.New(volumestats.Config{Pods: a.running.List, Volumes: a.volumes, Clock: cfg.Clock, Registerer: cfg.Registerer})
 	a.usage = usage.New(usage.Config{
+		Volumes: a.volumeStats.Of,
 		Runtime: a.runtime.Runtime, Images: a.runtime.Images, Groups: cgroups, Pod: a.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
 		Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
 	})
@@ -331,7 +335,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		// a pod without a worker counts as one that the API does not know.
 		a.running.Open()
 		close(a.working)
-		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run)
+		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.volumeStats.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run)
 	})
 }
 

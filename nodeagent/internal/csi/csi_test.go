@@ -42,6 +42,8 @@ type fake struct {
 	stage     *csipb.NodeStageVolumeRequest
 	publish   *csipb.NodePublishVolumeRequest
 	expansion *csipb.NodeExpandVolumeRequest
+	measure   *csipb.NodeGetVolumeStatsRequest
+	usage     []*csipb.VolumeUsage
 }
 
 func (f *fake) called(method string) error {
@@ -87,6 +89,11 @@ func (f *fake) NodeGetCapabilities(context.Context, *csipb.NodeGetCapabilitiesRe
 		answer.Capabilities = append(answer.Capabilities, &csipb.NodeServiceCapability{Type: &csipb.NodeServiceCapability_Rpc{Rpc: &csipb.NodeServiceCapability_RPC{Type: c}}})
 	}
 	return answer, nil
+}
+
+func (f *fake) NodeGetVolumeStats(_ context.Context, r *csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
+	f.measure = r
+	return &csipb.NodeGetVolumeStatsResponse{Usage: f.usage}, f.called("stats")
 }
 
 func (f *fake) NodeStageVolume(_ context.Context, r *csipb.NodeStageVolumeRequest) (*csipb.NodeStageVolumeResponse, error) {
@@ -251,6 +258,38 @@ func (w *world) must(t *testing.T, calls string) {
 	if got := w.heard(); got != calls {
 		t.Errorf("the driver heard %q, want %q", got, calls)
 	}
+}
+
+// TestUsage asks a driver that tells what a volume takes up, and only of volumes that are there.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	w, want := setup(t, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS), wanted()
+	w.usage = []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES, Total: 10, Used: 3, Available: 7}}
+	if got, err := w.Usage(t.Context(), want); err != nil || got != nil {
+		t.Errorf("before it is there: %v, %v", got, err)
+	}
+	path, err := w.Mount(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.must(t, "publish")
+	got, err := w.Usage(t.Context(), want)
+	if err != nil || len(got) != 1 || got[0].GetUsed() != 3 || w.measure.GetVolumeId() != "h" || w.measure.GetVolumePath() != path {
+		t.Errorf("%v, %v, asked for %v", got, err, w.measure)
+	}
+	w.must(t, "stats")
+	w.usage = nil
+	if got, err := w.Usage(t.Context(), want); err == nil {
+		t.Errorf("an empty answer: %v", got)
+	}
+	silent := setup(t)
+	if _, err := silent.Mount(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := silent.Usage(t.Context(), want); err != nil || got != nil {
+		t.Errorf("a driver that does not tell: %v, %v", got, err)
+	}
+	silent.must(t, "publish")
 }
 
 // TestVolumeOfAPod goes the whole way and back. A second time nothing is asked, and nothing is left.

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/pki"
 	"howdah.dev/kit/pki/pkitest"
@@ -59,6 +60,8 @@ func (r *reading) Read(context.Context) *usage.Reading {
 			Networks: []usage.Interface{{Name: "eth0", RxBytes: 3, TxBytes: 4, RxPackets: 5}},
 			Containers: []usage.Container{{Name: "main", ID: "c", Image: "web:1", Group: "/kubepods/podu/c", Started: time.Unix(1501, 0), Measured: measured(10*time.Second, 100),
 				Rootfs: &usage.Files{At: at, Bytes: 6}, Logs: &usage.Files{At: at, Bytes: 1}}},
+			Volumes: []usage.Volume{{Name: "scratch", At: at, Scratch: true, Used: ptr.To[uint64](10), InodesUsed: ptr.To[uint64](1)},
+				{Name: "data", Claim: "kept", At: at, Capacity: ptr.To[uint64](90), Used: ptr.To[uint64](80), InodesUsed: ptr.To[uint64](2)}},
 		}}
 	}
 	return out
@@ -251,13 +254,15 @@ func TestSummary(t *testing.T) {
 		t.Errorf("node %+v", n)
 	}
 	if p.PodRef != (stats.PodReference{Name: "web", Namespace: "ns", UID: "u"}) || *p.CPU.UsageCoreNanoSeconds != 20e9 || *p.Network.TxBytes != 4 ||
-		*p.EphemeralStorage.UsedBytes != 7 || *p.ProcessStats.ProcessCount != 3 {
+		*p.EphemeralStorage.UsedBytes != 17 || *p.EphemeralStorage.InodesUsed != 1 || len(p.VolumeStats) != 2 || p.VolumeStats[0].PVCRef != nil ||
+		*p.VolumeStats[1].PVCRef != (stats.PVCReference{Name: "kept", Namespace: "ns"}) || *p.VolumeStats[1].CapacityBytes != 90 || *p.VolumeStats[1].UsedBytes != 80 || p.VolumeStats[1].Inodes != nil ||
+		*p.ProcessStats.ProcessCount != 3 {
 		t.Errorf("pod %+v", p)
 	}
 	if c := p.Containers[0]; c.Name != "main" || *c.Memory.WorkingSetBytes != 100 || *c.Memory.AvailableBytes != 900 || *c.Rootfs.UsedBytes != 6 || *c.Logs.UsedBytes != 1 {
 		t.Errorf("container %+v", c)
 	}
-	if s = read("/stats/summary?only_cpu_and_memory=true"); s.Node.Fs != nil || s.Pods[0].Network != nil || s.Pods[0].Containers[0].Rootfs != nil || s.Node.CPU == nil {
+	if s = read("/stats/summary?only_cpu_and_memory=true"); s.Node.Fs != nil || s.Pods[0].Network != nil || s.Pods[0].VolumeStats != nil || s.Pods[0].Containers[0].Rootfs != nil || s.Node.CPU == nil {
 		t.Errorf("only time and memory: %+v", s)
 	}
 	f.source.err = errors.New("away")

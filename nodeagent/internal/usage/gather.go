@@ -57,6 +57,8 @@ type Config struct {
 	Groups  Groups
 	// Pod returns a pod of this node as the API knows it.
 	Pod func(namespace, name string) (*corev1.Pod, bool)
+	// Volumes are what those of a pod took up when they were last measured.
+	Volumes func(uid types.UID) []Volume
 	// Proc is /proc; RootDir holds the pods' volumes, LogDir their logs.
 	Proc, RootDir, LogDir string
 	// Root is the group that is the node, Pods that of all pods.
@@ -141,7 +143,7 @@ func (g *Gatherer) node(seen map[string]total) Node {
 	if all, err := interfaces(filepath.Join(g.cfg.Proc, "net/dev")); err == nil {
 		n.Networks = firstInterface(all, defaultRoute(g.cfg.Proc))
 	}
-	n.Disk, _ = filesystem(g.cfg.RootDir, now) // a disk that does not answer is told by the node's conditions
+	n.Disk, _ = StatFilesystem(g.cfg.RootDir, now) // a disk that does not answer is told by the node's conditions
 	n.MaxPIDs, n.Processes = processes(g.cfg.Proc)
 	return n
 }
@@ -229,6 +231,9 @@ func (g *Gatherer) pod(s *runtimeapi.PodSandbox, containers []*runtimeapi.Contai
 			p.Started = known.Status.StartTime.Time
 		}
 		p.Measured, _ = g.measure(p.Group, "pod "+string(p.UID), p.Started, seen)
+		if g.cfg.Volumes != nil {
+			p.Volumes = g.cfg.Volumes(p.UID)
+		}
 	}
 	for _, c := range containers {
 		p.Containers = append(p.Containers, g.container(c, p.Group, seen))
@@ -391,7 +396,7 @@ func imageFilesystem(info *runtimeapi.ImageFsInfoResponse, now time.Time) *Files
 		return nil
 	}
 	first := info.GetImageFilesystems()[0]
-	f, err := filesystem(first.GetFsId().GetMountpoint(), now)
+	f, err := StatFilesystem(first.GetFsId().GetMountpoint(), now)
 	if err != nil {
 		return nil
 	}

@@ -72,8 +72,8 @@ func defaultRoute(proc string) string {
 	return "eth0"
 }
 
-// filesystem describes the one that a folder is on.
-func filesystem(path string, at time.Time) (*Filesystem, error) {
+// StatFilesystem describes the one that a folder is on.
+func StatFilesystem(path string, at time.Time) (*Filesystem, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return nil, fmt.Errorf("statfs %s: %w", path, err)

@@ -38,7 +38,7 @@ func (g *Gatherer) Room(ctx context.Context) (Room, error) {
 	if limit, running := processes(g.cfg.Proc); limit > 0 {
 		r.Processes = Left{uint64(max(limit-running, 0)), uint64(limit)}
 	}
-	disk, err := filesystem(g.cfg.RootDir, now)
+	disk, err := StatFilesystem(g.cfg.RootDir, now)
 	if err != nil {
 		return r, err
 	}
@@ -48,13 +48,13 @@ func (g *Gatherer) Room(ctx context.Context) (Room, error) {
 		return r, err
 	}
 	if at.images != "" {
-		if r.Images, err = filesystem(at.images, now); err != nil {
+		if r.Images, err = StatFilesystem(at.images, now); err != nil {
 			return r, err
 		}
 	}
 	r.Containers = r.Images
 	if at.containers != "" && at.containers != at.images {
-		r.Containers, err = filesystem(at.containers, now)
+		r.Containers, err = StatFilesystem(at.containers, now)
 	}
 	return r, err
 }

@@ -49,6 +49,17 @@ type Pod struct {
 	Measured
 	Networks   []Interface // none for pods on the node's own
 	Containers []Container // that run, by name
+	Volumes    []Volume    // that can be measured, as far as they have been
+}
+
+// Volume is what a volume of a pod takes up, and what there is where it lies. What is not known is nil.
+type Volume struct {
+	Name  string
+	Claim string // that it stands for, "" without one
+	At    time.Time
+	// Scratch says that it lies on the node's own disk and goes with the pod.
+	Scratch                                                   bool
+	Capacity, Available, Used, Inodes, InodesFree, InodesUsed *uint64
 }
 
 // Container is a run of a container.

@@ -171,9 +171,14 @@ func fits(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) error 
 	return nil
 }
 
+// localDir is where a pod has a local volume.
+func (m *Manager) localDir(pod *corev1.Pod, pv *corev1.PersistentVolume) string {
+	return filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", localKind, pv.Name)
+}
+
 // local binds a folder of the node into the pod's own, so that it is seen there that the volume is in use.
 func (m *Manager) local(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) (string, error) {
-	dir := filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", localKind, pv.Name)
+	dir := m.localDir(pod, pv)
 	points, err := m.cfg.Mounter.Below(dir)
 	if err != nil || len(points) > 0 {
 		return dir, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,6 +38,10 @@ func (d *drivers) Unmount(_ context.Context, uid types.UID) error {
 }
 
 func (d *drivers) Pods() []types.UID { return d.pods }
+
+func (d *drivers) Usage(_ context.Context, w *csi.Want) ([]*csipb.VolumeUsage, error) {
+	return []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES, Used: int64(len(w.Name))}}, nil
+}
 
 // TestDrivenVolumes leads a claim and an inline volume to the driver, as read-only as the pod wants them, and words what goes wrong.
 func TestDrivenVolumes(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -55,6 +56,8 @@ type Drivers interface {
 	Unmount(ctx context.Context, uid types.UID) error
 	// Pods are those that have volumes.
 	Pods() []types.UID
+	// Usage asks a driver what a volume takes up, nothing where it does not tell.
+	Usage(ctx context.Context, w *csi.Want) ([]*csipb.VolumeUsage, error)
 }
 
 // Manager makes and removes the volumes of pods.
@@ -143,12 +146,9 @@ func Written(v *corev1.Volume) bool {
 }
 
 func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (string, error) {
-	dir := func(kind string) string {
-		return filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", "kubernetes.io~"+kind, v.Name)
-	}
 	switch {
 	case v.EmptyDir != nil:
-		return m.emptyDir(pod, v.EmptyDir, dir("empty-dir"))
+		return m.emptyDir(pod, v.EmptyDir, m.folder(pod, v))
 	case v.HostPath != nil:
 		return v.HostPath.Path, hostPath(v.HostPath)
 	case v.PersistentVolumeClaim != nil || v.Ephemeral != nil:
@@ -157,18 +157,40 @@ func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.Pod
 		return m.driven(ctx, m.inline(pod, v))
 	case v.ConfigMap != nil:
 		files, err := m.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
-		return m.publish(pod, dir("configmap"), files, false, err)
+		return m.publish(pod, m.folder(pod, v), files, false, err)
 	case v.Secret != nil:
 		files, err := m.secret(ctx, pod.Namespace, v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
-		return m.publish(pod, dir("secret"), files, true, err)
+		return m.publish(pod, m.folder(pod, v), files, true, err)
 	case v.DownwardAPI != nil:
 		files, err := m.downward(pod, status, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
-		return m.publish(pod, dir("downward-api"), files, false, err)
+		return m.publish(pod, m.folder(pod, v), files, false, err)
 	case v.Projected != nil:
 		files, err := m.projected(ctx, pod, status, v.Projected)
-		return m.publish(pod, dir("projected"), files, true, err)
+		return m.publish(pod, m.folder(pod, v), files, true, err)
 	}
 	return "", fmt.Errorf("volumes of type %s are not supported by this node", kind(v))
+}
+
+// folders are those of volumes that the agent makes itself, as Kubernetes calls them.
+var folders = []struct {
+	kind string
+	is   func(v *corev1.Volume) bool
+}{
+	{"empty-dir", func(v *corev1.Volume) bool { return v.EmptyDir != nil }},
+	{"configmap", func(v *corev1.Volume) bool { return v.ConfigMap != nil }},
+	{"secret", func(v *corev1.Volume) bool { return v.Secret != nil }},
+	{"downward-api", func(v *corev1.Volume) bool { return v.DownwardAPI != nil }},
+	{"projected", func(v *corev1.Volume) bool { return v.Projected != nil }},
+}
+
+// folder is where a volume that the agent makes itself lies, "" for others.
+func (m *Manager) folder(pod *corev1.Pod, v *corev1.Volume) string {
+	for _, f := range folders {
+		if f.is(v) {
+			return filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", "kubernetes.io~"+f.kind, v.Name)
+		}
+	}
+	return ""
 }
 
 // publish writes files into the volume's folder: into memory where they are

@@ -60,10 +60,28 @@ func pod(p *usage.Pod, n *usage.Node, at time.Time, brief bool) stats.PodStats {
 	if brief {
 		return out
 	}
+	for i := range p.Volumes {
+		v := &p.Volumes[i]
+		out.VolumeStats = append(out.VolumeStats, volume(p.Namespace, v))
+		if v.Scratch && v.Used != nil && v.InodesUsed != nil {
+			used, inodes = used+*v.Used, inodes+*v.InodesUsed
+		}
+	}
 	out.Network = network(p.Networks, at)
 	out.EphemeralStorage = files(&usage.Files{At: at, Bytes: used, Inodes: inodes}, n.Disk)
 	if p.Processes != nil {
 		out.ProcessStats = &stats.ProcessStats{ProcessCount: p.Processes}
+	}
+	return out
+}
+
+func volume(namespace string, v *usage.Volume) stats.VolumeStats {
+	out := stats.VolumeStats{Name: v.Name, FsStats: stats.FsStats{
+		Time: metav1.NewTime(v.At), AvailableBytes: v.Available, CapacityBytes: v.Capacity, UsedBytes: v.Used,
+		InodesFree: v.InodesFree, Inodes: v.Inodes, InodesUsed: v.InodesUsed,
+	}}
+	if v.Claim != "" {
+		out.PVCRef = &stats.PVCReference{Name: v.Claim, Namespace: namespace}
 	}
 	return out
 }
