@@ -79,6 +79,7 @@ type Agent struct {
 	drivers     *drivers
 	record      func(ctx context.Context) error
 	hostDNS     container.DNS
+	pageLimits  bool // control groups can limit huge pages
 	sysctls     admit.Sysctls
 	working     chan struct{} // closed once pods are taken care of
 }
@@ -157,6 +158,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		Clock: cfg.Clock, Registerer: cfg.Registerer,
 	})
 	appArmor, cgroups := machine.AppArmor(), cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix)
+	a.pageLimits = cgroups.LimitsPages()
 	cgroups.Unthrottled = a.resources.unthrottled
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
@@ -255,7 +257,7 @@ func (a *Agent) images() []string {
 func (a *Agent) node() container.Node {
 	n := container.Node{
 		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir,
-		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile,
+		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile, PageLimits: a.pageLimits,
 	}
 	if node := a.self(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,6 +106,16 @@ func (t *Tree) roots() []string {
 		}
 	}
 	return roots
+}
+
+// LimitsPages reports whether the kernel can limit huge pages by groups.
+func (t *Tree) LimitsPages() bool {
+	if !t.unified {
+		info, err := os.Stat(filepath.Join(t.mount, "hugetlb"))
+		return err == nil && info.IsDir()
+	}
+	controllers, err := os.ReadFile(filepath.Join(t.mount, "cgroup.controllers"))
+	return err == nil && slices.Contains(strings.Fields(string(controllers)), "hugetlb")
 }
 
 // weigh shares the CPU among the classes by what their pods asked for.

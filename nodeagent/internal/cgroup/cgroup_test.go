@@ -72,6 +72,23 @@ func TestTree(t *testing.T) {
 	}
 }
 
+func TestLimitsPages(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"v1 with":    {map[string]string{"hugetlb/tasks": ""}, true},
+		"v1 without": {map[string]string{"memory/tasks": ""}, false},
+		"v2 with":    {map[string]string{"cgroup.controllers": "cpu hugetlb pids\n"}, true},
+		"v2 without": {map[string]string{"cgroup.controllers": "cpu pids\n"}, false},
+	} {
+		if got := NewTree(written(t, test.files), "").LimitsPages(); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestSum(t *testing.T) {
 	t.Parallel()
 	always := corev1.ContainerRestartPolicyAlways

@@ -26,6 +26,7 @@ type Node struct {
 	HostsFile             string
 	Capacity, Allocatable corev1.ResourceList
 	RecursiveReadOnly     bool // the runtime can mount recursively read-only
+	PageLimits            bool // control groups can limit huge pages
 }
 
 // Builder translates one pod.

@@ -156,6 +156,23 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// Where control groups can, every size of huge pages is limited: to none for containers that ask for none.
+func TestHugePagesAreLimited(t *testing.T) {
+	t.Parallel()
+	b := builder(t)
+	b.Node.Capacity = corev1.ResourceList{"hugepages-1Gi": resource.MustParse("0"), "hugepages-2Mi": resource.MustParse("64Mi"), "memory": resource.MustParse("1Gi")}
+	c := corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}}
+	b.Pod.Spec.Containers = []corev1.Container{c}
+	if limits := resources(b.Pod, &c, b.Node).GetHugepageLimits(); len(limits) != 0 {
+		t.Errorf("where they cannot: %v", limits)
+	}
+	b.Node.PageLimits = true
+	limits := resources(b.Pod, &c, b.Node).GetHugepageLimits()
+	if len(limits) != 2 || limits[0].GetPageSize() != "2MB" || limits[0].GetLimit() != 4<<20 || limits[1].GetPageSize() != "1GB" || limits[1].GetLimit() != 0 {
+		t.Errorf("limits: %v", limits)
+	}
+}
+
 // A container without limits of its own has those of its pod, and none is killed for memory that the pod as a whole has asked for.
 func TestResourcesOfThePodAsAWhole(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/pod"
 )
 
@@ -59,7 +60,27 @@ func resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxC
 		r.MemoryLimitInBytes = memory.Value()
 		r.MemorySwapLimitInBytes = memory.Value()
 	}
+	if node.PageLimits {
+		r.HugepageLimits = pageLimits(own.Limits, node.Capacity)
+	}
 	return r
+}
+
+// pageLimits are those of every size of huge pages that the node has, from the smallest on: none where the container asks for none.
+func pageLimits(limits, capacity corev1.ResourceList) []*runtimeapi.HugepageLimit {
+	var sizes []int64
+	for name := range capacity {
+		if size, ok := hugepage.Size(name); ok {
+			sizes = append(sizes, size)
+		}
+	}
+	slices.Sort(sizes)
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range sizes {
+		limit := limits[hugepage.Resource(size)]
+		out = append(out, &runtimeapi.HugepageLimit{PageSize: hugepage.Unit(size), Limit: uint64(limit.Value())})
+	}
+	return out
 }
 
 // Scores by which the kernel chooses what to kill when memory ends.

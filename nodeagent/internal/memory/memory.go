@@ -17,9 +17,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/statefile"
 	"howdah.dev/nodeagent/internal/topology"
@@ -121,7 +121,7 @@ func allocatable(machine topology.Machine, reserved Reserved) map[int]map[corev1
 
 // PageResource is the resource of huge pages of a size.
 func PageResource(size int64) corev1.ResourceName {
-	return corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
+	return hugepage.Resource(size)
 }
 
 // read returns what the file says. A file of another policy is an error.

@@ -3,6 +3,7 @@ package nodestatus
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/pressure"
 )
 
@@ -32,13 +34,17 @@ func ThisMachine(disk string, settings pressure.Settings) Machine {
 }
 
 // Capacity returns what the machine has and what pods may use of it: all
-// but what the thresholds keep back.
+// but what the thresholds keep back, and of the memory what is not in huge pages.
 func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceList, _ error) {
 	memory, err := m.memory()
 	if err != nil {
 		return nil, nil, err
 	}
 	disk, err := m.disk()
+	if err != nil {
+		return nil, nil, err
+	}
+	pages, err := hugepage.Read(m.Sys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +57,15 @@ func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceL
 		}
 	}
 	keep := m.Settings.Reserved
-	return list(memory, disk), list(memory-keep(pressure.MemoryAvailable, memory), disk-keep(pressure.NodeFSAvailable, disk)), nil
+	capacity = list(memory, disk)
+	rest := memory - keep(pressure.MemoryAvailable, memory)
+	for _, q := range pages {
+		rest -= q.Value()
+	}
+	allocatable = list(max(rest, 0), disk-keep(pressure.NodeFSAvailable, disk))
+	maps.Copy(capacity, pages)
+	maps.Copy(allocatable, pages)
+	return capacity, allocatable, nil
 }
 
 // memory returns what the machine has of it, in bytes.

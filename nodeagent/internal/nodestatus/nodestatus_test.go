@@ -77,6 +77,14 @@ func TestMachine(t *testing.T) {
 	if info := m.Info(); info.OSImage != "Test OS 1" || info.MachineID != "machine" || info.KernelVersion != "6.1" || info.SystemUUID != "machine" {
 		t.Errorf("info %v", info)
 	}
+	paged := machine(t, map[string]string{"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "4\n", "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n"})
+	if capacity, allocatable, err = paged.Capacity(110); err != nil {
+		t.Fatal(err)
+	}
+	memory, pages, none := allocatable[corev1.ResourceMemory], allocatable["hugepages-2Mi"], capacity["hugepages-1Gi"]
+	if memory.Value() != 1<<30-100<<20-8<<20 || pages.String() != "8Mi" || none.String() != "0" || len(capacity) != 6 {
+		t.Errorf("with huge pages: %v of %v", allocatable, capacity)
+	}
 	m.Settings = settings(t, "nodefs.available<25%")
 	if capacity, allocatable, err = m.Capacity(1); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 type Mounter interface {
 	// Tmpfs mounts memory at path; size is in bytes, 0 is the kernel's choice.
 	Tmpfs(path string, size int64) error
+	// HugePages mounts pages of a size in bytes at path.
+	HugePages(path string, size int64) error
 	// Bind mounts an open file or folder at path.
 	Bind(file *os.File, path string) error
 	// Unmount removes the mount at path.
@@ -33,6 +35,11 @@ func (Kernel) Tmpfs(path string, size int64) error {
 		data += fmt.Sprintf(",size=%d", size)
 	}
 	return named("mount tmpfs", path, unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data))
+}
+
+// HugePages implements Mounter.
+func (Kernel) HugePages(path string, size int64) error {
+	return named("mount hugetlbfs", path, unix.Mount("nodev", path, "hugetlbfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("pagesize=%d,mode=0777", size)))
 }
 
 // Bind implements Mounter.

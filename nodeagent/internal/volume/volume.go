@@ -21,6 +21,7 @@ import (
 
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/csi"
+	"howdah.dev/nodeagent/internal/hugepage"
 )
 
 // Objects reads what volumes refer to.
@@ -213,14 +214,16 @@ func (m *Manager) publish(pod *corev1.Pod, dir string, files Files, secret bool,
 
 // memory mounts memory at dir unless it is there already.
 func (m *Manager) memory(dir string, size int64) error {
+	return m.mounted(dir, func() error { return m.cfg.Mounter.Tmpfs(dir, size) })
+}
+
+// mounted mounts something at dir unless something is there already.
+func (m *Manager) mounted(dir string, mount func() error) error {
 	points, err := m.cfg.Mounter.Below(dir)
-	if err != nil {
+	if err != nil || len(points) > 0 {
 		return err
 	}
-	if len(points) > 0 {
-		return nil
-	}
-	return m.cfg.Mounter.Tmpfs(dir, size)
+	return mount()
 }
 
 func (m *Manager) emptyDir(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource, dir string) (string, error) {
@@ -240,7 +243,13 @@ func (m *Manager) emptyDir(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource,
 			return "", err
 		}
 	default:
-		return "", fmt.Errorf("emptyDir medium %q is not supported by this node", source.Medium)
+		size, err := hugepage.OfMedium(source.Medium, pod)
+		if err != nil {
+			return "", err
+		}
+		if err := m.mounted(dir, func() error { return m.cfg.Mounter.HugePages(dir, size) }); err != nil {
+			return "", err
+		}
 	}
 	if err := os.Chmod(dir, mode); err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,9 +77,16 @@ func (o *objects) Token(_ context.Context, p *corev1.Pod, audience string, secon
 }
 
 // mounter notes mounts and makes none.
-type mounter struct{ points []string }
+type mounter struct {
+	points []string
+	pages  int64 // the size of those that were mounted last
+}
 
 func (m *mounter) Tmpfs(path string, _ int64) error { m.points = append(m.points, path); return nil }
+func (m *mounter) HugePages(path string, size int64) error {
+	m.points, m.pages = append(m.points, path), size
+	return nil
+}
 func (m *mounter) Bind(file *os.File, path string) error {
 	m.points = append(m.points, path)
 	info, err := file.Stat()
@@ -386,6 +395,23 @@ func TestCleanup(t *testing.T) {
 	m.Orphans(t.Context(), func(uid types.UID) bool { return false })
 	if _, err := os.Stat(paths["v"]); !os.IsNotExist(err) || len(points.points) > 0 {
 		t.Errorf("an unknown pod's folder is left: %v, mounts %v", err, points.points)
+	}
+}
+
+// An empty folder of huge pages is mounted once, with pages of the size that the pod asks for.
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	m, _, points := setup(t)
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}})
+	if _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err == nil || !strings.Contains(err.Error(), "requests huge pages") {
+		t.Errorf("a pod that asks for none: %v", err)
+	}
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}}}
+	for range 2 {
+		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
+		if err != nil || !slices.Equal(points.points, []string{paths["v"]}) || points.pages != 2<<20 {
+			t.Errorf("%v, mounts %v with pages of %d, %v", paths, points.points, points.pages, err)
+		}
 	}
 }
 
