@@ -32,7 +32,7 @@ func (n *node) testImages(t *testing.T) {
 	// await waits until the runtime has these images, pinned or not.
 	await := func(want map[string]bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 			if err != nil {
 				t.Fatal(err)

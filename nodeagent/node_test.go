@@ -153,7 +153,7 @@ func (n *node) startAgentOf(client *object.Client) {
 		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second,
 		Manifests: nodeagent.Manifests{Path: n.manifests(), FileEvery: time.Second},
 		// The machine is not the node's own: what is left of its memory and disk says nothing of what the tests' pods need.
-		EvictionHard: "memory.available<10Mi,nodefs.available<10Mi,nodefs.inodesFree<1k,pid.available<1%",
+		EvictionHard: "memory.available<10Mi,nodefs.available<10Mi,nodefs.inodesFree<1k,pid.available<1%", KeepImages: nodeagent.ImageKeep{High: 100},
 		Network: &nodeagent.Network{
 			PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.222.0.0/16")}, ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 			CNIConfig: filepath.Join(n.dir, "cni", "10-howdah.conflist"), CNIData: filepath.Join(n.dir, "cni", "data"),
