@@ -206,7 +206,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	a.streams = stream.New(stream.Config{
 		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.running.Get, Node: late,
 	})
-	a.volumeStats = volumestats.New(volumestats.Config{Pods: a.running.List, Volumes: a.volumes, Clock: cfg.Clock, Registerer: cfg.Registerer})
+	a.volumeStats = volumestats.New(volumestats.Config{Pods: a.running.List, Volumes: a.volumes, Every: cfg.VolumeStatsEvery, Clock: cfg.Clock, Registerer: cfg.Registerer})
 	a.usage = usage.New(usage.Config{
 		Volumes: a.volumeStats.Of,
 		Runtime: a.runtime.Runtime, Images: a.runtime.Images, Groups: cgroups, Pod: a.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,

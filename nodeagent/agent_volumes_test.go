@@ -54,6 +54,15 @@ func (n *node) testVolumes(t *testing.T) {
 			t.Errorf("%q is not in\n%s%s", want, stdout, stderr)
 		}
 	}
+	eventually(t, time.Minute, func() string {
+		summary := n.ask("/stats/summary")
+		for _, name := range []string{"cm", "s", "empty", "memory", "all"} {
+			if !strings.Contains(summary, `"name":"`+name+`"`) {
+				return "the summary tells nothing of the volume " + name + ": " + summary
+			}
+		}
+		return ""
+	})
 	cm.Data["key"], cm.Data["more"] = "changed", "new"
 	if _, err := object.For(n.client, object.ConfigMap).Update(t.Context(), cm); err != nil {
 		t.Fatal(err)

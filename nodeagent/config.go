@@ -93,6 +93,8 @@ type Config struct {
 
 	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
 	RefreshEvery time.Duration
+	// VolumeStatsEvery is how often it is measured what volumes take up, as the kubelet's volumeStatsAggPeriod; default a minute, negative never.
+	VolumeStatsEvery time.Duration
 	// Clock is the clock; default the real one.
 	Clock clock.WithTicker
 	// Registerer takes the metrics; default none.
@@ -188,6 +190,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.RefreshEvery == 0 {
 		c.RefreshEvery = time.Minute
+	}
+	if c.VolumeStatsEvery == 0 {
+		c.VolumeStatsEvery = time.Minute
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

@@ -70,7 +70,7 @@ func (c Config) settings() map[string]any {
 		"evictionMinimumReclaim": byName(c.Eviction.MinimumReclaim, "="), "evictionPressureTransitionPeriod": c.Eviction.Transition.String(),
 		"mergeDefaultEvictionSettings": c.Eviction.MergeDefaults,
 		"containerRuntimeEndpoint":     c.RuntimeEndpoint, "cgroupDriver": "cgroupfs", "podLogsDir": c.LogDir, "resolvConf": c.ResolvConf,
-		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(),
+		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
 	}
 	c.Manifests.settings(s)
 	c.Managers.settings(s)

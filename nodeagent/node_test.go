@@ -150,7 +150,7 @@ func (n *node) startAgentOf(client *object.Client) {
 		Port: 7443, Endpoint: endpoint,
 		NodeName: nodeName, Objects: client, RuntimeEndpoint: n.c.endpoint, ImagesDir: filepath.Join(n.dir, "images"),
 		RootDir: filepath.Join(n.dir, "howdah"), LogDir: filepath.Join(n.dir, "logs"), KubeletDir: filepath.Join(n.dir, "kubelet"), CgroupPrefix: prefix,
-		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second,
+		ClusterDNS: []string{"10.96.0.10"}, RefreshEvery: time.Second, VolumeStatsEvery: time.Second,
 		Manifests: nodeagent.Manifests{Path: n.manifests(), FileEvery: time.Second},
 		// The machine is not the node's own: what is left of its memory and disk says nothing of what the tests' pods need.
 		EvictionHard: "memory.available<10Mi,nodefs.available<10Mi,nodefs.inodesFree<1k,pid.available<1%", KeepImages: nodeagent.ImageKeep{High: 100},

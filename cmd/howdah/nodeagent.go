@@ -30,6 +30,7 @@ type nodeFlags struct {
 	anonymous                                                              bool
 	simulate                                                               int
 	keep                                                                   nodeagent.ImageKeep
+	volumeStats                                                            time.Duration
 	eviction                                                               nodeagent.Eviction
 	manifests                                                              nodeagent.Manifests
 	manifestHeaders                                                        []string
@@ -58,6 +59,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&n.eviction.MinimumReclaim, "eviction-minimum-reclaim", "", "how much more than the threshold has to be left before a shortage is over (signal=quantity or signal=percentage%, …)")
 	f.DurationVar(&n.eviction.Transition, "eviction-pressure-transition-period", nodeagent.DefaultEvictionTransition, "how long the node's condition stays after a shortage")
 	f.BoolVar(&n.eviction.MergeDefaults, "merge-default-eviction-settings", false, "look at the signals that --eviction-hard does not name by their defaults")
+	f.DurationVar(&n.volumeStats, "volume-stats-agg-period", time.Minute, "how often it is measured what volumes take up; negative is never")
 	byDefault := nodeagent.DefaultImageKeep()
 	f.IntVar(&n.keep.High, "image-gc-high-threshold", byDefault.High, "percent of the images' disk in use from which on images are removed that no pod needs; 100 is never")
 	f.IntVar(&n.keep.Low, "image-gc-low-threshold", byDefault.Low, "percent of the images' disk in use down to which they are removed")
@@ -102,7 +104,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

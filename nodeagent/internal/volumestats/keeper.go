@@ -1,4 +1,4 @@
-// Package volumestats measures what the volumes of the node's pods take up: once a minute, as a kubelet does, since counting a folder's files
+// Package volumestats measures what the volumes of the node's pods take up: every now and then, as a kubelet does, since counting a folder's files
 // takes time. Who asks gets what was measured last.
 package volumestats
 
@@ -21,12 +21,8 @@ import (
 	"howdah.dev/nodeagent/internal/volume"
 )
 
-const (
-	// every is how often volumes are measured; a kubelet's volumeStatsAggPeriod.
-	every = time.Minute
-	// within is how long one volume may take. One that takes longer is not told of.
-	within = 10 * time.Second
-)
+// within is how long one volume may take. One that takes longer is not told of.
+const within = 10 * time.Second
 
 // Volumes knows where pods' volumes are, and asks their drivers.
 type Volumes interface {
@@ -37,8 +33,10 @@ type Volumes interface {
 // Config of a Keeper.
 type Config struct {
 	// Pods are those of the node.
-	Pods       func() []*corev1.Pod
-	Volumes    Volumes
+	Pods    func() []*corev1.Pod
+	Volumes Volumes
+	// Every is how often they are measured; never where it is not positive.
+	Every      time.Duration
 	Clock      clock.WithTicker
 	Registerer prometheus.Registerer
 }
@@ -66,7 +64,11 @@ func New(cfg Config) *Keeper {
 
 // Run measures until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	ticker := k.cfg.Clock.NewTicker(every)
+	if k.cfg.Every <= 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	ticker := k.cfg.Clock.NewTicker(k.cfg.Every)
 	defer ticker.Stop()
 	for {
 		select {

@@ -85,7 +85,7 @@ func TestVolumesAreMeasured(t *testing.T) {
 	b := newPod("b", corev1.PodRunning)
 	d.set(nil, newPod("a", corev1.PodRunning), b, newPod("ended", corev1.PodSucceeded))
 	clk, registry := clocktesting.NewFakeClock(time.Unix(1000, 0)), prometheus.NewRegistry()
-	k := New(Config{Pods: d.all, Volumes: d, Clock: clk, Registerer: registry})
+	k := New(Config{Pods: d.all, Volumes: d, Every: time.Minute, Clock: clk, Registerer: registry})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = k.Run(ctx) }()
@@ -94,7 +94,7 @@ func TestVolumesAreMeasured(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the clock calls in its own time
 			if clk.HasWaiters() {
-				clk.Step(every)
+				clk.Step(time.Minute)
 			}
 			if is() {
 				return
