@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/kit/apistatus"
@@ -82,22 +84,27 @@ func (f *fixture) define(text string) *apiextensionsv1.CustomResourceDefinition 
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	made, err := f.create(crds, "", string(body))
+	answer, err := f.create(crds, "", string(body))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	var d apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal(made, &d); err != nil {
+	if err := json.Unmarshal(answer, &d); err != nil {
 		f.t.Fatal(err)
 	}
-	return f.definition(d.Name, func(d *apiextensionsv1.CustomResourceDefinition) bool {
-		for _, c := range d.Status.Conditions {
-			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-				return true
-			}
-		}
-		return false
+	made := f.definition(d.Name, func(d *apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		})
 	})
+	// Requests wait until their server follows the definition; who looks into its table has to, too.
+	f.await("the resources of "+made.Name, func() bool {
+		return !slices.ContainsFunc(made.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			resource := schema.GroupVersionResource{Group: made.Spec.Group, Version: v.Name, Resource: made.Spec.Names.Plural}
+			return v.Served && f.server.objects.Table.Find(resource) == nil
+		})
+	})
+	return made
 }
 
 // definition waits until a definition is as it should be.
@@ -121,7 +128,7 @@ func (f *fixture) definition(name string, is func(*apiextensionsv1.CustomResourc
 // await polls until something is so.
 func (f *fixture) await(what string, is func() bool) {
 	f.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !is() {
 		if time.Now().After(deadline) {
 			f.t.Fatalf("%s: not in time", what)
