@@ -12,9 +12,9 @@ mkdir -p "$programs"
 # The names are those of Kubernetes 1.36.3 (test/utils/image in its repository).
 tests=registry.k8s.io/e2e-test-images
 built=(agnhost="$tests/agnhost:2.63.0" agnhost-before="$tests/agnhost:2.55" nautilus="$tests/nautilus:1.8" kitten="$tests/kitten:1.8"
-    busybox="$tests/busybox:1.37.0-1" sample-apiserver="$tests/sample-apiserver:1.29.2" dns="$tests/glibc-dns-testing:2.0.0" nonroot="$tests/nonroot:1.5"
+    busybox="$tests/busybox:1.37.0-1" sample-apiserver="$tests/sample-apiserver:1.29.2" dns="$tests/glibc-dns-testing:2.0.0" nonroot="$tests/nonroot:1.5" nginx="$tests/nginx:1.15-4"
     nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2)
-renamed=(nginx:1.9.1="$tests/nginx:1.15-4" nginx:latest="$tests/nginx:1.27-0")
+renamed=(nginx:latest="$tests/nginx:1.27-0")
 
 # program MODULE NAME PACKAGE compiles it without libc, for any base image.
 program() { CGO_ENABLED=0 GOWORK=off run_logged "$log" go -C "$ROOT/test/$1" build -o "$programs/$2" "$3"; }

@@ -130,7 +130,7 @@ func TestLifeOfABalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Spec.Type = corev1.ServiceTypeClusterIP
-	if s, err = services.Update(t.Context(), s); err != nil {
+	if _, err = services.Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	awaitEvents(c, "DeletingLoadBalancer", "DeletedLoadBalancer")
