@@ -14,6 +14,7 @@ var (
 	versions = regexp.MustCompile(`(resourceVersion\\*": ?\\*"|ResourceVersion in record \()\d+`)
 	ages     = regexp.MustCompile(`^(\d{1,2}s|\d+y(\d+d)?)$`) // of what a case has made, and of fixed dates, which are older every day
 	cell     = regexp.MustCompile(`(^|\.)cells\.\d+$`)
+	managed  = regexp.MustCompile(`managedFields\\*": ?\[`)
 	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 )
 
@@ -60,7 +61,7 @@ func normal(value any, names variables) any {
 		return out
 	case string:
 		text := times.ReplaceAllString(uids.ReplaceAllString(names.hide(v), "UID"), "TIME")
-		return versions.ReplaceAllString(text, "${1}REVISION")
+		return orderedText(versions.ReplaceAllString(text, "${1}REVISION"))
 	default:
 		return value
 	}
@@ -78,6 +79,44 @@ func ordered(value any) any {
 	}
 	slices.SortStableFunc(entries, func(a, b any) int { return strings.Compare(key(a), key(b)) })
 	return entries
+}
+
+// orderedText does so with the objects in a text, such as the message that an object is wrong.
+func orderedText(text string) string {
+	for at := 0; ; {
+		found := managed.FindStringIndex(text[at:])
+		if found == nil {
+			return text
+		}
+		at += found[1]
+		entries, length := elements(text[at:])
+		slices.Sort(entries)
+		text = text[:at] + strings.Join(entries, ",") + text[at+length:]
+		at += length
+	}
+}
+
+// elements are those of an array whose text begins after its bracket, and how long they are together; none where the text ends before the array.
+func elements(text string) (out []string, length int) {
+	depth, begin := 0, 0
+	for i, c := range []byte(text) {
+		switch c {
+		case '{', '[':
+			depth++
+		case '}':
+			depth--
+		case ']':
+			if depth == 0 {
+				return append(out, text[begin:i]), i
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				out, begin = append(out, text[begin:i]), i+1
+			}
+		}
+	}
+	return nil, 0
 }
 
 // ageless hides how old a row's object is: a busy server shows it a second later.
