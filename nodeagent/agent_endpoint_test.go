@@ -108,7 +108,7 @@ func (n *node) testEndpoint(t *testing.T) {
 		t.Errorf("the node's ports: %v, %v", stored.Status.DaemonEndpoints, stored.Annotations)
 	}
 	// It keeps 32 MiB, uses time, writes a file and answers its probe.
-	c := shell("dd if=/dev/zero of=/dev/shm/held bs=1M count=32; dd if=/dev/zero of=/root.bin bs=1M count=4; echo begun; echo x >/tmp/index.html; httpd -p 8080 -h /tmp; while :; do :; done")
+	c := shell("dd if=/dev/zero of=/dev/shm/held bs=1M count=32 2>/dev/null; dd if=/dev/zero of=/root.bin bs=1M count=4 2>/dev/null; echo begun; echo x >/tmp/index.html; httpd -p 8080 -h /tmp; while :; do :; done")
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/index.html", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "busy"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
 	pod := n.await("busy", "ready", time.Minute, ready)
