@@ -141,7 +141,7 @@ func TestAppliesAreMerged(t *testing.T) {
 			// The library may write the same once more, at another time, which is taken back when it is settled.
 			Settle(before, want.(*unstructured.Unstructured))
 		}
-		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		if faults(err) != faults(wantErr) {
 			t.Fatalf("%d: %s applies\n%v\nto\n%v\ngot %v, %v\nwant %v, %v", n, who, configuration.Object, before.Object, got, err, want, wantErr)
 		}
 		if !reflect.DeepEqual(live.Object, before.Object) || !reflect.DeepEqual(configuration.Object, wants.Object) {
