@@ -109,7 +109,7 @@ func allocatable(machine topology.Machine, reserved Reserved) map[int]map[corev1
 		kinds := map[corev1.ResourceName]int64{corev1.ResourceMemory: node.Memory}
 		for size, count := range node.Pages {
 			kinds[corev1.ResourceMemory] -= size * count
-			kinds[PageResource(size)] = size * count
+			kinds[hugepage.Resource(size)] = size * count
 		}
 		for kind, size := range reserved[id] {
 			kinds[kind] -= size
@@ -117,11 +117,6 @@ func allocatable(machine topology.Machine, reserved Reserved) map[int]map[corev1
 		out[id] = kinds
 	}
 	return out
-}
-
-// PageResource is the resource of huge pages of a size.
-func PageResource(size int64) corev1.ResourceName {
-	return hugepage.Resource(size)
 }
 
 // read returns what the file says. A file of another policy is an error.
