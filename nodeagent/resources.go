@@ -10,13 +10,13 @@ import (
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/cpuset"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/assign"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cpu"
 	"howdah.dev/nodeagent/internal/device"
 	"howdah.dev/nodeagent/internal/memory"
-	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/podresources"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/topology"
@@ -150,7 +150,7 @@ func (r *resources) unthrottled(p *corev1.Pod) bool {
 // fixed says why a pod cannot get other resources while it runs, "" where it can.
 func (r *resources) fixed(p *corev1.Pod) string {
 	switch {
-	case pod.QOS(p) != corev1.PodQOSGuaranteed:
+	case podspec.QOSClass(p) != corev1.PodQOSGuaranteed:
 		return ""
 	case r.cpus != nil:
 		return "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"

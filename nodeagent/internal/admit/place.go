@@ -9,6 +9,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/pod"
 )
 
@@ -33,7 +34,7 @@ func pressure(p *corev1.Pod, s Site) *refusal {
 	}
 	if len(short) == 1 && short[0] == corev1.NodeMemoryPressure {
 		taint := corev1.Taint{Key: corev1.TaintNodeMemoryPressure, Effect: corev1.TaintEffectNoSchedule}
-		if pod.QOS(p) != corev1.PodQOSBestEffort || schedulinghelper.TolerationsTolerateTaint(klog.Background(), p.Spec.Tolerations, &taint, false) {
+		if podspec.QOSClass(p) != corev1.PodQOSBestEffort || schedulinghelper.TolerationsTolerateTaint(klog.Background(), p.Spec.Tolerations, &taint, false) {
 			return nil
 		}
 	}

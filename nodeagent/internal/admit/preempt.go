@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/pod"
 )
 
@@ -28,7 +29,7 @@ func Preempt(p *corev1.Pod, s Site) []*corev1.Pod {
 		if !yields(other, p) {
 			continue
 		}
-		at := slices.Index([]corev1.PodQOSClass{corev1.PodQOSBestEffort, corev1.PodQOSBurstable, corev1.PodQOSGuaranteed}, pod.QOS(other))
+		at := slices.Index([]corev1.PodQOSClass{corev1.PodQOSBestEffort, corev1.PodQOSBurstable, corev1.PodQOSGuaranteed}, podspec.QOSClass(other))
 		classes[at] = append(classes[at], other)
 	}
 	missing := shortages(p, s)

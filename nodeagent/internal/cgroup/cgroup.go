@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/container"
-	"howdah.dev/nodeagent/internal/pod"
 )
 
 // Tree is the node's tree below <prefix>/kubepods, in cgroup v1 or v2.
@@ -42,7 +42,7 @@ func NewTree(mount, prefix string) *Tree {
 // Path returns the pod's group, relative to the mount.
 func (t *Tree) Path(p *corev1.Pod) string {
 	class := ""
-	switch pod.QOS(p) {
+	switch podspec.QOSClass(p) {
 	case corev1.PodQOSBurstable:
 		class = "burstable"
 	case corev1.PodQOSBestEffort:
@@ -64,7 +64,7 @@ func (t *Tree) Ensure(p *corev1.Pod) error {
 	if err := t.apply(path, r); err != nil {
 		return fmt.Errorf("limits of pod: %w", err)
 	}
-	if pod.QOS(p) == corev1.PodQOSBurstable {
+	if podspec.QOSClass(p) == corev1.PodQOSBurstable {
 		t.mu.Lock()
 		t.burstable[p.UID] = r.request
 		t.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/pod"
 )
@@ -93,7 +94,7 @@ func oomScore(p *corev1.Pod, c *corev1.Container, node Node) int64 {
 	if p.Spec.PriorityClassName == "system-node-critical" {
 		return oomGuaranteed
 	}
-	switch pod.QOS(p) {
+	switch podspec.QOSClass(p) {
 	case corev1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case corev1.PodQOSBestEffort:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/topology"
 )
@@ -120,7 +121,7 @@ func (m *Manager) Allocatable() cpuset.CPUSet { return m.cfg.Machine.All().Diffe
 
 // Wants is how many CPUs a container is to have for itself.
 func Wants(p *corev1.Pod, c *corev1.Container) int {
-	if pod.QOS(p) != corev1.PodQOSGuaranteed || p.Spec.Resources != nil {
+	if podspec.QOSClass(p) != corev1.PodQOSGuaranteed || p.Spec.Resources != nil {
 		return 0
 	}
 	q := c.Resources.Requests[corev1.ResourceCPU]

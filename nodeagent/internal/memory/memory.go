@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/statefile"
@@ -146,7 +147,7 @@ func (m *Manager) save() error { return statefile.Write(m.cfg.State, state{Stati
 
 // wants is what a container is to have, by kind.
 func wants(p *corev1.Pod, c *corev1.Container) map[corev1.ResourceName]int64 {
-	if pod.QOS(p) != corev1.PodQOSGuaranteed || p.Spec.Resources != nil {
+	if podspec.QOSClass(p) != corev1.PodQOSGuaranteed || p.Spec.Resources != nil {
 		return nil
 	}
 	asks := maps.Clone(c.Resources.Limits)

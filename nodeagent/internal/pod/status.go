@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/cri"
 )
 
@@ -26,7 +27,7 @@ type Facts struct {
 func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts Facts) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
-	s.QOSClass = QOS(pod)
+	s.QOSClass = podspec.QOSClass(pod)
 	if s.StartTime == nil {
 		s.StartTime = &metav1.Time{Time: facts.Now}
 	}

@@ -134,39 +134,6 @@ func TestStatusNamesWhatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestQOS(t *testing.T) {
-	t.Parallel()
-	list := func(words ...string) corev1.ResourceList {
-		out := corev1.ResourceList{}
-		for _, w := range words {
-			name, value, _ := strings.Cut(w, "=")
-			out[corev1.ResourceName(name)] = parse(value)
-		}
-		return out
-	}
-	for name, test := range map[string]struct {
-		requests, limits corev1.ResourceList
-		want             corev1.PodQOSClass
-	}{
-		"nothing":    {nil, nil, corev1.PodQOSBestEffort},
-		"a request":  {list("cpu=1"), nil, corev1.PodQOSBurstable},
-		"all limits": {list("cpu=1", "memory=1Gi"), list("cpu=1", "memory=1Gi"), corev1.PodQOSGuaranteed},
-		"less asked": {list("cpu=500m", "memory=1Gi"), list("cpu=1", "memory=1Gi"), corev1.PodQOSBurstable},
-		"one limit":  {nil, list("memory=1Gi"), corev1.PodQOSBurstable},
-	} {
-		p := testPod(corev1.RestartPolicyAlways, "a")
-		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}
-		if got := QOS(p); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-		whole := testPod(corev1.RestartPolicyAlways, "a")
-		whole.Spec.Resources = &p.Spec.Containers[0].Resources
-		if got := QOS(whole); got != test.want {
-			t.Errorf("%s, of the pod as a whole: %s, want %s", name, got, test.want)
-		}
-	}
-}
-
 func TestPodScheduledSaysWhichPodTheNodeHasSeen(t *testing.T) {
 	t.Parallel()
 	bound := metav1.NewTime(time.Unix(100, 0))

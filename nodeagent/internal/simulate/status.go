@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/pod"
 )
 
@@ -13,7 +14,7 @@ import (
 func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatus {
 	at := metav1.NewTime(now).Rfc3339Copy()
 	s := *p.Status.DeepCopy()
-	s.Phase, s.QOSClass, s.ObservedGeneration = corev1.PodRunning, pod.QOS(p), p.Generation
+	s.Phase, s.QOSClass, s.ObservedGeneration = corev1.PodRunning, podspec.QOSClass(p), p.Generation
 	s.HostIP, s.HostIPs = hostIP, []corev1.HostIP{{IP: hostIP}}
 	if p.Spec.HostNetwork {
 		podIP = hostIP

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/kit/podspec"
 )
 
 // Scopes returns everything that an object must be for the quota to count it.
@@ -95,30 +97,7 @@ func attributeClasses(c *corev1.PersistentVolumeClaim) []string {
 }
 
 // bestEffort reports whether the pod asks for neither CPU nor memory.
-func bestEffort(pod *corev1.Pod) bool {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass == corev1.PodQOSBestEffort
-	}
-	asks := func(r corev1.ResourceRequirements) bool {
-		for _, list := range []List{r.Requests, r.Limits} {
-			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-				if q, ok := list[name]; ok && !q.IsZero() {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	if pod.Spec.Resources != nil && asks(*pod.Spec.Resources) {
-		return false
-	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if asks(c.Resources) {
-			return false
-		}
-	}
-	return true
-}
+func bestEffort(pod *corev1.Pod) bool { return podspec.QOSClass(pod) == corev1.PodQOSBestEffort }
 
 func crossesNamespaces(pod *corev1.Pod) bool {
 	if pod.Spec.Affinity == nil {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/admission"
 )
 
@@ -65,7 +66,7 @@ func (p *PodTolerationRestriction) Admit(ctx context.Context, a *admission.Attri
 			added = p.Default
 		}
 	}
-	if !bestEffort(pod) {
+	if podspec.QOSClass(pod) != corev1.PodQOSBestEffort {
 		added = append(slices.Clone(added), corev1.Toleration{
 			Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
 		})
@@ -117,27 +118,4 @@ func (p *PodTolerationRestriction) annotated(ctx context.Context, namespace, nam
 		return nil, false, fmt.Errorf("annotation %s of namespace %s: %w", name, namespace, err)
 	}
 	return out, true, nil
-}
-
-// bestEffort reports whether no container asks for CPU or memory.
-func bestEffort(pod *corev1.Pod) bool {
-	asks := func(r corev1.ResourceRequirements) bool {
-		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
-			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-				if q, ok := list[name]; ok && !q.IsZero() {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	if pod.Spec.Resources != nil && asks(*pod.Spec.Resources) {
-		return false
-	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if asks(c.Resources) {
-			return false
-		}
-	}
-	return true
 }

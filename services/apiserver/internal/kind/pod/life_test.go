@@ -7,49 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"howdah.dev/kit/podspec"
 )
-
-func TestQOSClass(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		spec string
-		want corev1.PodQOSClass
-	}{
-		"nothing asked":      {"containers: [{name: a}]", corev1.PodQOSBestEffort},
-		"only storage":       {"containers: [{name: a, resources: {requests: {ephemeral-storage: 1Gi}}}]", corev1.PodQOSBestEffort},
-		"zero":               {"containers: [{name: a, resources: {requests: {cpu: 0}}}]", corev1.PodQOSBestEffort},
-		"request":            {"containers: [{name: a, resources: {requests: {cpu: 1}}}]", corev1.PodQOSBurstable},
-		"limits":             {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}]", corev1.PodQOSGuaranteed},
-		"limits, one lower":  {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 500m}}}]", corev1.PodQOSBurstable},
-		"no memory limit":    {"containers: [{name: a, resources: {limits: {cpu: 1}}}]", corev1.PodQOSBurstable},
-		"one of two":         {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}, {name: b}]", corev1.PodQOSBurstable},
-		"init without":       {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}]\ninitContainers: [{name: b}]", corev1.PodQOSBurstable},
-		"pod as a whole":     {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}}", corev1.PodQOSGuaranteed},
-		"pod, requests less": {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 1m}}", corev1.PodQOSBurstable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := parse(t, "spec:\n  "+indent(c.spec))
-			podspec.DefaultPod(&p.Spec)
-			if got := qosClass(&p.Spec); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
-	}
-}
-
-func indent(s string) string {
-	out := ""
-	for _, r := range s {
-		out += string(r)
-		if r == '\n' {
-			out += "  "
-		}
-	}
-	return out
-}
 
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()

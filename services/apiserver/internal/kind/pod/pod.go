@@ -2,7 +2,6 @@
 package pod
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -87,7 +86,7 @@ func prepareCreate(p *corev1.Pod, now time.Time) {
 	p.Generation = 1
 	podspec.MergeLabelKeys(&p.Spec, p.Labels)
 	podspec.AppArmorFields(&p.ObjectMeta, &p.Spec)
-	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: cmp.Or(p.Status.QOSClass, qosClass(&p.Spec))} // a class that was said stays, as in Kubernetes
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podspec.QOSClass(p)} // a class that was said stays, as in Kubernetes
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,

@@ -48,7 +48,7 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 		return field.ErrorList{field.Forbidden(whole, "windows pods cannot be resized")}
 	}
 	errs := podspec.Tolerated(validate(p), &old.Spec, &old.ObjectMeta)
-	if was := qosClass(&old.Spec); was != qosClass(&p.Spec) {
+	if was := podspec.QOSClassOf(&old.Spec); was != podspec.QOSClassOf(&p.Spec) {
 		errs = append(errs, field.Invalid(path, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	rest := p.Spec.DeepCopy()
@@ -154,7 +154,7 @@ func removed(now, was *corev1.ResourceRequirements, path *field.Path, what strin
 func restored(now, was *corev1.ResourceRequirements) corev1.ResourceRequirements {
 	one := func(now, was corev1.ResourceList) corev1.ResourceList {
 		out := now.DeepCopy()
-		for _, name := range counted {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			delete(out, name)
 			if q, ok := was[name]; ok {
 				if out == nil {
