@@ -15,10 +15,10 @@ import (
 const (
 	// every is the time between two looks.
 	every = time.Second
-	// headroom is about how much garbage may gather before a collection, in bytes: marking caches again and again is a quarter of what
-	// a write costs, but on a large heap twice of what lives is more than a machine should spare for it. docs/performance.md has what
-	// other values give.
-	headroom = 112 << 20
+	// budget is about what the heap may be with its garbage before a collection, in bytes; the garbage of it is between leastGarbage and
+	// mostGarbage: marking caches again and again is a quarter of what a write costs, but on a large heap twice of what lives is more than a
+	// machine should spare for it. docs/performance.md has what other values give.
+	budget, leastGarbage, mostGarbage = 272 << 20, 112 << 20, 176 << 20
 	// mostPercent and leastPercent bound GOGC.
 	mostPercent, leastPercent = 200, 50
 	// slack is how far beyond that the process may go in a burst, in bytes: between two looks GOGC is that of what lived before, and where
@@ -111,7 +111,8 @@ func percentFor(live uint64) int {
 	if live == 0 {
 		return mostPercent
 	}
-	return min(mostPercent, max(leastPercent, int(headroom*100/live)/5*5))
+	garbage := min(mostGarbage, max(leastGarbage, budget-min(budget, live)))
+	return min(mostPercent, max(leastPercent, int(garbage*100/live)/5*5))
 }
 
 // limitFor is the memory, in bytes and steps of 16 MiB, at which the runtime collects sooner than GOGC says: what lives, the garbage that may

@@ -12,7 +12,7 @@ import (
 
 func TestPercent(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 56 << 20: 200, 112 << 20: 100, 140 << 20: 80, 224 << 20: 50, 400 << 20: 50, 4 << 30: 50} {
+	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 88 << 20: 200, 96 << 20: 180, 112 << 20: 140, 136 << 20: 100, 160 << 20: 70, 224 << 20: 50, 400 << 20: 50, 4 << 30: 50} {
 		if got := percentFor(live); got != want {
 			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
 		}
@@ -22,7 +22,7 @@ func TestPercent(t *testing.T) {
 // A steady load never meets the limit; what it is for is the time in which more lives than GOGC was set for.
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 272}, {112, 40, 304}, {4096, 50, 6240}} {
+	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 336}, {112, 40, 352}, {4096, 50, 6240}} {
 		got := limitFor(reading{live: c.live << 20, other: c.other << 20})
 		if got>>20 != c.want {
 			t.Errorf("%d MiB live and %d others: %d, want %d", c.live, c.other, got>>20, c.want)
@@ -66,10 +66,10 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	if look(100, 0); released != 2 {
 		t.Error("there is nothing worth the effort")
 	}
-	if len(set) != 2 || set[0] != 80 || set[1] != 200 {
+	if len(set) != 2 || set[0] != 90 || set[1] != 200 {
 		t.Errorf("GOGC was set to %v", set)
 	}
-	if len(limits) != 2 || limits[0] != 288 || limits[1] != 256 {
+	if len(limits) != 2 || limits[0] != 304 || limits[1] != 256 {
 		t.Errorf("the limit was set to %v", limits)
 	}
 }
