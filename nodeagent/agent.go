@@ -25,6 +25,7 @@ import (
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/evict"
 	"howdah.dev/nodeagent/internal/image"
@@ -139,7 +140,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.drivers = a.newDrivers(objects, tell)
 	a.volumes = volume.New(volume.Config{
-		Drivers: a.drivers.volumes,
+		Drivers: a.drivers.volumes, Device: csi.Device,
 		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
 		NodeLabels:  a.labels,

@@ -28,6 +28,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
 	t.Run("claims", n.testClaims)
+	t.Run("devices", n.testDevices)
 	t.Run("image volumes", n.testImageVolumes)
 	t.Run("images", n.testImages)
 	t.Run("probes", n.testProbes)

@@ -32,7 +32,7 @@ func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 		Handlers: map[string]plugin.Handler{"CSIPlugin": d.keeper, "DevicePlugin": device.Watched{Manager: a.resources.devices}},
 	})
 	d.volumes = csi.New(csi.Config{
-		Dir: cfg.KubeletDir, NodeName: cfg.NodeName, Drivers: registered, Objects: objects, Mounts: volume.Kernel{}.Below, Clock: cfg.Clock,
+		Dir: cfg.KubeletDir, NodeName: cfg.NodeName, Drivers: registered, Objects: objects, Mounts: volume.Kernel{}.Below, Device: csi.Device, Clock: cfg.Clock,
 		Token: func(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 			return a.volumes.Token(ctx, pod, audience, seconds)
 		},

@@ -121,14 +121,20 @@ type Run struct {
 	ImageUser ImageUser
 	// Target is the ID of the container whose processes it sees, "" for none but its own.
 	Target string
-	// Mounts of the pod's volumes, by the volume's name: the folder or file on the node.
-	Volumes map[string]string
+	// Volumes are the pod's that are on the node.
+	Volumes Volumes
 	// Images are those of its image volumes, by the volume's name.
 	Images map[string]VolumeImage
 	// SubPath makes and returns the path below a volume.
 	SubPath func(volume, sub string) (string, error)
 	// Own is what it has of the node for itself.
 	Own Own
+}
+
+// Volumes say where a pod's volumes are on the node, by their names.
+type Volumes struct {
+	Mounts  map[string]string // the folder or file that containers mount
+	Devices map[string]string // the block device, or a link to it
 }
 
 // VolumeImage is an image that is there to be mounted.
@@ -165,12 +171,17 @@ func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.Container
 	if err != nil {
 		return nil, err
 	}
+	devices, err := b.devices(run)
+	if err != nil {
+		return nil, err
+	}
 	config := &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(run.Attempt)},
 		Image:       &runtimeapi.ImageSpec{Image: run.ImageRef, UserSpecifiedImage: c.Image},
 		WorkingDir:  c.WorkingDir,
 		Envs:        envs,
 		Mounts:      mounts,
+		Devices:     devices,
 		Labels:      cri.PodLabels(b.Pod),
 		Annotations: b.annotations(run),
 		LogPath:     path.Join(c.Name, strconv.Itoa(int(run.Attempt))+".log"),

@@ -335,7 +335,7 @@ func TestContainer(t *testing.T) {
 		VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true}, {Name: "v", MountPath: "rel", SubPathExpr: "x/$(A)"}},
 	}
 	b.Pod.Spec.Containers = []corev1.Container{c}
-	run := Run{Container: &c, Attempt: 3, ImageRef: "sha256:i", Volumes: map[string]string{"v": "/volumes/v"}, SubPath: func(volume, sub string) (string, error) { return "/bound/" + volume + "/" + sub, nil }}
+	run := Run{Container: &c, Attempt: 3, ImageRef: "sha256:i", Volumes: Volumes{Mounts: map[string]string{"v": "/volumes/v"}}, SubPath: func(volume, sub string) (string, error) { return "/bound/" + volume + "/" + sub, nil }}
 	config, err := b.Container(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,6 @@ import (
 // for its termination message.
 func (b *Builder) mounts(run Run, look func(string) (string, bool)) ([]*runtimeapi.Mount, error) {
 	c := run.Container
-	if len(c.VolumeDevices) > 0 {
-		return nil, fmt.Errorf("container %s: volumeDevices are not supported by this node", c.Name)
-	}
 	var out []*runtimeapi.Mount
 	ownHosts := false
 	for i := range c.VolumeMounts {
@@ -54,7 +51,7 @@ func (b *Builder) mounts(run Run, look func(string) (string, bool)) ([]*runtimea
 
 // mount translates one mount of a volume.
 func (b *Builder) mount(run Run, m *corev1.VolumeMount, look func(string) (string, bool)) (*runtimeapi.Mount, error) {
-	path, onNode := run.Volumes[m.Name]
+	path, onNode := run.Volumes.Mounts[m.Name]
 	picture, ofImage := run.Images[m.Name]
 	if !onNode && !ofImage {
 		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, run.Container.Name)

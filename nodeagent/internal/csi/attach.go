@@ -41,7 +41,7 @@ func (v *Volumes) attached(ctx context.Context, w *Want) (map[string]string, err
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, &Failure{Step: stepAttach, Err: fmt.Errorf("%w: %w", err, ctx.Err())}
+			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
 		case <-timer.C():
 		}
 	}
@@ -60,7 +60,7 @@ func (v *Volumes) lookAttached(ctx context.Context, w *Want, unique corev1.Uniqu
 	}
 	node, err := v.cfg.Objects.Node(ctx, v.cfg.NodeName)
 	if err != nil {
-		return nil, &Failure{Step: stepAttach, Err: err}
+		return nil, err
 	}
 	if !slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
 		return nil, &notYet{"volume is not attached to the node yet"}
@@ -70,7 +70,7 @@ func (v *Volumes) lookAttached(ctx context.Context, w *Want, unique corev1.Uniqu
 	case apierrors.IsNotFound(err):
 		return nil, &notYet{"volume attachment is not there yet"}
 	case err != nil:
-		return nil, &Failure{Step: stepAttach, Err: err}
+		return nil, err
 	}
 	return judge(a)
 }
@@ -83,7 +83,7 @@ func judge(a *storagev1.VolumeAttachment) (map[string]string, error) {
 	case a.Status.Attached:
 		return a.Status.AttachmentMetadata, nil
 	case a.Status.AttachError != nil:
-		return nil, &Failure{Step: stepAttach, Err: errors.New(a.Status.AttachError.Message)}
+		return nil, errors.New(a.Status.AttachError.Message)
 	}
 	return nil, &notYet{"volume attachment is not attached yet"}
 }

@@ -39,6 +39,7 @@ type fake struct {
 	calls     []string
 	mounts    map[string]bool
 	refuse    map[string]error // by method
+	empty     bool             // it publishes nothing, and does not say so
 	stage     *csipb.NodeStageVolumeRequest
 	publish   *csipb.NodePublishVolumeRequest
 	expansion *csipb.NodeExpandVolumeRequest
@@ -71,6 +72,16 @@ func (f *fake) below(path string) ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// device is where something is published.
+func (f *fake) device(path string) (bool, error) {
+	if to, err := os.Readlink(path); err == nil {
+		path = to
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mounts[path], nil
 }
 
 func (f *fake) set(point string, mounted bool) {
@@ -117,8 +128,12 @@ func (f *fake) NodePublishVolume(_ context.Context, r *csipb.NodePublishVolumeRe
 	f.publish = r
 	err := f.called("publish")
 	if err == nil {
-		f.set(r.GetTargetPath(), true)
-		err = os.MkdirAll(r.GetTargetPath(), 0o750)
+		f.set(r.GetTargetPath(), !f.empty)
+		if r.GetVolumeCapability().GetBlock() != nil { // whose folder is there
+			err = os.WriteFile(r.GetTargetPath(), nil, 0o600)
+		} else {
+			err = os.MkdirAll(r.GetTargetPath(), 0o750)
+		}
 	}
 	return &csipb.NodePublishVolumeResponse{}, err
 }
@@ -216,7 +231,7 @@ func setup(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *world {
 // start is the agent's next life.
 func (w *world) start(dir string, drivers *Drivers) {
 	w.Volumes = New(Config{
-		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Device: w.device, Clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		Token: func(_ context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 			return fmt.Sprintf("%s for %s, %d s", pod.Spec.ServiceAccountName, audience, seconds), time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC), nil
 		},
@@ -404,7 +419,7 @@ func TestWhatAnAttachmentMeans(t *testing.T) {
 	}{
 		"attached": {storagev1.VolumeAttachment{Status: storagev1.VolumeAttachmentStatus{Attached: true}}, ""},
 		"going":    {storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", DeletionTimestamp: &metav1.Time{}}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}, "volume attachment a is being deleted"},
-		"failed":   {storagev1.VolumeAttachment{Status: storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "full"}}}, "MountVolume.WaitForAttach failed: full"},
+		"failed":   {storagev1.VolumeAttachment{Status: storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "full"}}}, "full"},
 		"not yet":  {storagev1.VolumeAttachment{}, "volume attachment is not attached yet"},
 	} {
 		_, err := judge(&c.a)
@@ -476,7 +491,7 @@ func TestGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.must(t, "expand")
-	if w.expansion.GetCapacityRange().GetRequiredBytes() != 2<<30 || w.expansion.GetSecrets()["c"] != "3" || w.expansion.GetVolumePath() != w.Path(want) || !slices.Equal(w.api.grown, []string{"c 2Gi"}) {
+	if w.expansion.GetCapacityRange().GetRequiredBytes() != 2<<30 || w.expansion.GetSecrets()["c"] != "3" || w.expansion.GetVolumePath() != w.paths.published(want).target || !slices.Equal(w.api.grown, []string{"c 2Gi"}) {
 		t.Errorf("asked for %v, told %v", w.expansion, w.api.grown)
 	}
 }

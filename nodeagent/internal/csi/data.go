@@ -23,6 +23,10 @@ const dataFile = "vol_data.json"
 const (
 	pluginName = "kubernetes.io/csi"
 	folderName = "kubernetes.io~csi"
+	// devicesName is the folder of all that has to do with block devices, and recordName that where the agent keeps what it knows of a pod's: in
+	// Kubernetes' own there are nothing but links to devices.
+	devicesName = "volumeDevices"
+	recordName  = "howdah.dev~csi"
 )
 
 // Data is what a vol_data.json says. The first fields are those that Kubernetes' has.
@@ -87,22 +91,94 @@ func (d Data) write(dir string) error {
 // paths are the folders below the kubelet's.
 type paths struct{ root string }
 
-// staged is the folder of a volume on the node.
-func (p paths) staged(driver, handle string) string {
-	return filepath.Join(p.root, "plugins", pluginName, driver, fmt.Sprintf("%x", sha256.Sum256([]byte(handle))))
+// place is where a volume is, on the node or with a pod.
+type place struct {
+	record string // the folder of its vol_data.json
+	target string // what the driver is told: a folder, or the file that is a device
+	link   string // to a pod's device, "" otherwise
 }
 
-// published is the folder of a volume of a pod.
-func (p paths) published(uid types.UID, name string) string {
-	return filepath.Join(p.root, "pods", string(uid), "volumes", folderName, name)
+func (p paths) plugin(parts ...string) string {
+	return filepath.Join(append([]string{p.root, "plugins", pluginName}, parts...)...)
 }
 
-// allStaged are the folders of volumes that the node has, or is about to.
-func (p paths) allStaged() []string { return p.glob("plugins", pluginName, "*", "*", dataFile) }
+// stagedFolder is where the node has a volume that is a file system.
+func (p paths) stagedFolder(driver, handle string) place {
+	return folderAt(p.plugin(driver, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))))
+}
 
-// allPublished are the folders of volumes that pods have, or are about to.
+func folderAt(record string) place {
+	return place{record: record, target: filepath.Join(record, "globalmount")}
+}
+
+// stagedDevice is where the node has a volume that is a block device.
+func (p paths) stagedDevice(name string) place {
+	return place{record: p.plugin(devicesName, name, "data"), target: p.plugin(devicesName, "staging", name)}
+}
+
+// publishedFolder is where a pod has a volume that is a file system.
+func (p paths) publishedFolder(uid types.UID, name string) place {
+	record := filepath.Join(p.root, "pods", string(uid), "volumes", folderName, name)
+	return place{record: record, target: filepath.Join(record, "mount")}
+}
+
+// publishedDevice is where a pod has a volume that is a block device.
+func (p paths) publishedDevice(uid types.UID, name string) place {
+	devices := filepath.Join(p.root, "pods", string(uid), devicesName)
+	return place{
+		record: filepath.Join(devices, recordName, name), target: p.plugin(devicesName, "publish", name, string(uid)), link: filepath.Join(devices, folderName, name),
+	}
+}
+
+// staged is where the node has a volume.
+func (p paths) staged(w *Want) place {
+	if w.Block() {
+		return p.stagedDevice(w.Name)
+	}
+	return p.stagedFolder(w.driver(), w.handle())
+}
+
+// published is where the pod has its volume.
+func (p paths) published(w *Want) place {
+	if w.Block() {
+		return p.publishedDevice(w.Pod.UID, w.Name)
+	}
+	return p.publishedFolder(w.Pod.UID, w.Name)
+}
+
+// allStaged are the volumes that the node has, or is about to.
+func (p paths) allStaged() []place {
+	var all []place
+	for _, record := range p.glob("plugins", pluginName, "*", "*", dataFile) {
+		all = append(all, folderAt(record))
+	}
+	for _, record := range p.glob("plugins", pluginName, devicesName, "*", "data", dataFile) {
+		all = append(all, p.stagedDevice(filepath.Base(filepath.Dir(record))))
+	}
+	return all
+}
+
+// allPublished are the records of the volumes that pods have, or are about to.
 func (p paths) allPublished() []string {
-	return p.glob("pods", "*", "volumes", folderName, "*", dataFile)
+	return append(p.glob("pods", "*", "volumes", folderName, "*", dataFile), p.glob("pods", "*", devicesName, recordName, "*", dataFile)...)
+}
+
+// of are the volumes of a pod, whether anything is known of them or not.
+func (p paths) of(uid types.UID) ([]place, error) {
+	var all []place
+	for _, kind := range []struct {
+		dir string
+		at  func(types.UID, string) place
+	}{{filepath.Join("volumes", folderName), p.publishedFolder}, {filepath.Join(devicesName, recordName), p.publishedDevice}} {
+		entries, err := os.ReadDir(filepath.Join(p.root, "pods", string(uid), kind.dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			all = append(all, kind.at(uid, e.Name()))
+		}
+	}
+	return all, nil
 }
 
 func (p paths) glob(parts ...string) []string {
@@ -113,9 +189,9 @@ func (p paths) glob(parts ...string) []string {
 	return found
 }
 
-// ownerOf is the pod whose folder a published one is.
-func ownerOf(published string) types.UID {
-	return types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(published)))))
+// ownerOf is the pod whose record a published one's is.
+func ownerOf(record string) types.UID {
+	return types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(record)))))
 }
 
 // users are the pods that have a volume, or are about to.
@@ -132,8 +208,8 @@ func (p paths) users(name corev1.UniqueVolumeName) []types.UID {
 // inUse are the attachable volumes that the node has or is about to have, in order.
 func (p paths) inUse() []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
-	for _, dir := range p.allStaged() {
-		if d, err := read(dir); err == nil && d.Attachment != "" {
+	for _, at := range p.allStaged() {
+		if d, err := read(at.record); err == nil && d.Attachment != "" {
 			names = append(names, d.unique())
 		}
 	}

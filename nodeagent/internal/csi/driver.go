@@ -5,7 +5,13 @@
 //	plugins/kubernetes.io/csi/DRIVER/SHA256 OF THE HANDLE/globalmount   where the driver stages a volume, once a node
 //	pods/UID/volumes/kubernetes.io~csi/VOLUME/mount                     where it publishes it, once a pod
 //
-// Beside each lies a vol_data.json, written before the driver is called for the first time and removed after the last call. What is there,
+// and of volumes that are block devices
+//
+//	plugins/kubernetes.io/csi/volumeDevices/staging/VOLUME              where the driver stages one, once a node
+//	plugins/kubernetes.io/csi/volumeDevices/publish/VOLUME/UID          the device itself, once a pod
+//	pods/UID/volumeDevices/kubernetes.io~csi/VOLUME                     a link to that
+//
+// Beside each lies a vol_data.json (of devices in folders of their own, see place), written before the driver is called for the first time and removed after the last call. What is there,
 // is in use or is to be undone follows from these files and the mounts, so the agent's next life goes on where this one stopped.
 package csi
 

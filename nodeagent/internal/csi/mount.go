@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,13 +15,26 @@ import (
 	"howdah.dev/kit/object"
 )
 
-// Steps of a volume's way to a pod, as events name them.
-const (
-	stepAttach = "MountVolume.WaitForAttach failed"
-	stepStage  = "MountVolume.MountDevice failed"
-	stepSetUp  = "MountVolume.SetUp failed"
-	stepGrow   = "MountVolume.NodeExpandVolume failed"
+// steps are those of a volume's way to a pod, as events name them.
+type steps struct{ prepare, attach, stage, publish, grow string }
+
+var (
+	ofFolder = steps{
+		prepare: "MountVolume.SetUp failed", attach: "MountVolume.WaitForAttach failed", stage: "MountVolume.MountDevice failed",
+		publish: "MountVolume.SetUp failed", grow: "MountVolume.NodeExpandVolume failed",
+	}
+	ofDevice = steps{
+		prepare: "MapVolume.SetUpDevice failed", attach: "MapVolume.WaitForAttach failed", stage: "MapVolume.SetUpDevice failed",
+		publish: "MapVolume.MapPodDevice failed", grow: "MapVolume.NodeExpandVolume failed",
+	}
 )
+
+func (w *Want) steps() steps {
+	if w.Block() {
+		return ofDevice
+	}
+	return ofFolder
+}
 
 // Failure says in which step a volume could not be made.
 type Failure struct {
@@ -40,98 +54,104 @@ func failed(step string, err error) error {
 	return &Failure{step, err}
 }
 
-// Path is where a pod has a volume.
-func (v *Volumes) Path(w *Want) string {
-	return filepath.Join(v.paths.published(w.Pod.UID, w.Name), "mount")
+// path is where containers find it.
+func (p place) path() string {
+	if p.link != "" {
+		return p.link
+	}
+	return p.target
 }
 
-// Mount makes a volume for a pod, and returns where it is. What is there already is left as it is, without a question to anybody.
+// Mount makes a volume for a pod, and returns where its folder or its device is. What is there already is left as it is, without a question to anybody.
 func (v *Volumes) Mount(ctx context.Context, w *Want) (string, error) {
 	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
 	if err != nil {
-		return "", failed(stepSetUp, err)
+		return "", failed(w.steps().prepare, err)
 	}
 	defer release()
-	target := v.Path(w)
-	if there, err := v.there(target); err != nil || there {
-		return target, failed(stepSetUp, err)
+	at := v.paths.published(w)
+	if there, err := v.there(at); err != nil || there {
+		return at.path(), failed(w.steps().prepare, err)
 	}
 	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
 	if err != nil {
-		return "", failed(stepSetUp, err)
+		return "", failed(w.steps().prepare, err)
 	}
 	if err := allowed(about, w.driver(), w.lifecycle()); err != nil {
-		return "", failed(stepSetUp, err)
+		return "", failed(w.steps().prepare, err)
 	}
 	data := Data{Driver: w.driver(), Handle: w.handle(), Name: w.Name, Node: v.cfg.NodeName, Lifecycle: string(w.lifecycle())}
 	if err := w.alone(v.paths.users(data.unique())); err != nil {
-		return "", failed(stepSetUp, err)
+		return "", failed(w.steps().prepare, err)
 	}
 	if w.PV != nil && attachable(about) {
 		data.Attachment = object.AttachmentName(data.Handle, data.Driver, v.cfg.NodeName)
 	}
-	return target, failed(stepSetUp, v.make(ctx, w, about, data, target))
+	return at.path(), failed(w.steps().prepare, v.make(ctx, w, about, data, at))
 }
 
 // there reports whether a pod has the volume already.
-func (v *Volumes) there(target string) (bool, error) {
-	points, err := v.cfg.Mounts(target)
-	if err != nil || len(points) == 0 {
+func (v *Volumes) there(at place) (bool, error) {
+	if at.link != "" {
+		if is, err := v.cfg.Device(at.link); err != nil || !is {
+			return false, err
+		}
+	} else if points, err := v.cfg.Mounts(at.target); err != nil || len(points) == 0 {
 		return false, err
 	}
-	data, err := read(filepath.Dir(target))
+	data, err := read(at.record)
 	return err == nil && data.Done, nil
 }
 
 // make goes the whole way. What it has begun is written down first.
-func (v *Volumes) make(ctx context.Context, w *Want, about *storagev1.CSIDriver, data Data, target string) error {
-	published, staged := filepath.Dir(target), v.paths.staged(data.Driver, data.Handle)
-	if before, err := read(published); err == nil {
+func (v *Volumes) make(ctx context.Context, w *Want, about *storagev1.CSIDriver, data Data, at place) error {
+	staged := v.paths.staged(w)
+	if before, err := read(at.record); err == nil {
 		data.Called = before.Called
 	}
-	if err := data.write(published); err != nil {
+	if err := data.write(at.record); err != nil {
 		return err
 	}
 	if w.PV != nil {
 		onNode := Data{Driver: data.Driver, Handle: data.Handle, Name: w.Name, Attachment: data.Attachment}
-		if before, err := read(staged); err == nil {
+		if before, err := read(staged.record); err == nil {
 			onNode.Called = before.Called
 		}
-		if err := onNode.write(staged); err != nil {
-			return failed(stepStage, err)
+		if err := onNode.write(staged.record); err != nil {
+			return failed(w.steps().stage, err)
 		}
 	}
 	var said map[string]string
 	if data.Attachment != "" {
 		var err error
 		if said, err = v.attached(ctx, w); err != nil {
-			return err
+			return failed(w.steps().attach, err)
 		}
 	}
 	driver, err := v.cfg.Drivers.Get(data.Driver)
 	if err != nil {
-		return failed(stepSetUp, fmt.Errorf("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: %w", err))
+		return fmt.Errorf("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: %w", err)
 	}
-	call := &calls{v: v, w: w, driver: driver, about: about, context: said, target: target}
+	call := &calls{v: v, w: w, driver: driver, about: about, context: said, at: at}
 	if err := call.prepare(ctx, staged); err != nil {
 		return err
 	}
 	if err := call.stage(ctx, staged); err != nil {
-		return failed(stepStage, err)
+		return failed(w.steps().stage, err)
 	}
 	if err := call.publish(ctx, &data); err != nil {
-		return err
+		return failed(w.steps().publish, err)
 	}
 	if err := call.grow(ctx); err != nil {
-		return failed(stepGrow, err)
+		return failed(w.steps().grow, err)
 	}
 	if !call.groups && w.owned(about) && w.Own != nil {
-		if err := w.Own(target, *w.group()); err != nil {
+		if err := w.Own(at.target, *w.group()); err != nil {
 			return fmt.Errorf("applyFSGroup failed for vol %s: %w", data.Handle, err)
 		}
 	}
 	data.Done = true
-	return data.write(published)
+	return data.write(at.record)
 }
 
 // calls are those to one driver for one volume of one pod.
@@ -144,11 +164,11 @@ type calls struct {
 	context    map[string]string // what the driver said when the volume was attached
 	staging    string            // where it is staged, "" where the driver stages nothing
 	groups     bool              // the driver gives volumes to the pod's group itself
-	target     string
+	at         place             // of the pod's
 }
 
 // prepare asks what the driver can do, and says accordingly how the volume is used.
-func (c *calls) prepare(ctx context.Context, staged string) error {
+func (c *calls) prepare(ctx context.Context, staged place) error {
 	var multi, stages bool
 	for _, q := range []struct {
 		what   csipb.NodeServiceCapability_RPC_Type
@@ -168,17 +188,17 @@ func (c *calls) prepare(ctx context.Context, staged string) error {
 		c.capability = c.w.capability(multi, c.w.group())
 	}
 	if stages && c.w.PV != nil {
-		c.staging = filepath.Join(staged, "globalmount")
+		c.staging = staged.target
 	}
 	return nil
 }
 
 // stage has the driver prepare the volume on the node, unless this life of the agent has seen that done.
-func (c *calls) stage(ctx context.Context, dir string) error {
+func (c *calls) stage(ctx context.Context, staged place) error {
 	if c.staging == "" {
 		return nil
 	}
-	data, err := read(dir)
+	data, err := read(staged.record)
 	if err != nil {
 		return err
 	}
@@ -194,7 +214,7 @@ func (c *calls) stage(ctx context.Context, dir string) error {
 		return err
 	}
 	data.Called = true
-	if err := data.write(dir); err != nil {
+	if err := data.write(staged.record); err != nil {
 		return err
 	}
 	if _, err := c.driver.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{
@@ -230,17 +250,43 @@ func (c *calls) publish(ctx context.Context, data *Data) error {
 		said[tokensKey] = tokens
 	}
 	data.Called = true
-	if err := data.write(filepath.Dir(c.target)); err != nil {
+	if err := data.write(c.at.record); err != nil {
 		return err
 	}
-	_, err = c.driver.node.NodePublishVolume(ctx, &csipb.NodePublishVolumeRequest{
-		VolumeId: c.w.handle(), PublishContext: c.context, StagingTargetPath: c.staging, TargetPath: c.target, VolumeCapability: c.capability,
+	if err := os.MkdirAll(filepath.Dir(c.at.target), 0o750); err != nil {
+		return err
+	}
+	if _, err = c.driver.node.NodePublishVolume(ctx, &csipb.NodePublishVolumeRequest{
+		VolumeId: c.w.handle(), PublishContext: c.context, StagingTargetPath: c.staging, TargetPath: c.at.target, VolumeCapability: c.capability,
 		Readonly: c.w.ReadOnly, Secrets: secrets, VolumeContext: said,
-	})
-	return err
+	}); err != nil || c.at.link == "" {
+		return err
+	}
+	return c.v.lead(c.at)
 }
 
-// grow has the driver make the file system as large as the volume has become.
+// lead makes the link to a device that a driver has published.
+func (v *Volumes) lead(at place) error {
+	is, err := v.cfg.Device(at.target)
+	switch {
+	case err != nil:
+		return err
+	case !is:
+		return fmt.Errorf("the driver left no block device at %s", at.target)
+	}
+	if to, err := os.Readlink(at.link); err == nil && to == at.target {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(at.link), 0o750); err != nil {
+		return err
+	}
+	if err := os.Remove(at.link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(at.target, at.link)
+}
+
+// grow has the driver make the file system, or the device, as large as the volume has become.
 func (c *calls) grow(ctx context.Context) error {
 	if c.w.PV == nil || c.w.Claim == nil || c.w.ReadOnly {
 		return nil
@@ -260,7 +306,7 @@ func (c *calls) grow(ctx context.Context) error {
 			return err
 		}
 		if _, err := c.driver.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{
-			VolumeId: c.w.handle(), VolumePath: c.target, StagingTargetPath: c.staging, VolumeCapability: c.capability,
+			VolumeId: c.w.handle(), VolumePath: c.at.target, StagingTargetPath: c.staging, VolumeCapability: c.capability,
 			CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets,
 		}); err != nil {
 			return err
@@ -291,7 +337,7 @@ func resizing(claim *corev1.PersistentVolumeClaim) bool {
 func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
 	if err != nil {
-		return failed(stepSetUp, err)
+		return failed(w.steps().prepare, err)
 	}
 	again := about != nil && about.Spec.RequiresRepublish != nil && *about.Spec.RequiresRepublish
 	if !again && (w.Claim == nil || !w.grown()) {
@@ -299,27 +345,27 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 	}
 	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
 	if err != nil {
-		return failed(stepSetUp, err)
+		return failed(w.steps().prepare, err)
 	}
 	defer release()
-	data, err := read(v.paths.published(w.Pod.UID, w.Name))
+	data, err := read(v.paths.published(w).record)
 	if err != nil || !data.Done {
 		return nil //nolint:nilerr // it is not there yet, and will be made
 	}
 	driver, err := v.cfg.Drivers.Get(data.Driver)
 	if err != nil {
-		return failed(stepSetUp, err)
+		return failed(w.steps().prepare, err)
 	}
 	call, err := v.known(ctx, w, driver, about, data)
 	if err != nil {
-		return failed(stepSetUp, err)
+		return failed(w.steps().prepare, err)
 	}
 	if again {
 		if err := call.publish(ctx, &data); err != nil {
-			return failed(stepSetUp, err)
+			return failed(w.steps().publish, err)
 		}
 	}
-	return failed(stepGrow, call.grow(ctx))
+	return failed(w.steps().grow, call.grow(ctx))
 }
 
 // grown reports whether a volume is larger than its claim's status says.
@@ -330,8 +376,8 @@ func (w *Want) grown() bool {
 
 // known prepares further calls for a volume that a pod has.
 func (v *Volumes) known(ctx context.Context, w *Want, driver *Driver, about *storagev1.CSIDriver, data Data) (*calls, error) {
-	call := &calls{v: v, w: w, driver: driver, about: about, target: v.Path(w)}
-	if err := call.prepare(ctx, v.paths.staged(data.Driver, data.Handle)); err != nil {
+	call := &calls{v: v, w: w, driver: driver, about: about, at: v.paths.published(w)}
+	if err := call.prepare(ctx, v.paths.staged(w)); err != nil {
 		return nil, err
 	}
 	if data.Attachment != "" {

@@ -45,6 +45,11 @@ func (w *Want) handle() string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(w.Pod.UID)+w.Name)))
 }
 
+// Block reports whether the volume is a block device, and no file system.
+func (w *Want) Block() bool {
+	return w.PV != nil && w.PV.Spec.VolumeMode != nil && *w.PV.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
 func (w *Want) fsType() string {
 	if w.PV != nil {
 		return w.PV.Spec.CSI.FSType
@@ -118,6 +123,10 @@ func accessMode(mode corev1.PersistentVolumeAccessMode, multi bool) csipb.Volume
 
 // capability says how a volume is used. group, where it is set, is the driver's to give the volume to.
 func (w *Want) capability(multi bool, group *int64) *csipb.VolumeCapability {
+	how := &csipb.VolumeCapability_AccessMode{Mode: accessMode(w.modes()[0], multi)}
+	if w.Block() {
+		return &csipb.VolumeCapability{AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}, AccessMode: how}
+	}
 	mount := &csipb.VolumeCapability_MountVolume{FsType: w.fsType()}
 	if w.PV != nil {
 		mount.MountFlags = w.PV.Spec.MountOptions
@@ -127,13 +136,13 @@ func (w *Want) capability(multi bool, group *int64) *csipb.VolumeCapability {
 	}
 	return &csipb.VolumeCapability{
 		AccessType: &csipb.VolumeCapability_Mount{Mount: mount},
-		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: accessMode(w.modes()[0], multi)},
+		AccessMode: how,
 	}
 }
 
 // owned reports whether the agent gives the volume's files to the pod's group.
 func (w *Want) owned(driver *storagev1.CSIDriver) bool {
-	if w.group() == nil || w.ReadOnly {
+	if w.group() == nil || w.ReadOnly || w.Block() {
 		return false
 	}
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy

@@ -19,40 +19,44 @@ const lookEvery = 30 * time.Second
 
 // Unmount takes a pod's volumes from it. What cannot be undone stays written down, and is tried again with the next call, after growing pauses.
 func (v *Volumes) Unmount(ctx context.Context, uid types.UID) error {
-	pod := filepath.Join(v.paths.root, "pods", string(uid))
-	entries, err := os.ReadDir(filepath.Join(pod, "volumes", folderName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	all, err := v.paths.of(uid)
+	if err != nil {
 		return err
 	}
 	var problems []error
-	for _, e := range entries {
-		dir := v.paths.published(uid, e.Name())
-		if err := v.early(dir); err != nil {
-			problems = append(problems, unmountError(e.Name(), err))
-			continue
+	for _, at := range all {
+		err := v.early(at.record)
+		if err == nil {
+			err = v.unpublish(ctx, at)
+			v.tried(at.record, err)
 		}
-		err := v.unpublish(ctx, dir)
-		v.tried(dir, err)
 		if err != nil {
-			problems = append(problems, unmountError(e.Name(), err))
+			problems = append(problems, at.teardownError(err))
 		}
 	}
-	if len(entries) > 0 {
+	if len(all) > 0 {
 		v.wake()
 	}
 	if len(problems) == 0 {
-		removeEmpty(filepath.Join(pod, "volumes", folderName), filepath.Join(v.paths.root, "pods"))
+		pod := filepath.Join(v.paths.root, "pods", string(uid))
+		for _, dir := range []string{filepath.Join("volumes", folderName), filepath.Join(devicesName, folderName), filepath.Join(devicesName, recordName)} {
+			removeEmpty(filepath.Join(pod, dir), filepath.Join(v.paths.root, "pods"))
+		}
 	}
 	return errors.Join(problems...)
 }
 
-func unmountError(name string, err error) error {
-	return fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", name, err)
+func (p place) teardownError(err error) error {
+	step := "UnmountVolume.TearDown failed"
+	if p.link != "" {
+		step = "UnmapVolume.UnmapPodDevice failed"
+	}
+	return fmt.Errorf("%s for volume %q : %w", step, filepath.Base(p.record), err)
 }
 
 // unpublish has the driver take a volume from a pod, and removes the folder.
-func (v *Volumes) unpublish(ctx context.Context, dir string) error {
-	data, err := read(dir)
+func (v *Volumes) unpublish(ctx context.Context, at place) error {
+	data, err := read(at.record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -63,29 +67,37 @@ func (v *Volumes) unpublish(ctx context.Context, dir string) error {
 		}
 		defer release()
 	}
-	target := filepath.Join(dir, "mount")
 	if data.Called {
 		driver, err := v.cfg.Drivers.Get(data.Driver)
 		if err != nil {
 			return fmt.Errorf("kubernetes.io/csi: Unmounter.TearDownAt failed to get CSI client: %w", err)
 		}
-		if _, err := driver.node.NodeUnpublishVolume(ctx, &csipb.NodeUnpublishVolumeRequest{VolumeId: data.Handle, TargetPath: target}); err != nil {
+		if _, err := driver.node.NodeUnpublishVolume(ctx, &csipb.NodeUnpublishVolumeRequest{VolumeId: data.Handle, TargetPath: at.target}); err != nil {
 			return fmt.Errorf("kubernetes.io/csi: Unmounter.TearDownAt failed: %w", err)
 		}
 	}
-	return v.removeFolder(dir, target)
-}
-
-// removeFolder removes a folder of which the driver has nothing any more; never what is in a mount.
-func (v *Volumes) removeFolder(dir, inner string) error {
-	points, err := v.cfg.Mounts(dir)
-	if err != nil {
+	if err := v.remove(at); err != nil || at.link == "" {
 		return err
 	}
-	if len(points) > 0 {
-		return fmt.Errorf("%s is still mounted", points[0])
+	_ = os.Remove(filepath.Dir(at.target)) // unless other pods have it
+	return nil
+}
+
+// remove removes the place of a volume of which the driver has nothing any more; never what is in a mount. What is known of it goes last.
+func (v *Volumes) remove(at place) error {
+	for _, path := range []string{at.target, at.record} {
+		points, err := v.cfg.Mounts(path)
+		if err != nil {
+			return err
+		}
+		if len(points) > 0 {
+			return fmt.Errorf("%s is still mounted", points[0])
+		}
 	}
-	for _, path := range []string{inner, filepath.Join(dir, dataFile), dir} {
+	for _, path := range []string{at.link, at.target, filepath.Join(at.record, dataFile), at.record} {
+		if path == "" {
+			continue
+		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -112,7 +124,8 @@ func (v *Volumes) Run(ctx context.Context) error {
 // sweep looks at all volumes of the node, and returns when to look again.
 func (v *Volumes) sweep(ctx context.Context) time.Duration {
 	next, changed := lookEvery, false
-	for _, dir := range v.paths.allStaged() {
+	for _, at := range v.paths.allStaged() {
+		dir := at.record
 		if ctx.Err() != nil {
 			break
 		}
@@ -120,7 +133,7 @@ func (v *Volumes) sweep(ctx context.Context) time.Duration {
 			next = min(next, v.until(dir))
 			continue
 		}
-		gone, err := v.unstage(ctx, dir)
+		gone, err := v.unstage(ctx, at)
 		v.tried(dir, err)
 		changed = changed || gone
 		if err != nil && ctx.Err() == nil {
@@ -141,8 +154,8 @@ func (v *Volumes) until(dir string) time.Duration {
 }
 
 // unstage takes a volume from the node unless a pod has it, and reports whether it is gone.
-func (v *Volumes) unstage(ctx context.Context, dir string) (bool, error) {
-	data, err := read(dir)
+func (v *Volumes) unstage(ctx context.Context, at place) (bool, error) {
+	data, err := read(at.record)
 	if err != nil {
 		return false, err
 	}
@@ -157,8 +170,7 @@ func (v *Volumes) unstage(ctx context.Context, dir string) (bool, error) {
 	if len(v.paths.users(data.unique())) > 0 { // somebody came meanwhile
 		return false, nil
 	}
-	staging := filepath.Join(dir, "globalmount")
-	if data, err = read(dir); err != nil {
+	if data, err = read(at.record); err != nil {
 		return false, err
 	}
 	if data.Called {
@@ -167,13 +179,13 @@ func (v *Volumes) unstage(ctx context.Context, dir string) (bool, error) {
 			return false, fmt.Errorf("UnmountDevice failed for volume %q: %w", data.Name, err)
 		}
 		v.markStaged(data.unique(), false)
-		if _, err := driver.node.NodeUnstageVolume(ctx, &csipb.NodeUnstageVolumeRequest{VolumeId: data.Handle, StagingTargetPath: staging}); err != nil {
+		if _, err := driver.node.NodeUnstageVolume(ctx, &csipb.NodeUnstageVolumeRequest{VolumeId: data.Handle, StagingTargetPath: at.target}); err != nil {
 			return false, fmt.Errorf("UnmountDevice failed for volume %q: %w", data.Name, err)
 		}
 	}
-	if err := v.removeFolder(dir, staging); err != nil {
+	if err := v.remove(at); err != nil {
 		return false, err
 	}
-	removeEmpty(filepath.Dir(dir), filepath.Join(v.paths.root, "plugins", pluginName))
+	removeEmpty(filepath.Dir(at.record), filepath.Join(v.paths.root, "plugins", pluginName))
 	return true, nil
 }

@@ -9,8 +9,8 @@ import (
 
 // Usage asks a driver what a pod's volume takes up. It returns nothing where the driver does not tell, or the pod has not got the volume.
 func (v *Volumes) Usage(ctx context.Context, w *Want) ([]*csipb.VolumeUsage, error) {
-	target := v.Path(w)
-	if there, err := v.there(target); err != nil || !there {
+	at := v.paths.published(w)
+	if there, err := v.there(at); err != nil || !there {
 		return nil, err
 	}
 	driver, err := v.cfg.Drivers.Get(w.driver())
@@ -20,7 +20,7 @@ func (v *Volumes) Usage(ctx context.Context, w *Want) ([]*csipb.VolumeUsage, err
 	if tells, err := driver.capable(ctx, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS); err != nil || !tells {
 		return nil, err
 	}
-	answer, err := driver.node.NodeGetVolumeStats(ctx, &csipb.NodeGetVolumeStatsRequest{VolumeId: w.handle(), VolumePath: target})
+	answer, err := driver.node.NodeGetVolumeStats(ctx, &csipb.NodeGetVolumeStatsRequest{VolumeId: w.handle(), VolumePath: at.target})
 	if err != nil {
 		return nil, err
 	}

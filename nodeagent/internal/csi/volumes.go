@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Config struct {
 	Token func(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error)
 	// Mounts returns the mount points at or below a path.
 	Mounts func(path string) ([]string, error)
+	// Device reports whether a path leads to a block device.
+	Device func(path string) (bool, error)
 	// Reported returns the volumes that the Node's status says to be in use, as the API last answered; Changed says that there are others.
 	Reported func() []corev1.UniqueVolumeName
 	Changed  func()
@@ -82,10 +85,13 @@ func (v *Volumes) InUse() []corev1.UniqueVolumeName { return v.paths.inUse() }
 // Pods are those that have folders of volumes.
 func (v *Volumes) Pods() []types.UID {
 	var uids []types.UID
-	for _, dir := range v.paths.glob("pods", "*", "volumes") {
-		uids = append(uids, types.UID(filepath.Base(dir)))
+	for _, kind := range []string{"volumes", devicesName} {
+		for _, dir := range v.paths.glob("pods", "*", kind) {
+			uids = append(uids, types.UID(filepath.Base(dir)))
+		}
 	}
-	return uids
+	slices.Sort(uids)
+	return slices.Compact(uids)
 }
 
 // hold waits until nobody else has the lock of a name.

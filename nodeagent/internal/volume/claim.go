@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,22 +47,46 @@ func (e *failure) Error() string {
 
 func (e *failure) Unwrap() error { return e.err }
 
+// Reason is that of the event that tells of what went wrong with a pod's volumes.
+func Reason(err error) string {
+	if f, ok := errors.AsType[*failure](err); ok && strings.HasPrefix(f.step, "MapVolume.") {
+		return "FailedMapVolume"
+	}
+	return "FailedMount"
+}
+
 // boundKey is a volume of a pod.
 type boundKey struct {
 	uid    types.UID
 	volume string
 }
 
-// claimed makes what a claim of the pod stands for, and returns where it is.
-func (m *Manager) claimed(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
+// claimed makes what a claim of the pod stands for, and returns where it is and whether it is a block device.
+func (m *Manager) claimed(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (path string, device bool, _ error) {
 	b, err := m.resolve(ctx, pod, v)
 	if err != nil {
-		return "", &unresolved{v.Name, err}
+		return "", false, &unresolved{v.Name, err}
 	}
 	pv := b.volume
+	device = block(pv)
 	if err := storage.CheckNodeAffinity(pv, m.cfg.NodeLabels()); err != nil {
-		return "", &failure{"MountVolume.NodeAffinity check failed", pv.Name, err}
+		step := "MountVolume.NodeAffinity check failed"
+		if device {
+			step = "MapVolume.NodeAffinity check failed"
+		}
+		return "", device, &failure{step, pv.Name, err}
 	}
+	if device {
+		path, err = m.mapped(ctx, pod, v, b)
+	} else {
+		path, err = m.filesystem(ctx, pod, v, b)
+	}
+	return path, device, err
+}
+
+// filesystem makes a volume that is a file system.
+func (m *Manager) filesystem(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, b binding) (string, error) {
+	pv := b.volume
 	switch s := pv.Spec.PersistentVolumeSource; {
 	case s.Local != nil:
 		return m.local(pod, v, pv)
@@ -159,14 +184,14 @@ func fits(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) error 
 	}
 	look(pod.Spec.InitContainers)
 	look(pod.Spec.Containers)
-	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	for i := range pod.Spec.EphemeralContainers {
+		look([]corev1.Container{corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)})
+	}
 	switch {
-	case mounted && block:
+	case mounted && block(pv):
 		return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", v.Name)
-	case device && !block:
+	case device && !block(pv):
 		return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices", v.Name)
-	case block:
-		return fmt.Errorf("volume %s has volumeMode Block, which is not supported by this node", v.Name)
 	}
 	return nil
 }
@@ -197,10 +222,10 @@ func (m *Manager) local(pod *corev1.Pod, v *corev1.Volume, pv *corev1.Persistent
 	case err != nil:
 		return failed(err)
 	case !info.IsDir():
-		return failed(fmt.Errorf("%s is not a directory; local volumes that are devices are not supported by this node", path))
+		return failed(fmt.Errorf("%s is not a directory; file systems on local devices are not supported by this node", path))
 	}
-	if slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod) && slices.ContainsFunc(m.Users(pv.Name), func(uid types.UID) bool { return uid != pod.UID }) {
-		return failed(errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod"))
+	if err := m.alone(pod, pv); err != nil {
+		return failed(err)
 	}
 	if group := fsGroup(pod); group != nil && !container.ReadOnlyVolume(v) {
 		if err := ownAll(path, *group, pod.Spec.SecurityContext.FSGroupChangePolicy); err != nil {
@@ -276,12 +301,22 @@ func ownAll(path string, group int64, policy *corev1.PodFSGroupChangePolicy) err
 
 // Users returns the pods of this node that have a local volume, whether the API knows them still or not.
 func (m *Manager) Users(pv string) []types.UID {
-	found, _ := filepath.Glob(filepath.Join(m.cfg.RootDir, "pods", "*", "volumes", localKind, pv)) // the pattern is well formed
 	var uids []types.UID
-	for _, dir := range found {
-		uids = append(uids, types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir))))))
+	for _, kind := range []string{"volumes", devicesName} {
+		found, _ := filepath.Glob(filepath.Join(m.cfg.RootDir, "pods", "*", kind, localKind, pv)) // the pattern is well formed
+		for _, dir := range found {
+			uids = append(uids, types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir))))))
+		}
 	}
 	return uids
+}
+
+// alone says why the pod cannot have a local volume that is one pod's alone.
+func (m *Manager) alone(pod *corev1.Pod, pv *corev1.PersistentVolume) error {
+	if slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod) && slices.ContainsFunc(m.Users(pv.Name), func(uid types.UID) bool { return uid != pod.UID }) {
+		return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+	}
+	return nil
 }
 
 func groupOf(info fs.FileInfo) uint32 {

@@ -86,7 +86,7 @@ func TestClaimsThatCannotBeMounted(t *testing.T) {
 		"a device":     {boundClaim("pv"), volumeOf("pv", local("/x"), func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &block }), wait + "volume v has volumeMode Block, but is specified in volumeMounts"},
 		"another node": {boundClaim("pv"), volumeOf("pv", local("/x"), elsewhere), `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		"no folder":    {boundClaim("pv"), volumeOf("pv", local("/nowhere/x")), `MountVolume.NewMounter initialization failed for volume "pv" : path "/nowhere/x" does not exist`},
-		"a file":       {boundClaim("pv"), volumeOf("pv", local("/etc/hosts")), `MountVolume.SetUp failed for volume "pv" : /etc/hosts is not a directory; local volumes that are devices are not supported by this node`},
+		"a file":       {boundClaim("pv"), volumeOf("pv", local("/etc/hosts")), `MountVolume.SetUp failed for volume "pv" : /etc/hosts is not a directory; file systems on local devices are not supported by this node`},
 		"nfs":          {boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}}), `MountVolume.SetUp failed for volume "pv" : persistent volumes of type nfs are not supported by this node`},
 	} {
 		m, _, points := setupClaim(t, test.claim, test.volume)
@@ -125,7 +125,7 @@ func TestLocalVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := filepath.Join(container.PodDir(m.cfg.RootDir, p), "volumes", "kubernetes.io~local-volume", "pv"); paths["v"] != want || !slices.Equal(points.points, []string{want}) {
+	if want := filepath.Join(container.PodDir(m.cfg.RootDir, p), "volumes", "kubernetes.io~local-volume", "pv"); paths.Mounts["v"] != want || !slices.Equal(points.points, []string{want}) {
 		t.Errorf("mounted %v at %v, want %s", points.points, paths, want)
 	}
 	for path, want := range map[string]os.FileMode{folder: os.ModeDir | os.ModeSetgid | 0o770, filepath.Join(folder, "sub", "file"): 0o660, outside: 0o600} {
@@ -141,7 +141,7 @@ func TestLocalVolume(t *testing.T) {
 		t.Errorf("users %v", users)
 	}
 	o.claims, o.volumes = nil, nil
-	if again, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err != nil || again["v"] != paths["v"] || len(points.points) != 1 {
+	if again, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err != nil || again.Mounts["v"] != paths.Mounts["v"] || len(points.points) != 1 {
 		t.Errorf("again: %v, %v, mounts %v", again, err, points.points)
 	}
 	if err := m.Cleanup(t.Context(), p.UID); err != nil {
@@ -183,7 +183,7 @@ func TestHostPathBehindAClaim(t *testing.T) {
 	dir := t.TempDir()
 	directory := corev1.HostPathDirectory
 	m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: &directory}}))
-	if paths, err := m.Setup(t.Context(), mounting(podWith(claimed(true))), &corev1.PodStatus{}); err != nil || paths["v"] != dir {
+	if paths, err := m.Setup(t.Context(), mounting(podWith(claimed(true))), &corev1.PodStatus{}); err != nil || paths.Mounts["v"] != dir {
 		t.Errorf("%v, %v", paths, err)
 	}
 }

@@ -63,7 +63,7 @@ func TestDrivenVolumes(t *testing.T) {
 		d := m.cfg.Drivers.(*drivers)
 		p := mounting(podWith(test.source))
 		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
-		if err != nil || paths["v"] != test.want || len(d.mounted) != 1 || d.mounted[0].ReadOnly != test.readOnly {
+		if err != nil || paths.Mounts["v"] != test.want || len(d.mounted) != 1 || d.mounted[0].ReadOnly != test.readOnly {
 			t.Errorf("%s: %v, %v, %+v", name, paths, err, d.mounted)
 		}
 		if err := m.Refresh(t.Context(), p, &corev1.PodStatus{}); err != nil || len(d.renewed) != 1 {
@@ -91,14 +91,14 @@ func TestWhatADriverHoldsStays(t *testing.T) {
 	if m.Orphans(t.Context(), none) {
 		t.Error("all orphans are said to be gone")
 	}
-	if _, err := os.Stat(paths["v"]); err != nil {
+	if _, err := os.Stat(paths.Mounts["v"]); err != nil {
 		t.Error(err)
 	}
 	d.refuse, d.unmounted = nil, nil
 	if !m.Orphans(t.Context(), none) || !slices.Equal(d.unmounted, []types.UID{"other", p.UID}) {
 		t.Errorf("unmounted %v", d.unmounted)
 	}
-	if _, err := os.Stat(paths["v"]); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(paths.Mounts["v"]); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

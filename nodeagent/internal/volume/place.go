@@ -10,15 +10,15 @@ import (
 	"howdah.dev/nodeagent/internal/csi"
 )
 
-// Place is where a volume of a pod is, and how it is found out what it takes up. Exactly one of Folder, Disk and Driver is there.
+// Place is where a volume of a pod is, and how it is found out what it takes up. Exactly one of Folder, Disk, Device and Driver is there.
 type Place struct {
 	Name  string
 	Claim string // that it stands for, "" without one
 	// Scratch says that it lies on the node's own disk and goes with the pod.
 	Scratch bool
-	// Folder is to be counted; Disk is to be told by its file system; Driver is to be asked.
-	Folder, Disk string
-	Driver       *csi.Want
+	// Folder is to be counted; Disk is to be told by its file system; Device has nothing but a size; Driver is to be asked.
+	Folder, Disk, Device string
+	Driver               *csi.Want
 }
 
 // Places are those of a pod's volumes that can be measured: of folders of the node, and of images, nobody knows whose their files are. A claim of
@@ -45,11 +45,13 @@ func (m *Manager) Places(ctx context.Context, pod *corev1.Pod) []Place {
 			case err != nil:
 			case b.volume.Spec.CSI != nil:
 				place.Driver = m.wanted(pod, v, b)
+			case b.volume.Spec.Local != nil && block(b.volume):
+				place.Device = m.localLink(pod, b.volume)
 			case b.volume.Spec.Local != nil:
 				place.Disk = m.localDir(pod, b.volume)
 			}
 		}
-		if place.Folder != "" || place.Disk != "" || place.Driver != nil {
+		if place.Folder != "" || place.Disk != "" || place.Device != "" || place.Driver != nil {
 			out = append(out, place)
 		}
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	NodeLabels func() map[string]string
 	// Drivers make the volumes of CSI drivers.
 	Drivers Drivers
+	// Device reports whether a path leads to a block device.
+	Device func(path string) (bool, error)
 }
 
 // Drivers make and remove the volumes of CSI drivers.
@@ -101,20 +103,24 @@ func worded(volume string, err error) error {
 
 // Setup makes the pod's volumes, or brings them up to date, and returns where
 // each is on the node. Those of images are not: the runtime mounts them. It is idempotent.
-func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error) {
-	paths := map[string]string{}
+func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (container.Volumes, error) {
+	made := container.Volumes{Mounts: map[string]string{}, Devices: map[string]string{}}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Image != nil {
 			continue
 		}
-		path, err := m.setup(ctx, pod, status, v)
-		if err != nil {
-			return nil, worded(v.Name, err)
+		path, device, err := m.setup(ctx, pod, status, v)
+		switch {
+		case err != nil:
+			return container.Volumes{}, worded(v.Name, err)
+		case device:
+			made.Devices[v.Name] = path
+		default:
+			made.Mounts[v.Name] = path
 		}
-		paths[v.Name] = path
 	}
-	return paths, nil
+	return made, nil
 }
 
 // Refresh brings the files that the agent writes up to date, and has CSI drivers do so.
@@ -124,7 +130,7 @@ func (m *Manager) Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.P
 		v := &pod.Spec.Volumes[i]
 		switch {
 		case Written(v):
-			if _, err := m.setup(ctx, pod, status, v); err != nil {
+			if _, _, err := m.setup(ctx, pod, status, v); err != nil {
 				problems = append(problems, &Error{v.Name, err})
 			}
 		case Refreshed(v):
@@ -146,14 +152,22 @@ func Written(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (string, error) {
+// setup makes a volume, and returns where it is and whether it is a block device.
+func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (path string, device bool, _ error) {
+	if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+		return m.claimed(ctx, pod, v)
+	}
+	path, err := m.own(ctx, pod, status, v)
+	return path, false, err
+}
+
+// own makes a volume for which there is no claim.
+func (m *Manager) own(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (string, error) {
 	switch {
 	case v.EmptyDir != nil:
 		return m.emptyDir(pod, v.EmptyDir, m.folder(pod, v))
 	case v.HostPath != nil:
 		return v.HostPath.Path, hostPath(v.HostPath)
-	case v.PersistentVolumeClaim != nil || v.Ephemeral != nil:
-		return m.claimed(ctx, pod, v)
 	case v.CSI != nil:
 		return m.driven(ctx, m.inline(pod, v))
 	case v.ConfigMap != nil:

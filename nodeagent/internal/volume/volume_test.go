@@ -120,7 +120,7 @@ func setup(t *testing.T) (*Manager, *objects, *mounter) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	o := &objects{configMaps: map[string]map[string]string{"cm": {"a": "1", "b": "2"}}, clock: clk}
 	m := &mounter{}
-	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}}), o, m
+	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}, Device: func(path string) (bool, error) { return filepath.Base(path) == "device", nil }}), o, m
 }
 
 func podWith(source corev1.VolumeSource) *corev1.Pod {
@@ -204,7 +204,7 @@ func TestWrittenVolumes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := tree(t, paths["v"]); got != test.want {
+			if got := tree(t, paths.Mounts["v"]); got != test.want {
 				t.Errorf("files: %s, want %s", got, test.want)
 			}
 		})
@@ -219,7 +219,7 @@ func TestUpdatesAreAtomic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := paths["v"]
+	dir := paths.Mounts["v"]
 	link := func() string {
 		target, err := os.Readlink(filepath.Join(dir, "..data"))
 		if err != nil {
@@ -291,7 +291,7 @@ func TestTokensAreRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tree(t, paths["v"])
+		return tree(t, paths.Mounts["v"])
 	}
 	if got := read(); got != "token=p//1:644" {
 		t.Fatalf("first: %s", got)
@@ -385,15 +385,15 @@ func TestCleanup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(points.points) != 1 || points.points[0] != paths["v"] {
+	if len(points.points) != 1 || points.points[0] != paths.Mounts["v"] {
 		t.Errorf("a secret is not in memory: %v", points.points)
 	}
 	m.Orphans(t.Context(), func(uid types.UID) bool { return true })
-	if _, err := os.Stat(paths["v"]); err != nil {
+	if _, err := os.Stat(paths.Mounts["v"]); err != nil {
 		t.Error("a known pod's folder was removed")
 	}
 	m.Orphans(t.Context(), func(uid types.UID) bool { return false })
-	if _, err := os.Stat(paths["v"]); !os.IsNotExist(err) || len(points.points) > 0 {
+	if _, err := os.Stat(paths.Mounts["v"]); !os.IsNotExist(err) || len(points.points) > 0 {
 		t.Errorf("an unknown pod's folder is left: %v, mounts %v", err, points.points)
 	}
 }
@@ -409,7 +409,7 @@ func TestHugePages(t *testing.T) {
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}}}
 	for range 2 {
 		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
-		if err != nil || !slices.Equal(points.points, []string{paths["v"]}) || points.pages != 2<<20 {
+		if err != nil || !slices.Equal(points.points, []string{paths.Mounts["v"]}) || points.pages != 2<<20 {
 			t.Errorf("%v, mounts %v with pages of %d, %v", paths, points.points, points.pages, err)
 		}
 	}
@@ -432,11 +432,11 @@ func TestFSGroupOwnsVolumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.SubPath(p, "c", paths["v"], "new"); err != nil {
+		if _, err := m.SubPath(p, "c", paths.Mounts["v"], "new"); err != nil {
 			t.Fatal(err)
 		}
 		// A folder that is made for a subPath is as open as its volume.
-		for _, path := range []string{paths["v"], filepath.Join(paths["v"], "new")} {
+		for _, path := range []string{paths.Mounts["v"], filepath.Join(paths.Mounts["v"], "new")} {
 			info, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
@@ -479,7 +479,7 @@ func TestTokensBelongToTheirReaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			info, err := os.Stat(filepath.Join(paths["v"], "token"))
+			info, err := os.Stat(filepath.Join(paths.Mounts["v"], "token"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,8 +5,10 @@ package volumestats
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -130,6 +132,14 @@ func (k *Keeper) measure(ctx context.Context, place volume.Place) (*usage.Volume
 		tell(out, told)
 		return out, nil
 	}
+	if place.Device != "" {
+		size, err := capacity(place.Device)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		out.Capacity = &size
+		return out, err
+	}
 	dir := place.Folder + place.Disk
 	disk, err := usage.StatFilesystem(dir, now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,6 +158,17 @@ func (k *Keeper) measure(ctx context.Context, place volume.Place) (*usage.Volume
 		out.Used, out.InodesUsed = &files.Bytes, &files.Inodes
 	}
 	return out, nil
+}
+
+// capacity is how large a block device is. What of it is used, nobody but who uses it knows.
+func capacity(path string) (uint64, error) {
+	device, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer device.Close()
+	end, err := device.Seek(0, io.SeekEnd)
+	return uint64(max(end, 0)), err
 }
 
 // tell fills in what a driver tells.

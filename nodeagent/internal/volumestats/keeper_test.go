@@ -73,7 +73,8 @@ func TestVolumesAreMeasured(t *testing.T) {
 		places: map[types.UID][]volume.Place{
 			"a": {
 				{Name: "scratch", Folder: dir, Scratch: true}, {Name: "disk", Disk: dir, Claim: "local"}, {Name: "absent", Folder: filepath.Join(dir, "none")},
-				{Name: "driven", Claim: "shared", Driver: &csi.Want{}},
+				{Name: "driven", Claim: "shared", Driver: &csi.Want{}}, {Name: "raw", Claim: "raw", Device: filepath.Join(dir, "file")},
+				{Name: "no device", Device: filepath.Join(dir, "none")},
 			},
 			"b":     {{Name: "again", Claim: "shared", Driver: &csi.Want{}}},
 			"ended": {{Name: "scratch", Folder: dir}},
@@ -104,7 +105,7 @@ func TestVolumesAreMeasured(t *testing.T) {
 			}
 		}
 	}
-	look(func() bool { return len(k.Of("a")) == 3 && len(k.Of("b")) == 1 })
+	look(func() bool { return len(k.Of("a")) == 4 && len(k.Of("b")) == 1 })
 	if k.Of("ended") != nil {
 		t.Errorf("a pod that has ended: %+v", k.Of("ended"))
 	}
@@ -118,6 +119,9 @@ func TestVolumesAreMeasured(t *testing.T) {
 	}
 	if *driven.Capacity != 100 || *driven.Used != 60 || *driven.Available != 40 || *driven.Inodes != 10 || *driven.InodesUsed != 3 || *driven.InodesFree != 0 {
 		t.Errorf("the driver's: %+v", driven)
+	}
+	if raw := k.Of("a")[3]; raw.Claim != "raw" || *raw.Capacity != 9000 || raw.Used != nil || raw.Available != nil || raw.Inodes != nil {
+		t.Errorf("a device has a size and nothing else: %+v", raw)
 	}
 	const want = `
 # HELP kubelet_volume_stats_used_bytes Bytes of the volume that are used.

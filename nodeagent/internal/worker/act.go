@@ -241,7 +241,7 @@ func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 		Target: target, Own: own,
 		Container: c, Attempt: start.Attempt, Life: start.Life, ImageRef: picture.ID, ImageUser: picture.User, Volumes: volumes.paths, Images: volumes.images,
 		SubPath: func(name, sub string) (string, error) {
-			return w.cfg.Volumes.SubPath(p, c.Name, volumes.paths[name], sub)
+			return w.cfg.Volumes.SubPath(p, c.Name, volumes.paths.Mounts[name], sub)
 		},
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ type Status interface {
 
 // Volumes makes and removes what pods mount.
 type Volumes interface {
-	Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (map[string]string, error)
+	Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (container.Volumes, error)
 	Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error
 	SubPath(pod *corev1.Pod, container, volumePath, sub string) (string, error)
 	// Release takes from a pod that has ended what others may wait for.

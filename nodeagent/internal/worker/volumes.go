@@ -10,25 +10,27 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/volume"
 )
 
-// mountable is what the containers of one round may mount, by the name of the volume.
+// mountable is what the containers of one round may have, by the name of the volume.
 type mountable struct {
-	paths    map[string]string                // on the node
+	paths    container.Volumes                // on the node
 	images   map[string]container.VolumeImage // that the runtime mounts
 	problems map[string]*image.Problem        // why images are not there
 }
 
-func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus) (map[string]string, bool) {
+func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus) (container.Volumes, bool) {
 	spanCtx, span := w.tracer.start("volumes")
 	paths, err := w.cfg.Volumes.Setup(join(ctx, spanCtx), p, s)
 	obs.End(span, err)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
-			w.memory.Volumes = w.later(w.memory.Volumes, "FailedMount", err)
+			reason := volume.Reason(err)
+			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, reason, err.Error())
+			w.memory.Volumes = w.later(w.memory.Volumes, reason, err)
 		}
-		return nil, false
+		return container.Volumes{}, false
 	}
 	w.memory.Volumes = pod.Trouble{}
 	return paths, true

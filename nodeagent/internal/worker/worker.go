@@ -330,7 +330,7 @@ func (w *worker) refreshVolumes(ctx context.Context, p *corev1.Pod, observed *cr
 	w.refresh = now.Add(spread)
 	if err := w.cfg.Volumes.Refresh(ctx, p, status); err != nil && ctx.Err() == nil {
 		slog.WarnContext(ctx, "refresh volumes", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
-		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedMount", err.Error())
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, volume.Reason(err), err.Error())
 	}
 }
 

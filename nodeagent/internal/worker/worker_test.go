@@ -108,10 +108,10 @@ func (w *world) Left(ctx context.Context, p *corev1.Pod) error {
 
 type volumes struct{ *world }
 
-func (v volumes) Setup(context.Context, *corev1.Pod, *corev1.PodStatus) (map[string]string, error) {
+func (v volumes) Setup(context.Context, *corev1.Pod, *corev1.PodStatus) (container.Volumes, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return map[string]string{}, v.volumes
+	return container.Volumes{}, v.volumes
 }
 func (v volumes) Refresh(context.Context, *corev1.Pod, *corev1.PodStatus) error { return nil }
 func (v volumes) SubPath(_ *corev1.Pod, _, path, _ string) (string, error)      { return path, nil }
