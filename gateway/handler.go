@@ -45,6 +45,9 @@ type router struct {
 	began      time.Time
 }
 
+// spacelessKey is the metadata by which the API server learns that the path has an empty part where a namespace is named.
+const spacelessKey = "howdah-spaceless"
+
 // remoteKey marks the context of a request that an extension API server serves, with its group and version.
 type remoteKey struct{}
 
@@ -209,6 +212,9 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		return
 	}
 	caller, md := who.caller, who.md
+	if info.Spaceless {
+		md.Set(spacelessKey, "true")
+	}
 	gv, elsewhere := r.Context().Value(remoteKey{}).([2]string)
 	switch {
 	case elsewhere:

@@ -74,7 +74,7 @@ func byAny(path string) bool {
 	case "api", "version", ".well-known", "openid":
 		return false
 	case "apis":
-		return len(parts) <= 2
+		return len(parts) == 1 || len(parts) == 2 && !strings.HasSuffix(path, "//")
 	default:
 		return true
 	}
@@ -95,17 +95,26 @@ func (h *Handler) Unusable(r *http.Request, info request.Info, md metadata.MD) (
 	var list metav1.APIResourceList
 	if err == nil && json.Unmarshal(resp.GetObject(), &list) == nil {
 		across := info
-		if verb := info.Authorized(r.Method, r.URL); custom && verb != request.List && verb != request.Watch { // which alone are of all namespaces
+		switch verb := info.Authorized(r.Method, r.URL); {
+		case !custom && info.Nameless:
+			across.Name = "-"
+		case custom && verb != request.List && verb != request.Watch: // which alone are of all namespaces
 			across.Name = cmp.Or(info.Name, "-")
 		}
+		across.Spaceless = info.Spaceless && !custom
 		found := hasPath(list, across)
 		switch {
 		case found && custom:
 			return info.OfCustom(r.Method, r.URL)
 		case !found && custom:
-			return info, absentCustom(list, info)
+			return info, absentCustom(list, across)
 		case !found || info.Beyond():
 			return info, &apierrors.StatusError{ErrStatus: answer.NotFound()}
+		case info.Nameless && r.Method == http.MethodPatch && info.Subresource != "proxy" && takes(list, info, r.Method):
+			info.Verb = request.Patch // whose kind is judged before the name is asked for
+			return info, nil
+		case info.Nameless && takes(list, info, r.Method):
+			return info, apierrors.NewBadRequest("name must be provided")
 		}
 	}
 	return info, &apierrors.StatusError{ErrStatus: answer.NotAllowed()}
@@ -115,7 +124,11 @@ func (h *Handler) Unusable(r *http.Request, info request.Info, md metadata.MD) (
 func absentCustom(list metav1.APIResourceList, info request.Info) error {
 	whole := info
 	if whole.Subresource = ""; info.Subresource != "" && hasPath(list, whole) {
-		return apierrors.NewNotFound(schema.GroupResource{Group: info.Group, Resource: info.Resource}, info.Name)
+		name := info.Name
+		if info.Nameless {
+			name = ""
+		}
+		return apierrors.NewNotFound(schema.GroupResource{Group: info.Group, Resource: info.Resource}, name)
 	}
 	return &apierrors.StatusError{ErrStatus: answer.PageNotFound()}
 }
@@ -131,9 +144,16 @@ func hasPath(list metav1.APIResourceList, info request.Info) bool {
 			continue
 		}
 		if !one.Namespaced {
-			return info.Namespace == ""
+			return info.Namespace == "" && !info.Spaceless
 		}
-		return info.Namespace != "" || info.Name == "" // a list may be of all namespaces
+		return info.Namespace != "" || info.Spaceless || info.Name == "" // a list may be of all namespaces
 	}
 	return false
+}
+
+// takes reports whether the subresource takes the method. A proxy takes any.
+func takes(list metav1.APIResourceList, info request.Info, method string) bool {
+	verb := request.Info{Name: "-"}.Authorized(method, nil)
+	at := slices.IndexFunc(list.APIResources, func(one metav1.APIResource) bool { return one.Name == info.Resource+"/"+info.Subresource })
+	return info.Subresource == "proxy" || at >= 0 && method != http.MethodHead && slices.Contains(list.APIResources[at].Verbs, verb)
 }

@@ -19,6 +19,13 @@ func (i Info) OfCustom(method string, u *url.URL) (Info, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
+	if i.Nameless {
+		if action == Update || action == Patch { // which ask for the name
+			i.Verb = action
+			return i, nil
+		}
+		return i, apierrors.NewMethodNotSupported(schema.GroupResource{Group: i.Group, Resource: i.Resource}, i.Authorized(method, u))
+	}
 	switch {
 	case i.prefix == Watch && i.Subresource == "":
 		i.Verb, i.byPath = Watch, !wantsWatch(u)

@@ -24,6 +24,9 @@ func TestMethodsOfCustomResources(t *testing.T) {
 		{"GET", "/apis/example.com/v1/watch/namespaces/a/widgets/w/status", "", "w", `watch is not supported on resources of kind "widgets.example.com"`},
 		{"GET", "/apis/example.com/v1/proxy/namespaces/a/widgets/w/status", "", "w", `proxy is not supported on resources of kind "widgets.example.com"`},
 		{"DELETE", "/apis/example.com/v1/namespaces/a/widgets/w/status", "", "w", `delete is not supported on resources of kind "widgets.example.com"`},
+		{"GET", "/apis/example.com/v1/namespaces/a/widgets//status", "", "", `list is not supported on resources of kind "widgets.example.com"`},
+		{"PUT", "/apis/example.com/v1/namespaces/a/widgets//status", Update, "", ""},
+		{"POST", "/apis/example.com/v1/namespaces/a/widgets/w//status", Create, "", ""},
 		{"PURGE", "/apis/example.com/v1/namespaces/a/widgets/w", "", "w", ` is not supported on resources of kind "widgets.example.com"`},
 	} {
 		u, err := url.Parse(c.path)

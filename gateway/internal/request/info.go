@@ -39,6 +39,11 @@ type Info struct {
 	// TrailingSlash tells ".../proxy/" from ".../proxy".
 	TrailingSlash bool
 
+	// Spaceless says that the path has an empty part where a namespace is named: that is none, and not the same as a path without one.
+	Spaceless bool
+	// Nameless says that it has an empty part where the object is named whose subresource follows.
+	Nameless bool
+
 	// Incomplete says that the path ends where a resource has to be named.
 	Incomplete bool
 
@@ -90,9 +95,6 @@ func Resolve(method string, u *url.URL) Info {
 		}
 	}
 	rest := info.object(parts)
-	if slices.Contains(parts[:len(parts)-len(rest)], "") {
-		return Info{} // an empty namespace must not read as all of them
-	}
 	if info.Version == "" || info.Resource == "" {
 		return Info{}
 	}
@@ -100,9 +102,11 @@ func Resolve(method string, u *url.URL) Info {
 		info.Subresource = "" // what follows the name is the target's
 	}
 	info.known = true
+	info.Nameless = info.Name == "" && info.Subresource != ""
 	info.Path = (&url.URL{Path: strings.Join(rest, "/")}).EscapedPath()
 	info.TrailingSlash = strings.HasSuffix(u.Path, "/")
 	switch {
+	case info.Nameless: // there is nothing to do with it
 	case info.prefix == "" && (len(rest) == 0 || info.Subresource == "proxy"):
 		info.Verb = info.verb(method, wantsWatch(u))
 	case info.prefix == Watch && method == http.MethodGet && info.Subresource == "":
@@ -114,7 +118,7 @@ func Resolve(method string, u *url.URL) Info {
 // object takes namespace, resource, name and subresource off the parts.
 func (i *Info) object(parts []string) (rest []string) {
 	if parts[0] == "namespaces" && len(parts) > 2 && !slices.Contains(ofNamespace, parts[2]) {
-		i.Namespace, parts = parts[1], parts[2:]
+		i.Namespace, i.Spaceless, parts = parts[1], parts[1] == "", parts[2:]
 	}
 	for _, field := range []*string{&i.Resource, &i.Name, &i.Subresource} {
 		if len(parts) == 0 {
@@ -198,7 +202,7 @@ func (i Info) Authorized(method string, u *url.URL) string {
 
 // Beyond reports whether the path goes on where that of a built-in resource ends.
 func (i Info) Beyond() bool {
-	return i.prefix == proxied || i.prefix == Watch && i.Subresource != "" || i.Subresource != "" && i.Subresource != "proxy" && i.Path != ""
+	return i.prefix == proxied || i.prefix == Watch && i.Subresource != "" || i.Subresource != "proxy" && i.Path != ""
 }
 
 // LongRunning reports whether the request may last for ever.

@@ -64,7 +64,13 @@ func TestResolve(t *testing.T) {
 		{"GET", "/howdah/v1/x/y", Info{}, ""},
 		{"GET", "/api/v1/namespaces/a/pods/p/log/more", Info{Version: "v1", Namespace: "a", Resource: "pods", Name: "p", Subresource: "log", Path: "more"}, ""},
 		{"GET", "/api/v1/proxy/nodes/n/a/b", Info{Version: "v1", Resource: "nodes", Name: "n", Path: "b"}, ""},
-		{"GET", "/api/v1/namespaces//pods", Info{}, ""},
+		{"GET", "/api/v1/namespaces//pods", Info{Verb: List, Version: "v1", Resource: "pods", Spaceless: true}, "/api/v1/pods"},
+		{"GET", "/api/v1/namespaces//pods/p", Info{Verb: Get, Version: "v1", Resource: "pods", Name: "p", Spaceless: true}, "/api/v1/pods/p"},
+		{"GET", "/api/v1/watch/namespaces//pods", Info{Verb: Watch, Version: "v1", Resource: "pods", Spaceless: true}, "/api/v1/watch/pods"},
+		{"GET", "/api/v1/namespaces/a/pods//log", Info{Version: "v1", Namespace: "a", Resource: "pods", Subresource: "log", Nameless: true}, ""},
+		{"PUT", "/api/v1/namespaces//status", Info{Version: "v1", Resource: "namespaces", Subresource: "status", Nameless: true}, ""},
+		{"GET", "/api/v1/nodes/n//status", Info{Version: "v1", Resource: "nodes", Name: "n", Path: "status"}, ""},
+		{"GET", "/api/v1/namespaces///pods", Info{}, ""},
 		{"GET", "/api/v1/pods/a%2Fb", Info{Verb: Get, Version: "v1", Resource: "pods", Name: "a", Subresource: "b"}, "/api/v1/pods/a/b"},
 		{"GET", "/api/v1/watch", Info{Incomplete: true}, ""},
 		{"GET", "/apis/apps/v1/proxy/", Info{Incomplete: true}, ""},
@@ -160,7 +166,7 @@ func FuzzResolve(f *testing.F) {
 			t.Fatalf("%q: %v", info.Route(), err)
 		}
 		again := Resolve(method, route)
-		info.TrailingSlash, info.Path = false, ""
+		info.TrailingSlash, info.Path, info.Spaceless = false, "", false
 		info.byPath, again.byPath, info.prefix, again.prefix = false, false, "", ""
 		// The route of a watch is a watch path, whatever the query said; a
 		// resource inside a namespace never reads as one of the namespace's own.

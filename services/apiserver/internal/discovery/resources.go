@@ -117,9 +117,12 @@ type subresource struct {
 	verbs metav1.Verbs
 }
 
-// custom reports whether a path is that of a group version of custom resources.
+// custom reports whether a path is that of a group, or of a group version, of custom resources.
 func (s *served) custom(path string) bool {
 	for _, g := range s.groups {
+		if path == "/apis/"+g.name {
+			return g.custom()
+		}
 		for _, v := range g.versions {
 			if path == "/apis/"+v.gv.String() {
 				return v.custom()

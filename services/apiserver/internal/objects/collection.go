@@ -54,6 +54,9 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if err != nil {
 		return nil, err
 	}
+	if r.spaceless && len(page.items) > 0 { // one of all namespaces is deleted in none
+		return nil, locate(r.res.Kind, "", "")
+	}
 	var mu sync.Mutex
 	each(len(page.items), collectionWorkers, func(i int) {
 		item := page.items[i]

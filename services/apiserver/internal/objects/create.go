@@ -185,6 +185,9 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		err = c.unclaimed()
 	}
 	if err == nil {
+		err = locate(kind, r.namespace, "") // should validation ever let it pass, nothing is stored in no namespace
+	}
+	if err == nil {
 		p.value, err = c.s.encode(ctx, kind, obj)
 	}
 	if err != nil {

@@ -47,6 +47,9 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 // item returns the object of a get: the newest one, or, with a resourceVersion, one that is not older than it.
 func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (*codec.Item, error) {
 	kind := r.res.Kind
+	if err := locate(kind, r.namespace, r.name); err != nil {
+		return nil, err
+	}
 	if err := s.reachToRead(ctx, kind, resourceVersion); err != nil {
 		return nil, storeError(err, r.res.GroupResource(), r.name, "get")
 	}

@@ -86,6 +86,9 @@ func checkNamespace(r *request, obj metav1.Object) error {
 		}
 		return nil
 	}
+	if r.namespace == "" { // what the object says does not count: it is refused for want of one
+		obj.SetNamespace("")
+	}
 	switch obj.GetNamespace() {
 	case "":
 		obj.SetNamespace(r.namespace)

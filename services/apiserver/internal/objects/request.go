@@ -63,6 +63,8 @@ type request struct {
 	// annotations are what admission plugins told for the audit log.
 	annotations map[string]string
 	offer       codec.Offer
+	// spaceless says that the path has an empty part where a namespace is named.
+	spaceless bool
 	// wrong is what a gateway found wrong with the options.
 	wrong error
 	// unread is why a gateway could not read the body.
@@ -103,6 +105,7 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	if err != nil {
 		return err
 	}
+	r.spaceless = r.namespace == "" && len(metadata.ValueFromIncomingContext(ctx, spacelessKey)) > 0
 	gvr := schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}
 	if v, ok := t.(virtual); ok {
 		r.res = v.res
@@ -127,11 +130,15 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	return err
 }
 
-// scope refuses a kind where it is not: one of the cluster in a namespace, or one of namespaces outside of any; and names that no path
-// may have.
+// spacelessKey is the metadata by which a gateway tells that a path has an empty part where a namespace is named, as /api/v1/namespaces//pods.
+const spacelessKey = "howdah-spaceless"
+
+// scope refuses a kind where it is not: one of the cluster in a namespace, or one of namespaces outside of any. An empty part leads built-in
+// kinds to where they are of a namespace: to lists of all, and to what can be refused only where the object is looked for.
 func (r *request) scope() error {
 	kind := r.res.Kind
-	if kind.Namespaced != (r.namespace != "") && (!kind.Namespaced || r.verb != "list" && r.verb != "watch") {
+	inNamespace := r.namespace != "" || r.spaceless && kind.Custom == nil
+	if kind.Namespaced != inNamespace && (!kind.Namespaced || r.verb != "list" && r.verb != "watch") {
 		switch {
 		case kind.Custom != nil:
 			return pageNotFound()
@@ -143,7 +150,15 @@ func (r *request) scope() error {
 	if r.verb == "deletecollection" && kind.GVK.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return notAllowed()
 	}
-	return checkSegment(r.name)
+	return nil
+}
+
+// locate refuses what no object can be stored at: no namespace for a kind that is in one, and a name that no path can have.
+func locate(kind *registry.Kind, namespace, name string) error {
+	if kind.Namespaced && namespace == "" {
+		return apierrors.NewBadRequest("Namespace parameter required.")
+	}
+	return checkSegment(name)
 }
 
 // checkSegment refuses a name that no path can have as a part; an empty one is none.

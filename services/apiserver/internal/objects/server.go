@@ -199,6 +199,9 @@ func (o Objects) List(ctx context.Context, group, resource, namespace string) []
 // find returns the newest item that the cache knows. One that seems absent is looked for in the newest state before it fails
 // with 404 of the group and resource.
 func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, gr schema.GroupResource, namespace, name string) (*codec.Item, error) {
+	if err := locate(kind, namespace, name); err != nil {
+		return nil, err
+	}
 	key := kind.Key(namespace, name)
 	if item, known, err := lookUp(ctx, kind, key, name); known {
 		return item, err

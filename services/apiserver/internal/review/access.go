@@ -28,6 +28,9 @@ func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessRe
 
 func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	path := field.NewPath("spec")
+	if r.Namespace == "" { // the path has an empty part for it
+		return apierrors.NewBadRequest("namespace is required on this type: ")
+	}
 	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta, "must be empty except for namespace")...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
