@@ -93,7 +93,8 @@ func TestRealNodeWithCSI(t *testing.T) {
 		t.Fatal(err)
 	}
 	handle := created.GetVolume().GetVolumeId()
-	n.bound(handle, created.GetVolume().GetVolumeContext())
+	n.tellOfDriver()
+	n.bound("driven", created.GetVolume())
 
 	pod := func(name string, source corev1.VolumeSource) *corev1.Pod {
 		c := shell("exec sleep 1000")
@@ -106,7 +107,7 @@ func TestRealNodeWithCSI(t *testing.T) {
 	}
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "driven"}}
 	n.create(pod("first", claim))
-	n.attach(controller, handle)
+	n.attach(controller, "driven", handle, mounted)
 	n.await("first", "ready", 60*time.Second, ready)
 	if stdout, stderr, _ := n.run("first", "echo kept >/data/file && stat -c %g /data", ""); strings.TrimSpace(stdout) != "2000" {
 		t.Errorf("%q, %q", stdout, stderr)
@@ -118,7 +119,7 @@ func TestRealNodeWithCSI(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	n.grow("2Mi")
+	n.grow("driven", "2Mi")
 	n.remove("first")
 	n.uses(0)
 	n.create(pod("second", claim))
@@ -134,18 +135,74 @@ func TestRealNodeWithCSI(t *testing.T) {
 	n.remove("inline")
 	n.remove("second")
 	n.uses(0)
-	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), "kubernetes.io~csi") || strings.Contains(string(mounts), "globalmount") {
+	n.testDrivenDevice(controller)
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), "kubernetes.io~csi") || strings.Contains(string(mounts), "globalmount") || strings.Contains(string(mounts), "volumeDevices") {
 		t.Errorf("mounts are left: %v\n%s", err, mounts)
 	}
 	endRegistrar()
 	n.hasDriver(false)
 }
 
-// mounted is how the volume of the test is used.
-var mounted = &csipb.VolumeCapability{
-	AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}},
-	AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+// testDrivenDevice has the driver make a block device, which is a loop device: it is written, kept over a restart of the agent, grown and taken back.
+func (n *node) testDrivenDevice(controller csipb.ControllerClient) {
+	t := n.t
+	if said, err := exec.Command("losetup", "--find").CombinedOutput(); err != nil {
+		t.Logf("no loop device can be had here: %v: %s", err, said)
+		return
+	}
+	created, err := controller.CreateVolume(t.Context(), &csipb.CreateVolumeRequest{
+		Name: "raw", CapacityRange: &csipb.CapacityRange{RequiredBytes: 1 << 20}, VolumeCapabilities: []*csipb.VolumeCapability{asDevice},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := created.GetVolume().GetVolumeId()
+	n.bound("raw", created.GetVolume(), func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
+	c := shell("exec sleep 1000")
+	c.VolumeDevices = []corev1.VolumeDevice{{Name: "raw", DevicePath: "/dev/raw"}}
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "raw"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{c},
+		Volumes:    []corev1.Volume{{Name: "raw", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "raw"}}}},
+	}})
+	n.attach(controller, "raw", handle, asDevice)
+	pod := n.await("raw", "ready", 60*time.Second, ready)
+	if stdout, stderr, _ := n.run("raw", "printf kept >/dev/raw && head -c 4 /dev/raw && test -b /dev/raw && echo device", ""); stdout != "keptdevice\n" {
+		t.Errorf("%q, %q", stdout, stderr)
+	}
+	n.stop()
+	n.startAgent()
+	if _, err := controller.ControllerExpandVolume(t.Context(), &csipb.ControllerExpandVolumeRequest{
+		VolumeId: handle, CapacityRange: &csipb.CapacityRange{RequiredBytes: 2 << 20}, VolumeCapability: asDevice,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.grow("raw", "2Mi")
+	n.remove("raw")
+	n.uses(0)
+	kubelet := filepath.Join(n.dir, "kubelet")
+	for _, dir := range []string{filepath.Join("pods", string(pod.UID)), "plugins/kubernetes.io/csi/volumeDevices/raw", "plugins/kubernetes.io/csi/volumeDevices/publish/raw", "plugins/kubernetes.io/csi/volumeDevices/staging/raw"} {
+		if _, err := os.Lstat(filepath.Join(kubelet, dir)); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+	if _, err := controller.ControllerUnpublishVolume(t.Context(), &csipb.ControllerUnpublishVolumeRequest{VolumeId: handle, NodeId: nodeName}); err != nil {
+		t.Error(err)
+	}
+	if _, err := controller.DeleteVolume(t.Context(), &csipb.DeleteVolumeRequest{VolumeId: handle}); err != nil { // with which its loop device goes
+		t.Error(err)
+	}
 }
+
+// mounted and asDevice are how the volumes of the test are used.
+var (
+	writer  = &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}
+	mounted = &csipb.VolumeCapability{
+		AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}}, AccessMode: writer,
+	}
+	asDevice = &csipb.VolumeCapability{
+		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}, AccessMode: writer,
+	}
+)
 
 // hasDriver waits until the API knows of the driver on the node, or does not.
 func (n *node) hasDriver(want bool) {
@@ -162,8 +219,21 @@ func (n *node) hasDriver(want bool) {
 	})
 }
 
+// tellOfDriver makes the driver's CSIDriver.
+func (n *node) tellOfDriver() {
+	n.t.Helper()
+	file := storagev1.FileFSGroupPolicy
+	_, err := object.For(n.client, object.CSIDriver).Create(n.t.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: hostPathDriver}, Spec: storagev1.CSIDriverSpec{
+		AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(true), FSGroupPolicy: &file,
+		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
+	}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // bound makes a claim with a volume of the driver's.
-func (n *node) bound(handle string, attributes map[string]string) {
+func (n *node) bound(name string, made *csipb.Volume, change ...func(*corev1.PersistentVolume)) {
 	n.t.Helper()
 	must := func(err error) {
 		n.t.Helper()
@@ -171,24 +241,22 @@ func (n *node) bound(handle string, attributes map[string]string) {
 			n.t.Fatal(err)
 		}
 	}
-	file := storagev1.FileFSGroupPolicy
-	_, err := object.For(n.client, object.CSIDriver).Create(n.t.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: hostPathDriver}, Spec: storagev1.CSIDriverSpec{
-		AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(true), FSGroupPolicy: &file,
-		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
-	}})
-	must(err)
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	claim, err := object.For(n.client, object.PersistentVolumeClaim).Create(n.t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "driven"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "driven"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name},
 	})
 	must(err)
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size}
 	_, err = object.For(n.client, object.PersistentVolumeClaim).UpdateStatus(n.t.Context(), claim)
 	must(err)
-	_, err = object.For(n.client, object.PersistentVolume).Create(n.t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "driven"}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: "driven", UID: claim.UID},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: hostPathDriver, VolumeHandle: handle, VolumeAttributes: attributes}},
-	}})
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name, UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: hostPathDriver, VolumeHandle: made.GetVolumeId(), VolumeAttributes: made.GetVolumeContext()}},
+	}}
+	for _, f := range change {
+		f(v)
+	}
+	_, err = object.For(n.client, object.PersistentVolume).Create(n.t.Context(), v)
 	must(err)
 }
 
@@ -208,16 +276,16 @@ func (n *node) uses(count int) {
 }
 
 // attach does what the controller and the attacher do, once the node says that it is about to use the volume.
-func (n *node) attach(controller csipb.ControllerClient, handle string) {
+func (n *node) attach(controller csipb.ControllerClient, volume, handle string, how *csipb.VolumeCapability) {
 	n.t.Helper()
 	n.uses(1)
-	answer, err := controller.ControllerPublishVolume(n.t.Context(), &csipb.ControllerPublishVolumeRequest{VolumeId: handle, NodeId: nodeName, VolumeCapability: mounted})
+	answer, err := controller.ControllerPublishVolume(n.t.Context(), &csipb.ControllerPublishVolumeRequest{VolumeId: handle, NodeId: nodeName, VolumeCapability: how})
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	made, err := object.For(n.client, object.VolumeAttachment).Create(n.t.Context(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName(handle, hostPathDriver, nodeName)},
-		Spec:       storagev1.VolumeAttachmentSpec{Attacher: hostPathDriver, NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("driven")}},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: hostPathDriver, NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To(volume)}},
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -240,9 +308,9 @@ func (n *node) attach(controller csipb.ControllerClient, handle string) {
 }
 
 // grow makes the volume larger, as a resizer does, and waits until the claim is told that its file system is.
-func (n *node) grow(size string) {
+func (n *node) grow(volume, size string) {
 	n.t.Helper()
-	v, err := object.For(n.client, object.PersistentVolume).Get(n.t.Context(), "", "driven")
+	v, err := object.For(n.client, object.PersistentVolume).Get(n.t.Context(), "", volume)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -251,7 +319,7 @@ func (n *node) grow(size string) {
 		n.t.Fatal(err)
 	}
 	eventually(n.t, time.Minute, func() string {
-		claim, err := object.For(n.client, object.PersistentVolumeClaim).Get(n.t.Context(), "default", "driven")
+		claim, err := object.For(n.client, object.PersistentVolumeClaim).Get(n.t.Context(), "default", volume)
 		if err != nil {
 			return err.Error()
 		}
