@@ -26,6 +26,7 @@ const (
 	callTimeout    = 2 * time.Minute
 	sandboxTimeout = 4 * time.Minute
 	isolateTimeout = 15 * time.Second
+	startGrace     = 5 * time.Second
 )
 
 // Retry pauses.
@@ -275,11 +276,25 @@ func targetOf(p *corev1.Pod, c *corev1.Container, observed *cri.Pod) (string, er
 	return run.ID, nil
 }
 
+// launch starts the container. The runtime takes back what it has begun when the call is broken off, so that a start that is under way while the
+// agent ends, or the pod changes, has startGrace to end.
 func (w *worker) launch(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	ctx, cancel = outlasting(ctx, startGrace)
+	defer cancel()
 	_, err := w.cfg.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 	return err
+}
+
+// outlasting returns a context that ends when ctx has been over for the grace.
+func outlasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return longer, func() {
+		unwatch()
+		cancel()
+	}
 }
 
 // removeContainer reports whether it could.
