@@ -168,11 +168,12 @@ func (m *Manager) track(live, obj registry.Object, manager string) {
 	wholeTimes(obj.GetManagedFields())
 }
 
-// ignoredField is none of custom kinds: a status that is not of its type leaves an object without entries, and what a write of one of several
-// versions leaves out is left out of the entries that resetFields say.
+// ignoredField is none of versions that are not stored, which may keep in annotations what they have no fields for (autoscaling/v1): what the
+// object had there before is seen only with all of it. Nor has a custom kind one: a status that is not of its type leaves an object without
+// entries, and what a write of one of several versions leaves out is left out of the entries that resetFields say.
 func ignoredField(res *registry.Resource, subresource string) string {
 	switch {
-	case res.Kind.Custom != nil:
+	case res.Kind.Custom != nil, res.GVK != res.Kind.GVK:
 		return ""
 	case subresource == "status":
 		return "Spec"
@@ -230,12 +231,19 @@ func resetFields(res *registry.Resource, subresource string) map[fieldpath.APIVe
 	default:
 		return nil
 	}
-	filters := map[fieldpath.APIVersion]fieldpath.Filter{
-		fieldpath.APIVersion(res.GVK.GroupVersion().String()): fieldpath.NewExcludeSetFilter(set),
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
+	exclude := func(gvk schema.GroupVersionKind) {
+		filters[fieldpath.APIVersion(gvk.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
-	if subresource == "status" && res.Kind.Custom != nil { // in the entries of all versions
+	exclude(res.GVK)
+	if res.Kind.Custom == nil { // in the entries of all versions
+		for _, version := range res.Kind.Versions() {
+			exclude(version.GVK)
+		}
+	}
+	if subresource == "status" && res.Kind.Custom != nil {
 		for _, gvk := range res.Kind.Custom.GVKs() {
-			filters[fieldpath.APIVersion(gvk.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
+			exclude(gvk)
 		}
 	}
 	return filters

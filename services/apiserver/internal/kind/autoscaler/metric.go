@@ -96,6 +96,7 @@ func specToV1(in *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	return out
 }
 
+// statusFromV1 has every quantity that is required there, as zero where it was not said, which stands in the status from then on.
 func statusFromV1(in *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 	out := autoscalingv2.MetricStatus{Type: autoscalingv2.MetricSourceType(in.Type)}
 	value := func(v, average *resource.Quantity, utilization *int32) autoscalingv2.MetricValueStatus {
@@ -105,27 +106,27 @@ func statusFromV1(in *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 		out.Object = &autoscalingv2.ObjectMetricStatus{
 			DescribedObject: autoscalingv2.CrossVersionObjectReference(m.Target),
 			Metric:          autoscalingv2.MetricIdentifier{Name: m.MetricName, Selector: m.Selector},
-			Current:         value(nonzero(m.CurrentValue), m.AverageValue, nil),
+			Current:         value(&m.CurrentValue, m.AverageValue, nil),
 		}
 	}
 	if m := in.Pods; m != nil {
 		out.Pods = &autoscalingv2.PodsMetricStatus{
 			Metric:  autoscalingv2.MetricIdentifier{Name: m.MetricName, Selector: m.Selector},
-			Current: value(nil, nonzero(m.CurrentAverageValue), nil),
+			Current: value(nil, &m.CurrentAverageValue, nil),
 		}
 	}
 	if m := in.Resource; m != nil {
-		out.Resource = &autoscalingv2.ResourceMetricStatus{Name: m.Name, Current: value(nil, nonzero(m.CurrentAverageValue), m.CurrentAverageUtilization)}
+		out.Resource = &autoscalingv2.ResourceMetricStatus{Name: m.Name, Current: value(nil, &m.CurrentAverageValue, m.CurrentAverageUtilization)}
 	}
 	if m := in.ContainerResource; m != nil {
 		out.ContainerResource = &autoscalingv2.ContainerResourceMetricStatus{
-			Name: m.Name, Container: m.Container, Current: value(nil, nonzero(m.CurrentAverageValue), m.CurrentAverageUtilization),
+			Name: m.Name, Container: m.Container, Current: value(nil, &m.CurrentAverageValue, m.CurrentAverageUtilization),
 		}
 	}
 	if m := in.External; m != nil {
 		out.External = &autoscalingv2.ExternalMetricStatus{
 			Metric:  autoscalingv2.MetricIdentifier{Name: m.MetricName, Selector: m.MetricSelector},
-			Current: value(nonzero(m.CurrentValue), m.CurrentAverageValue, nil),
+			Current: value(&m.CurrentValue, m.CurrentAverageValue, nil),
 		}
 	}
 	return out
