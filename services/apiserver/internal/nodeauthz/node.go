@@ -154,12 +154,14 @@ func labelled(a *authz.Attributes, label, value string) bool {
 // account allows tokens for the accounts of the node's pods.
 func (n Authorizer) account(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
 	switch {
-	case a.Subresource == "token" && a.Verb != "create":
+	case a.Verb == "get" && a.Subresource == "":
+		return n.readNamespaced(ctx, node, a)
+	case a.Verb != "create" || a.Name == "":
 		return false, "can only create tokens for individual service accounts"
-	case a.Subresource == "token" || a.Subresource == "" && a.Verb == "get":
-		return n.related(ctx, node, a)
+	case a.Subresource != "token":
+		return false, "can only create token subresource of serviceaccount"
 	}
-	return false, "can only create tokens for individual service accounts"
+	return n.related(ctx, node, a)
 }
 
 func (n Authorizer) lease(_ context.Context, node string, a *authz.Attributes) (bool, string) {
@@ -206,10 +208,8 @@ func (n Authorizer) slice(ctx context.Context, node string, a *authz.Attributes)
 // certificate allows what a node asks of signers for its pods.
 func (n Authorizer) certificate(ctx context.Context, node string, a *authz.Attributes) (bool, string) {
 	switch {
-	case a.Subresource == "status":
+	case a.Subresource != "": // whichever: Kubernetes tells all of them the same
 		return false, "nodes may not access the status subresource of PodCertificateRequests"
-	case a.Subresource != "":
-		return false, "cannot authorize PodCertificateRequest subresources"
 	case a.Verb == "create": // where it is served; admission sees for which pod
 		return rbac.Allowed(n.Rules, a), ""
 	case a.Verb == "get":

@@ -153,6 +153,9 @@ func TestNode(t *testing.T) {
 		{of("list", "apps", "deployments", "", "ns", ""), false, ""},
 		{of("create", "", "secrets", "", "ns", ""), false, "can only read resources of this type"},
 		{of("list", "", "services", "", "", ""), true, ""},
+		{of("get", "", "serviceaccounts", "", "", "sa"), false, "can only read namespaced object of this type"},
+		{of("create", "", "serviceaccounts", "token", "ns", ""), false, "can only create tokens for individual service accounts"},
+		{of("create", "", "serviceaccounts", "", "ns", "sa"), false, "can only create token subresource of serviceaccount"},
 		{of("create", "", "events", "", "ns", ""), true, ""},
 		{authz.Attributes{Verb: "get", Path: "/metrics"}, false, ""},
 	} {
@@ -209,6 +212,7 @@ func TestNodeCertificates(t *testing.T) {
 		{"list", "", "", "", false, unselected},
 		{"watch", "", "", "spec.nodeName=n2", false, unselected},
 		{"list", "", "", "spec.nodeName=n1", true, ""},
+		{"update", "anything", "mine", "", false, "nodes may not access the status subresource of PodCertificateRequests"},
 		{"update", "status", "mine", "", false, "nodes may not access the status subresource of PodCertificateRequests"},
 		{"delete", "", "mine", "", false, "nodes may not delete podcertificaterequests"},
 	} {

@@ -100,16 +100,37 @@ func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.At
 	if !ok || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return nil
 	}
-	block, _ := pem.Decode(csr.Spec.Request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return a.Forbidden(errors.New("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"))
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
+	request, err := certificateRequest(csr)
 	if err != nil {
 		return a.Forbidden(fmt.Errorf("failed to parse CSR: %w", err))
 	}
 	if slices.Contains(request.Subject.Organization, authn.MastersGroup) {
 		return a.Forbidden(fmt.Errorf("use of %s signer with %s group is not allowed", certificatesv1.KubeAPIServerClientSignerName, authn.MastersGroup))
+	}
+	return nil
+}
+
+// certificateRequest reads what is to be signed.
+func certificateRequest(csr *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(csr.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}
+
+// restrictSigning keeps a node from asking the signers of node agents for the certificate of another node.
+func restrictSigning(a *admission.Attributes, node string) error {
+	csr, ok := a.Object.(*certificatesv1.CertificateSigningRequest)
+	if !ok || a.Operation != admission.Create || csr.Spec.SignerName != certificatesv1.KubeletServingSignerName && csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
+		return nil
+	}
+	request, err := certificateRequest(csr)
+	if err != nil {
+		return a.Forbidden(fmt.Errorf("unable to parse csr: %w", err))
+	}
+	if name := authn.NodeUserPrefix + node; request.Subject.CommonName != name {
+		return a.Forbidden(fmt.Errorf("can only create a node CSR with CN=%s", name))
 	}
 	return nil
 }

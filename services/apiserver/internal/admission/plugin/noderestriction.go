@@ -60,6 +60,8 @@ func (p *NodeRestriction) Admit(ctx context.Context, a *admission.Attributes) er
 		return restrictSlice(a, node)
 	case a.Is("certificates.k8s.io", "podcertificaterequests"):
 		return p.certificate(ctx, a, node)
+	case a.Is("certificates.k8s.io", "certificatesigningrequests"):
+		return restrictSigning(a, node)
 	}
 	return nil
 }

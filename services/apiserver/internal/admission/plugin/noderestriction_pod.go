@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/admission"
@@ -30,11 +32,24 @@ func (p *NodeRestriction) pod(ctx context.Context, a *admission.Attributes, node
 	case a.Subresource == "status":
 		return restrictStatus(a, old, node)
 	case a.Subresource == "eviction":
-		if old != nil && old.Spec.NodeName != node {
-			return a.Forbidden(fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
-		}
+		return p.eviction(ctx, a, node)
 	default:
 		return a.Forbidden(fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource))
+	}
+	return nil
+}
+
+// eviction asks for the pod itself: what is refused before there is one in hand comes here with its name alone.
+func (p *NodeRestriction) eviction(ctx context.Context, a *admission.Attributes, node string) error {
+	pod, err := known[*corev1.Pod](ctx, p.Objects, "pods", a.Namespace, a.Name)
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "pod"}, a.Name)
+	}
+	if err != nil {
+		return a.Forbidden(err)
+	}
+	if pod.Spec.NodeName != node {
+		return a.Forbidden(fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
 	}
 	return nil
 }

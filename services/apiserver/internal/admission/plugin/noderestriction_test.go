@@ -1,6 +1,13 @@
 package plugin
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,7 +24,9 @@ func node(name string) authn.User {
 func TestNodeRestriction(t *testing.T) {
 	t.Parallel()
 	n1 := node("n1")
-	p := &NodeRestriction{Objects: worldOf(t, map[string][]string{"nodes": {"{metadata: {name: n1, uid: u1}}"}})}
+	p := &NodeRestriction{Objects: worldOf(t, map[string][]string{"nodes": {"{metadata: {name: n1, uid: u1}}"}, "pods": {
+		"{metadata: {name: here, namespace: default}, spec: {nodeName: n1}}", "{metadata: {name: there, namespace: default}, spec: {nodeName: n2}}",
+	}})}
 	nodeWith := func(name, labels, spec string) string {
 		return "{metadata: {name: " + name + ", labels: {" + labels + "}}, spec: {" + spec + "}}"
 	}
@@ -57,7 +66,9 @@ func TestNodeRestriction(t *testing.T) {
 		"status elsewhere": {write: write{op: admission.Update, subresource: "status", object: on("n2"), old: on("n2"), user: n1}, refused: `node "n1" can only update pod status for pods with spec.nodeName set to itself`},
 		"labels by status": {write: write{op: admission.Update, subresource: "status", object: "{metadata: {name: p}, spec: {nodeName: n1}}", old: on("n1"), user: n1}, refused: `node "n1" cannot update labels through pod status`},
 		"delete elsewhere": {write: write{op: admission.Delete, old: on("n2"), user: n1}, refused: `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"evict elsewhere":  {write: write{subresource: "eviction", old: on("n2"), user: n1}, refused: `node n1 can only evict pods with spec.nodeName set to itself`},
+		"evict":            {write: write{subresource: "eviction", old: "{metadata: {name: here}}", user: n1}}, // known by its name alone where the eviction is refused anyway
+		"evict elsewhere":  {write: write{subresource: "eviction", old: "{metadata: {name: there}}", user: n1}, refused: `node n1 can only evict pods with spec.nodeName set to itself`},
+		"evict nobody":     {write: write{subresource: "eviction", old: "{metadata: {name: none}}", user: n1}, refused: `pod "none" not found`},
 		"its spec":         {write: write{op: admission.Update, object: on("n1"), old: on("n1"), user: n1}, refused: `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
 		"binding":          {write: write{subresource: "binding", object: on("n1"), old: plainPod, user: n1}, refused: `unexpected pod subresource "binding", only 'status' and 'eviction' are allowed`},
 		"plain pod":        {write: write{object: on("n1"), user: n1}, refused: `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
@@ -68,6 +79,34 @@ func TestNodeRestriction(t *testing.T) {
 		"mirror, secret":   {write: mirror(owner, "nodeName: n1, volumes: [{name: v, secret: {secretName: s}}],"), refused: `node "n1" can not create pods that reference secrets`},
 		"mirror, claim":    {write: mirror(owner, "nodeName: n1, volumes: [{name: v, persistentVolumeClaim: {claimName: s}}],"), refused: "reference persistentvolumeclaims"},
 		"mirror, account":  {write: mirror(owner, "nodeName: n1, serviceAccountName: a,"), refused: "reference a service account"},
+	})
+}
+
+// The signers of node agents are asked for a node's own certificate only.
+func TestNodesAskForTheirOwnCertificates(t *testing.T) {
+	t.Parallel()
+	of := func(name string) string {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	}
+	own, others := of("system:node:n1"), of("system:node:n2")
+	asks := func(signer, request string) write {
+		return write{resource: "certificatesigningrequests", object: "{metadata: {name: r}, spec: {signerName: " + signer + ", request: " + request + "}}", user: node("n1")}
+	}
+	verdicts(t, &NodeRestriction{}, map[string]verdict{
+		"client":           {write: asks("kubernetes.io/kube-apiserver-client-kubelet", own)},
+		"serving":          {write: asks("kubernetes.io/kubelet-serving", own)},
+		"another's":        {write: asks("kubernetes.io/kube-apiserver-client-kubelet", others), refused: "can only create a node CSR with CN=system:node:n1"},
+		"another's server": {write: asks("kubernetes.io/kubelet-serving", others), refused: "can only create a node CSR with CN=system:node:n1"},
+		"another signer":   {write: asks("example.com/one", others)},
+		"no request":       {write: asks("kubernetes.io/kubelet-serving", "AAAA"), refused: "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
 	})
 }
 

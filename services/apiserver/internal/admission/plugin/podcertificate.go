@@ -3,12 +3,14 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/services/apiserver/internal/admission"
@@ -47,7 +49,12 @@ func (p *PodCertificateSigning) Validate(ctx context.Context, a *admission.Attri
 // may pass, as with Kubernetes, and no refusal: the node may know better.
 func (p *NodeRestriction) certificate(ctx context.Context, a *admission.Attributes, node string) error {
 	request, ok := a.Object.(*certificatesv1beta1.PodCertificateRequest)
-	if a.Operation != admission.Create || a.Subresource != "" || !ok {
+	switch {
+	case a.Operation != admission.Create:
+		return a.Forbidden(fmt.Errorf("unexpected operation %v", a.Operation))
+	case a.Subresource != "":
+		return a.Forbidden(fmt.Errorf("unexpected subresource %v", a.Subresource))
+	case !ok:
 		return nil
 	}
 	s := &request.Spec
@@ -55,15 +62,22 @@ func (p *NodeRestriction) certificate(ctx context.Context, a *admission.Attribut
 		return a.Forbidden(fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", s.NodeName, node))
 	}
 	name := a.Namespace + "/" + s.PodName
+	running, err := known[*corev1.Node](ctx, p.Objects, "nodes", "", node)
+	if err != nil {
+		return passing("while retrieving node %q named in the PodCertificateRequest: %w", node, gone(err, "node", node))
+	}
+	if running.UID != s.NodeUID {
+		return passing("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", name, s.NodeUID, running.UID)
+	}
 	pod, err := known[*corev1.Pod](ctx, p.Objects, "pods", a.Namespace, s.PodName)
 	if err != nil {
-		return fmt.Errorf("while retrieving pod %q named in the PodCertificateRequest: %w", name, gone(err, "pod", s.PodName))
+		return passing("while retrieving pod %q named in the PodCertificateRequest: %w", name, gone(err, "pod", s.PodName))
 	}
 	if pod.UID != s.PodUID {
-		return fmt.Errorf("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, s.PodUID, pod.UID)
+		return passing("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, s.PodUID, pod.UID)
 	}
 	if pod.Spec.NodeName != node {
-		return a.Forbidden(fmt.Errorf("pod %q is not running on the requesting node %q", name, node))
+		return a.Forbidden(fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", name, node))
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return a.Forbidden(fmt.Errorf("pod %q is a mirror pod", name))
@@ -71,26 +85,26 @@ func (p *NodeRestriction) certificate(ctx context.Context, a *admission.Attribut
 	return p.certified(ctx, a, s, pod, name)
 }
 
-// certified compares what stands behind the pod: its account and its node.
+// certified compares the account that stands behind the pod.
 func (p *NodeRestriction) certified(ctx context.Context, a *admission.Attributes, s *certificatesv1beta1.PodCertificateRequestSpec, pod *corev1.Pod, name string) error {
 	if pod.Spec.ServiceAccountName != s.ServiceAccountName {
 		return a.Forbidden(fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)", name, s.ServiceAccountName, pod.Spec.ServiceAccountName))
 	}
 	account, err := known[*corev1.ServiceAccount](ctx, p.Objects, "serviceaccounts", a.Namespace, s.ServiceAccountName)
 	if err != nil {
-		return fmt.Errorf("while retrieving service account %q named in the PodCertificateRequest: %w", a.Namespace+"/"+s.ServiceAccountName, gone(err, "serviceaccount", s.ServiceAccountName))
+		return passing("while retrieving service account %q named in the PodCertificateRequest: %w", a.Namespace+"/"+s.ServiceAccountName, gone(err, "serviceaccount", s.ServiceAccountName))
 	}
 	if account.UID != s.ServiceAccountUID {
-		return fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", name, s.ServiceAccountUID, account.UID)
-	}
-	running, err := known[*corev1.Node](ctx, p.Objects, "nodes", "", string(s.NodeName))
-	if err != nil {
-		return fmt.Errorf("while retrieving node %q named in the PodCertificateRequest: %w", s.NodeName, gone(err, "node", string(s.NodeName)))
-	}
-	if running.UID != s.NodeUID {
-		return fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", name, s.NodeUID, running.UID)
+		return passing("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", name, s.ServiceAccountUID, account.UID)
 	}
 	return nil
+}
+
+// passing is the 500 of what may agree when it is asked again: a text, and no more.
+func passing(format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: fmt.Errorf(format, args...).Error(),
+	}}
 }
 
 // known returns a core object of which there is a Go type.

@@ -1,8 +1,11 @@
 package plugin
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/services/apiserver/internal/admission"
 )
@@ -48,12 +51,18 @@ func TestNodesAskForTheirPods(t *testing.T) {
 		"an older node":   {write: with("nodeUID: nu", "nodeUID: x"), refused: `PodCertificateRequest for pod "default/p" names node UID "x", inconsistent with the running node ("nu")`},
 		"no pod":          {write: with("podName: p", "podName: q"), refused: `while retrieving pod "default/q" named in the PodCertificateRequest: pod "q" not found`},
 		"an older pod":    {write: with("podUID: pu", "podUID: x"), refused: `PodCertificateRequest for pod "default/p" contains pod UID ("x") which differs from running pod "pu"`},
-		"a pod elsewhere": {write: with("podName: p", "podName: elsewhere"), refused: `pod "default/elsewhere" is not running on the requesting node "n1"`},
+		"a pod elsewhere": {write: with("podName: p", "podName: elsewhere"), refused: `pod "default/elsewhere" is not running on node "n1" named in the PodCertificateRequest`},
 		"a mirror pod":    {write: with("podName: p", "podName: mirror"), refused: `pod "default/mirror" is a mirror pod`},
+		// Its node is looked at first, and what may agree later is no refusal.
+		"all of it":       {write: with("nodeUID: nu", "nodeUID: x", "podName: p", "podName: q"), refused: `PodCertificateRequest for pod "default/q" names node UID "x"`},
 		"another account": {write: with("serviceAccountName: sa", "serviceAccountName: sb"), refused: `PodCertificateRequest for pod "default/p" contains serviceAccountName ("sb") that differs from running pod ("sa")`},
 		"an older account": {write: with("serviceAccountUID: su", "serviceAccountUID: x"),
 			refused: `PodCertificateRequest for pod "default/p" names service account UID "x", which differs from the running service account ("su")`},
 	})
+	a, _ := with("podUID: pu", "podUID: x").attributes(t)
+	if status, ok := errors.AsType[*apierrors.StatusError](admit(p, a)); !ok || status.ErrStatus.Code != 500 || status.ErrStatus.Details != nil {
+		t.Errorf("what may agree later is a 500 without details: %v", status)
+	}
 }
 
 // What new groups of pods refer to, and what keeps them.
