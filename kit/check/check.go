@@ -109,7 +109,7 @@ func Same(value, old any, path *field.Path) field.ErrorList {
 
 // NoBacksteps refuses paths with ".." among their elements.
 func NoBacksteps(p string, path *field.Path) field.ErrorList {
-	if slices.Contains(strings.Split(strings.ReplaceAll(p, `\`, "/"), "/"), "..") {
+	if slices.Contains(strings.Split(p, "/"), "..") {
 		return field.ErrorList{field.Invalid(path, p, "must not contain '..'")}
 	}
 	return nil
@@ -128,7 +128,7 @@ func RelativePath(p string, path *field.Path) field.ErrorList {
 // start with "..", as the volume's own files do.
 func FilePath(p string, path *field.Path) field.ErrorList {
 	errs := RelativePath(p, path)
-	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") && p != ".." {
+	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
 		errs = append(errs, field.Invalid(path, p, "must not start with '..'"))
 	}
 	return errs

@@ -33,7 +33,8 @@ func ValidateAnnotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *fi
 	if text := meta.Annotations[tolerationsAnnotation]; text != "" {
 		var list []corev1.Toleration
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			errs = append(errs, field.Invalid(path, tolerationsAnnotation, err.Error()))
+			// Kubernetes reads it into the type that its own code has.
+			errs = append(errs, field.Invalid(path, tolerationsAnnotation, strings.Replace(err.Error(), "v1.Toleration", "core.Toleration", 1)))
 		} else {
 			errs = append(errs, Tolerations(list, path.Child(tolerationsAnnotation))...)
 		}

@@ -39,14 +39,14 @@ func (s *scope) validateInitContainers(path *field.Path) field.ErrorList {
 	for i := range s.spec.InitContainers {
 		c, at := &s.spec.InitContainers[i], path.Index(i)
 		errs = append(errs, s.validateContainer(c, at)...)
-		if c.Name != "" || regular[""] { // init containers without a name are no duplicates of each other
-			errs = append(errs, duplicate(regular, c.Name, at.Child("name"))...)
-		}
-		errs = append(errs, validateHostPorts(s.spec.InitContainers[i:i+1], path)...)
 		errs = append(errs, validateRestartPolicy(c, at)...)
 		if c.RestartPolicy != nil {
 			errs = append(errs, validateRestartRules(c, at)...)
 		}
+		if c.Name != "" || regular[""] { // init containers without a name are no duplicates of each other
+			errs = append(errs, duplicate(regular, c.Name, at.Child("name"))...)
+		}
+		errs = append(errs, validateHostPorts(s.spec.InitContainers[i:i+1], path)...)
 		if Sidecar(c) {
 			errs = append(errs, s.validateLifecycle(c.Lifecycle, at.Child("lifecycle"))...)
 			errs = append(errs, s.validateProbes(c, at)...)
@@ -137,7 +137,6 @@ func (s *scope) validateContainer(c *corev1.Container, path *field.Path) field.E
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, validatePorts(c.Ports, path.Child("ports"))...)
 	errs = append(errs, s.validateEnv(c.Env, path.Child("env"))...)
-	errs = append(errs, s.validateEnvVolumes(c.Env, path.Child("env"))...)
 	errs = append(errs, validateEnvFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, s.validateMounts(c, path.Child("volumeMounts"))...)
 	errs = append(errs, s.validateDevices(c, path.Child("volumeDevices"))...)

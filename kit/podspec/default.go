@@ -56,6 +56,7 @@ func DefaultPod(spec *corev1.PodSpec) {
 	for i := range spec.InitContainers {
 		requestLimits(&spec.InitContainers[i].Resources)
 	}
+	defaultPodPages(spec)
 	defaultPodRequests(spec)
 }
 

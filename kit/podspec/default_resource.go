@@ -28,6 +28,26 @@ func requestLimits(r *corev1.ResourceRequirements) {
 	}
 }
 
+// defaultPodPages limits the pod's huge pages to those of its containers, for a pod that says anything of itself as a whole, but not what
+// it requests of them.
+func defaultPodPages(spec *corev1.PodSpec) {
+	r := spec.Resources
+	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
+		return
+	}
+	for name, sum := range containerLimits(spec) {
+		_, limited := r.Limits[name]
+		_, requested := r.Requests[name]
+		if limited || requested || !hugePages(name) {
+			continue
+		}
+		if r.Limits == nil {
+			r.Limits = corev1.ResourceList{}
+		}
+		r.Limits[name] = sum
+	}
+}
+
 // defaultPodRequests fills the pod's own requests, for a pod that limits
 // itself as a whole: the sum of what its containers request of a resource or,
 // when none requests it, the pod's limit. Huge pages cannot be overcommitted,
@@ -60,21 +80,30 @@ func defaultPodRequests(spec *corev1.PodSpec) {
 // containerRequests is what the containers need together: the regular ones and
 // sidecars at once, or any init container beside the sidecars before it.
 func containerRequests(spec *corev1.PodSpec) corev1.ResourceList {
+	return together(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+}
+
+// containerLimits is what the containers may take together.
+func containerLimits(spec *corev1.PodSpec) corev1.ResourceList {
+	return together(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+}
+
+func together(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range spec.Containers {
-		add(total, spec.Containers[i].Resources.Requests)
+		add(total, of(&spec.Containers[i]))
 	}
 	sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		if Sidecar(c) {
-			add(sidecars, c.Resources.Requests)
-			add(total, c.Resources.Requests)
+			add(sidecars, of(c))
+			add(total, of(c))
 			most(peak, sidecars)
 			continue
 		}
 		here := sidecars.DeepCopy()
-		add(here, c.Resources.Requests)
+		add(here, of(c))
 		most(peak, here)
 	}
 	most(total, peak)

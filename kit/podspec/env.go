@@ -97,7 +97,7 @@ func validateFieldRef(f *corev1.ObjectFieldSelector, allowed []string, path *fie
 		return field.ErrorList{field.Invalid(at, f.FieldPath, "error converting fieldPath: unsupported pod version: "+f.APIVersion)}
 	}
 	if name, key, ok := subscript(f.FieldPath); ok {
-		return validateSubscript(name, key, f.FieldPath, at)
+		return validateSubscript(name, key, f.FieldPath, path)
 	}
 	if slices.Contains(allowed, f.FieldPath) {
 		return nil
@@ -121,11 +121,12 @@ func subscript(p string) (name, key string, ok bool) {
 func validateSubscript(name, key, whole string, path *field.Path) field.ErrorList {
 	switch name {
 	case "metadata.annotations":
-		return check.Each(validation.IsQualifiedName(strings.ToLower(key)), key, path)
+		key = strings.ToLower(key) // so it is told, too
+		return check.Each(validation.IsQualifiedName(key), key, path)
 	case "metadata.labels":
 		return check.Each(validation.IsQualifiedName(key), key, path)
 	}
-	return field.ErrorList{field.Invalid(path, whole, fmt.Sprintf("error converting fieldPath: field label does not support subscript: %s", name))}
+	return field.ErrorList{field.Invalid(path.Child("fieldPath"), whole, fmt.Sprintf("error converting fieldPath: field label does not support subscript: %s", name))}
 }
 
 var containerFields = []string{
@@ -213,22 +214,54 @@ func validateObjectName(name string, path *field.Path) field.ErrorList {
 }
 
 func validateFileKeyRef(r *corev1.FileKeySelector, path *field.Path) field.ErrorList {
-	errs := need(path, "key", r.Key, "volumeName", r.VolumeName)
+	errs := need(path, "key", r.Key)
+	if r.Key != "" {
+		errs = append(errs, check.Each(validation.IsRelaxedEnvVarName(r.Key), r.Key, path.Child("key"))...)
+	}
+	if r.VolumeName == "" {
+		errs = append(errs, field.Required(path.Child("volumeName"), ""))
+	} else {
+		errs = append(errs, check.Label(r.VolumeName, path.Child("volumeName"))...)
+	}
 	if r.Path == "" {
 		return append(errs, field.Required(path.Child("path"), ""))
 	}
 	return append(errs, check.NoBacksteps(r.Path, path.Child("path"))...)
 }
 
+// validateEnvFiles checks what the variables of all containers come from, in whose order Kubernetes looks: those that start first, first.
+func (s *scope) validateEnvFiles(path *field.Path) field.ErrorList {
+	volumes := map[string]*corev1.Volume{}
+	for i := range s.spec.Volumes { // also those in which something else is wrong
+		volumes[s.spec.Volumes[i].Name] = &s.spec.Volumes[i]
+	}
+	var errs field.ErrorList
+	each := func(list string, i int, vars []corev1.EnvVar) {
+		if len(vars) > 0 {
+			errs = append(errs, validateEnvVolumes(vars, volumes, path.Child(list).Index(i).Child("env"))...)
+		}
+	}
+	for i := range s.spec.InitContainers {
+		each("initContainers", i, s.spec.InitContainers[i].Env)
+	}
+	for i := range s.spec.Containers {
+		each("containers", i, s.spec.Containers[i].Env)
+	}
+	for i := range s.spec.EphemeralContainers {
+		each("ephemeralContainers", i, s.spec.EphemeralContainers[i].Env)
+	}
+	return errs
+}
+
 // validateEnvVolumes checks that the files that variables come from are in volumes that containers can write.
-func (s *scope) validateEnvVolumes(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
+func validateEnvVolumes(vars []corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, v := range vars {
 		if v.ValueFrom == nil || v.ValueFrom.FileKeyRef == nil {
 			continue
 		}
 		name, at := v.ValueFrom.FileKeyRef.VolumeName, path.Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
-		switch volume := s.volumes[name]; {
+		switch volume := volumes[name]; {
 		case volume == nil:
 			errs = append(errs, field.NotFound(at, name))
 		case volume.EmptyDir == nil:

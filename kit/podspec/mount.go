@@ -9,10 +9,9 @@ import (
 
 func (s *scope) validateMounts(c *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	devices := map[string]bool{}
-	deviceNames := map[string]bool{}
+	devices := map[string]string{} // of a name that comes twice, the last counts
 	for _, d := range c.VolumeDevices {
-		devices[d.DevicePath], deviceNames[d.Name] = true, true
+		devices[d.Name] = d.DevicePath
 	}
 	seen := map[string]bool{}
 	for i, m := range c.VolumeMounts {
@@ -23,9 +22,6 @@ func (s *scope) validateMounts(c *corev1.Container, path *field.Path) field.Erro
 		if _, ok := s.volumes[m.Name]; !ok {
 			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
 		}
-		if deviceNames[m.Name] {
-			errs = append(errs, field.Invalid(at.Child("name"), m.Name, "must not already exist in volumeDevices"))
-		}
 		if m.MountPath == "" {
 			errs = append(errs, field.Required(at.Child("mountPath"), ""))
 		}
@@ -33,7 +29,10 @@ func (s *scope) validateMounts(c *corev1.Container, path *field.Path) field.Erro
 			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must be unique"))
 		}
 		seen[m.MountPath] = true
-		if devices[m.MountPath] {
+		if _, device := devices[m.Name]; device {
+			errs = append(errs, field.Invalid(at.Child("name"), m.Name, "must not already exist in volumeDevices"))
+		}
+		if has(devices, m.MountPath) {
 			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices"))
 		}
 		// Kubernetes names the list in these errors, not the item.
@@ -86,9 +85,9 @@ func validatePropagation(m *corev1.VolumeMount, c *corev1.Container, path *field
 
 func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	mounted, mountedNames := map[string]bool{}, map[string]bool{}
+	mounts := map[string]string{} // of a name that comes twice, the last counts
 	for _, m := range c.VolumeMounts {
-		mounted[m.MountPath], mountedNames[m.Name] = true, true
+		mounts[m.Name] = m.MountPath
 	}
 	seenPath, seenName := map[string]bool{}, map[string]bool{}
 	for i, d := range c.VolumeDevices {
@@ -99,7 +98,6 @@ func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.Err
 		if seenName[d.Name] {
 			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be unique"))
 		}
-		seenName[d.Name] = true
 		switch v, ok := s.volumes[d.Name]; {
 		case !ok:
 			errs = append(errs, field.NotFound(at.Child("name"), d.Name))
@@ -108,21 +106,34 @@ func (s *scope) validateDevices(c *corev1.Container, path *field.Path) field.Err
 		}
 		if d.DevicePath == "" {
 			errs = append(errs, field.Required(at.Child("devicePath"), ""))
-			continue
 		}
 		if seenPath[d.DevicePath] {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must be unique"))
 		}
-		seenPath[d.DevicePath] = true
-		if len(check.NoBacksteps(d.DevicePath, at)) > 0 {
+		if d.DevicePath != "" && len(check.NoBacksteps(d.DevicePath, at)) > 0 {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		} else {
+			seenPath[d.DevicePath] = true // such as is none is not compared, but the empty one is
 		}
-		if mountedNames[d.Name] {
+		if _, mounted := mounts[d.Name]; mounted {
 			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must not already exist in volumeMounts"))
 		}
-		if mounted[d.DevicePath] {
+		if has(mounts, d.DevicePath) {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts"))
+		}
+		if d.Name != "" {
+			seenName[d.Name] = true
 		}
 	}
 	return errs
+}
+
+// has reports whether one of the names stands for that path.
+func has(paths map[string]string, path string) bool {
+	for _, p := range paths {
+		if p == path {
+			return true
+		}
+	}
+	return false
 }

@@ -16,7 +16,6 @@ func (s *scope) validateProbes(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, validateKilling(c.LivenessProbe, path.Child("livenessProbe"))...)
 	errs = append(errs, validateProbe(c.ReadinessProbe, path.Child("readinessProbe"))...)
 	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
-		errs = append(errs, validateProbeGrace(p, path.Child("readinessProbe"))...)
 		errs = append(errs, field.Invalid(path.Child("readinessProbe", "terminationGracePeriodSeconds"),
 			*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 	}
@@ -29,16 +28,8 @@ func validateKilling(p *corev1.Probe, path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	var errs field.ErrorList
 	if p.SuccessThreshold != 1 {
-		errs = append(errs, field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1"))
-	}
-	return append(errs, validateProbeGrace(p, path)...)
-}
-
-func validateProbeGrace(p *corev1.Probe, path *field.Path) field.ErrorList {
-	if n := p.TerminationGracePeriodSeconds; n != nil && *n <= 0 {
-		return field.ErrorList{field.Invalid(path.Child("terminationGracePeriodSeconds"), *n, "must be greater than 0")}
+		return field.ErrorList{field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1")}
 	}
 	return nil
 }
@@ -56,6 +47,9 @@ func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 		{"periodSeconds", p.PeriodSeconds}, {"successThreshold", p.SuccessThreshold}, {"failureThreshold", p.FailureThreshold},
 	} {
 		errs = append(errs, check.NonNegative(f.n, path.Child(f.name))...)
+	}
+	if n := p.TerminationGracePeriodSeconds; n != nil && *n <= 0 {
+		errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *n, "must be greater than 0"))
 	}
 	return errs
 }

@@ -51,9 +51,6 @@ func requirements(r *corev1.ResourceRequirements, claims []string, path *field.P
 		at := requests.Key(string(name))
 		errs = append(errs, named(name, at)...)
 		errs = append(errs, quantity(name, q, at)...)
-		if !wholePages(name, q) {
-			errs = append(errs, field.Invalid(at, q.String(), q.String()+partOfPages+string(name)))
-		}
 		note(name)
 		limit, limited := r.Limits[name]
 		switch {
@@ -63,6 +60,9 @@ func requirements(r *corev1.ResourceRequirements, claims []string, path *field.P
 			errs = append(errs, field.Invalid(requests, q.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
 		case !limited && !overcommits(name):
 			errs = append(errs, field.Required(limits, "Limit must be set for non overcommitable resources"))
+		}
+		if !wholePages(name, q) {
+			errs = append(errs, field.Invalid(at, q.String(), q.String()+partOfPages+string(name)))
 		}
 	}
 	if paged && !based {
@@ -117,13 +117,14 @@ func overcommits(name corev1.ResourceName) bool {
 }
 
 func quantity(name corev1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if q.Sign() < 0 {
-		return field.ErrorList{field.Invalid(path, q.String(), check.Negative)}
+		errs = append(errs, field.Invalid(path, q.String(), check.Negative))
 	}
-	if (extended(name) || hugePages(name)) && q.MilliValue()%1000 != 0 {
-		return field.ErrorList{field.Invalid(path, q.String(), "must be an integer")}
+	if Counted(name) && q.MilliValue()%1000 != 0 {
+		errs = append(errs, field.Invalid(path, q.String(), "must be an integer"))
 	}
-	return nil
+	return errs
 }
 
 // Counted reports a resource of which there are whole ones only, and no memory.
@@ -165,29 +166,20 @@ func (s *scope) validatePodResources(path *field.Path) field.ErrorList {
 	}
 	if r.Claims != nil {
 		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
-		return append(errs, requirements(r, claimNames(spec), at, ResourceName)...)
 	}
-	known := true
-	for _, part := range []struct {
-		name string
-		list corev1.ResourceList
-	}{{"limits", r.Limits}, {"requests", r.Requests}} {
-		for _, name := range sorted(part.list) {
-			if wrong := ResourceName(name, at.Child(part.name).Key(string(name))); len(wrong) > 0 {
-				known = false
-				errs = append(errs, wrong...)
-			} else if !podLevel(name) {
-				known = false
-				errs = append(errs, field.NotSupported(at.Child(part.name).Key(string(name)), name,
-					[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}))
-			}
-		}
-	}
-	if !known {
+	errs = append(errs, requirements(r, claimNames(spec), at, podResource)...)
+	return append(errs, validateShares(spec, path)...)
+}
+
+// podResource checks the name of a resource that a pod asks for as a whole.
+func podResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	if errs := ResourceName(name, path); len(errs) > 0 {
 		return errs
 	}
-	errs = append(errs, validateRequirements(r, claimNames(spec), at)...)
-	return append(errs, validateShares(spec, path)...)
+	if podLevel(name) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, name, []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory})}
 }
 
 // validateShares refuses containers that ask for more than their pod does.
@@ -196,15 +188,23 @@ func validateShares(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	sums := containerRequests(spec)
 	for _, name := range sorted(sums) {
 		sum := sums[name]
-		if request, ok := spec.Resources.Requests[name]; ok && podLevel(name) && request.Cmp(sum) < 0 {
+		if request, ok := spec.Resources.Requests[name]; ok && request.Cmp(sum) < 0 {
 			errs = append(errs, field.Invalid(path.Child("resources", "requests").Key(string(name)), request.String(),
 				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", sum.String())))
+		}
+	}
+	sums = containerLimits(spec)
+	for _, name := range sorted(sums) { // huge pages are never promised twice
+		sum := sums[name]
+		if limit, ok := spec.Resources.Limits[name]; ok && hugePages(name) && limit.Cmp(sum) < 0 {
+			errs = append(errs, field.Invalid(path.Child("resources", "limits").Key(string(name)), limit.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", sum.String())))
 		}
 	}
 	for i := range spec.Containers {
 		for _, name := range sorted(spec.Containers[i].Resources.Limits) {
 			limit := spec.Containers[i].Resources.Limits[name]
-			if most, ok := spec.Resources.Limits[name]; ok && podLevel(name) && limit.Cmp(most) > 0 {
+			if most, ok := spec.Resources.Limits[name]; ok && limit.Cmp(most) > 0 {
 				errs = append(errs, field.Invalid(path.Child("resources", "containers").Index(i).Key(string(name)).Child("limits"), limit.String(), // so spelled
 					fmt.Sprintf("must be less than or equal to pod limits of %s", most.String())))
 			}

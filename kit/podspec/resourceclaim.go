@@ -57,7 +57,7 @@ func claimNames(spec *corev1.PodSpec) []string {
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // validateUsedClaims checks what a container uses of its pod's claims: each as a whole, or by request, once.
@@ -70,19 +70,7 @@ func validateUsedClaims(claims []corev1.ResourceClaim, known []string, path *fie
 			errs = append(errs, field.Required(at, ""))
 			continue
 		}
-		key := c.Name
-		if c.Request != "" {
-			errs = append(errs, check.Label(c.Request, at.Child("request"))...)
-			key += "/" + c.Request
-		}
-		switch {
-		case seen[key] || seen[c.Name]:
-			errs = append(errs, field.Duplicate(at, nameOrPair(seen, key, c.Name)))
-		case c.Request == "" && slices.ContainsFunc(claims[:i], func(o corev1.ResourceClaim) bool { return o.Name == c.Name }):
-			errs = append(errs, field.Duplicate(at, c.Name))
-		default:
-			seen[key] = true
-		}
+		errs = append(errs, usedTwice(c, seen, at)...)
 		if !slices.Contains(known, c.Name) {
 			missing := field.NotFound(at, c.Name)
 			missing.Detail = "must be one of the names in pod.spec.resourceClaims"
@@ -97,10 +85,26 @@ func validateUsedClaims(claims []corev1.ResourceClaim, known []string, path *fie
 	return errs
 }
 
-// nameOrPair is what is there already: the whole claim, or the request of it.
-func nameOrPair(seen map[string]bool, pair, name string) string {
-	if seen[name] {
-		return name
+// usedTwice refuses what is used already, and remembers what is not. Of a claim that is used as a whole the requests are not looked at.
+func usedTwice(c corev1.ResourceClaim, seen map[string]bool, at *field.Path) field.ErrorList {
+	if seen[c.Name] {
+		return field.ErrorList{field.Duplicate(at, c.Name)}
 	}
-	return pair
+	var errs field.ErrorList
+	key := c.Name
+	if c.Request != "" {
+		errs = check.Label(c.Request, at.Child("request"))
+		key += "/" + c.Request
+	}
+	if seen[key] {
+		errs = append(errs, field.Duplicate(at, key))
+	} else if c.Request == "" {
+		for other := range seen { // a refusal for each request that is used
+			if strings.HasPrefix(other, c.Name+"/") {
+				errs = append(errs, field.Duplicate(at, c.Name))
+			}
+		}
+	}
+	seen[key] = true
+	return errs
 }

@@ -29,7 +29,11 @@ func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path) f
 
 func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	spec := s.spec
-	errs := s.validateVolumes(meta, path.Child("volumes"))
+	var errs field.ErrorList
+	if spec.TerminationGracePeriodSeconds == nil {
+		errs = append(errs, field.Required(path.Child("terminationGracePeriodSeconds"), ""))
+	}
+	errs = append(errs, s.validateVolumes(meta, path.Child("volumes"))...)
 	errs = append(errs, validateResourceClaims(meta, spec.ResourceClaims, path.Child("resourceClaims"))...)
 	errs = append(errs, s.validateContainers(path.Child("containers"))...)
 	errs = append(errs, s.validateInitContainers(path.Child("initContainers"))...)
@@ -37,9 +41,6 @@ func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.Err
 	errs = append(errs, s.validatePodResources(path)...)
 	errs = append(errs, check.ListedChoice(spec.RestartPolicy, path.Child("restartPolicy"),
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	if spec.TerminationGracePeriodSeconds == nil {
-		errs = append(errs, field.Required(path.Child("terminationGracePeriodSeconds"), ""))
-	}
 	errs = append(errs, check.ListedChoice(spec.DNSPolicy, path.Child("dnsPolicy"),
 		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
@@ -53,7 +54,8 @@ func validateSpec(s *scope, meta *metav1.ObjectMeta, path *field.Path) field.Err
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, s.validateNames(path)...)
 	errs = append(errs, validateOS(spec, path)...)
-	return append(errs, validateGroup(spec.SchedulingGroup, path.Child("schedulingGroup", "podGroupName"))...)
+	errs = append(errs, validateGroup(spec.SchedulingGroup, path.Child("schedulingGroup", "podGroupName"))...)
+	return append(errs, s.validateEnvFiles(path)...)
 }
 
 // validateGroup checks the group of pods that a pod is scheduled with.

@@ -344,6 +344,8 @@ func TestVolumes(t *testing.T) {
 		"image":         {"{name: v, image: {}}", []string{"spec.volumes[0].image.reference: Required value"}},
 		"size limit":    {"{name: v, emptyDir: {sizeLimit: -1}}", []string{"spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity"}},
 		"fc":            {"{name: v, fc: {}}", []string{"spec.volumes[0].fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both"}},
+		"fc, both":      {"{name: v, fc: {wwids: [a], targetWWNs: [b]}}", []string{`spec.volumes[0].fc.targetWWNs: Invalid value: ["b"]: targetWWNs and wwids can not be specified simultaneously`, "spec.volumes[0].fc.lun: Required value: lun is required if targetWWNs is specified"}},
+		"csi, secret":   {"{name: v, csi: {driver: '', nodePublishSecretRef: {name: ''}}}", []string{"spec.volumes[0].csi.driver: Required value", "spec.volumes[0].csi.nodePublishSecretRef.name: Required value"}},
 		"many required": {"{name: v, rbd: {}}, {name: w, azureFile: {}}, {name: x, quobyte: {}}, {name: y, gcePersistentDisk: {partition: 256}}", []string{"spec.volumes[0].rbd.monitors: Required value", "spec.volumes[0].rbd.image: Required value", "spec.volumes[1].azureFile.secretName: Required value", "spec.volumes[1].azureFile.shareName: Required value", "spec.volumes[2].quobyte.registry: Required value: must be a host:port pair or multiple pairs separated by commas", "spec.volumes[2].quobyte.volume: Required value", "spec.volumes[3].persistentDisk.pdName: Required value", "spec.volumes[3].persistentDisk.partition: Invalid value: 256: must be between 1 and 255, inclusive"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,6 +372,19 @@ func TestMounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, with(c.mounts)+"volumes: [{name: v}]", c.want...) })
 	}
+}
+
+// The volumes that variables come from are checked last, after all containers, and those of the containers that start first before the others.
+func TestEnvironmentFiles(t *testing.T) {
+	t.Parallel()
+	env := func(key, volume string) string {
+		return "env: [{name: A, valueFrom: {fileKeyRef: {path: f, key: " + key + ", volumeName: " + volume + "}}}]"
+	}
+	check(t, "containers: [{name: c, image: i, "+env("a=b", "v")+"}]\ninitContainers: [{name: d, image: i, "+env("k", "w")+"}]\nvolumes: [{name: v, secret: {secretName: s}}]\nnodeName: A_",
+		`spec.containers[0].env[0].valueFrom.fileKeyRef.key: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII characters other than '='`,
+		`spec.nodeName: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
+		`spec.initContainers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: "w"`,
+		`spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Invalid value: "v": referenced volume must be of type emptyDir`)
 }
 
 func TestWarnings(t *testing.T) {

@@ -189,14 +189,15 @@ const longestDriver = 63
 
 func validateCSI(c *corev1.CSIVolumeSource, path *field.Path) field.ErrorList {
 	at := path.Child("driver")
-	if c.Driver == "" {
-		return field.ErrorList{field.Required(at, "")}
-	}
 	var errs field.ErrorList
-	if len(c.Driver) > longestDriver {
-		errs = append(errs, field.TooLong(at, c.Driver, longestDriver))
+	if c.Driver == "" {
+		errs = append(errs, field.Required(at, ""))
+	} else {
+		if len(c.Driver) > longestDriver {
+			errs = append(errs, field.TooLong(at, c.Driver, longestDriver))
+		}
+		errs = append(errs, check.Each(apivalidation.NameIsDNSSubdomain(strings.ToLower(c.Driver), false), c.Driver, at)...)
 	}
-	errs = append(errs, check.Each(apivalidation.NameIsDNSSubdomain(strings.ToLower(c.Driver), false), c.Driver, at)...)
 	switch r := c.NodePublishSecretRef; {
 	case r == nil:
 	case r.Name == "":

@@ -14,7 +14,7 @@ import (
 func validateGitRepo(g *corev1.GitRepoVolumeSource, a *alternatives) {
 	a.when(g != nil, "gitRepo", func(at *field.Path) field.ErrorList {
 		errs := need(at, "repository", g.Repository)
-		return append(errs, check.FilePath(g.Directory, at.Child("directory"))...)
+		return append(errs, check.RelativePath(g.Directory, at.Child("directory"))...)
 	})
 }
 
@@ -121,15 +121,19 @@ func validateISCSIName(name string, path *field.Path) field.ErrorList {
 }
 
 func validateFC(s *corev1.FCVolumeSource, path *field.Path) field.ErrorList {
-	switch names, ids := len(s.TargetWWNs) > 0, len(s.WWIDs) > 0; {
+	var errs field.ErrorList
+	names, ids := len(s.TargetWWNs) > 0, len(s.WWIDs) > 0
+	switch {
 	case !names && !ids:
-		return field.ErrorList{field.Required(path.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both")}
+		errs = append(errs, field.Required(path.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
 	case names && ids:
-		return field.ErrorList{field.Invalid(path.Child("targetWWNs"), s.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously")}
-	case names && s.Lun == nil:
-		return field.ErrorList{field.Required(path.Child("lun"), "lun is required if targetWWNs is specified")}
-	case names && (*s.Lun < 0 || *s.Lun > maxLUN):
-		return field.ErrorList{field.Invalid(path.Child("lun"), s.Lun, validation.InclusiveRangeError(0, maxLUN))}
+		errs = append(errs, field.Invalid(path.Child("targetWWNs"), s.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously"))
 	}
-	return nil
+	switch {
+	case names && s.Lun == nil:
+		errs = append(errs, field.Required(path.Child("lun"), "lun is required if targetWWNs is specified"))
+	case names && (*s.Lun < 0 || *s.Lun > maxLUN):
+		errs = append(errs, field.Invalid(path.Child("lun"), s.Lun, validation.InclusiveRangeError(0, maxLUN)))
+	}
+	return errs
 }

@@ -37,16 +37,17 @@ func validateGCE(d *corev1.GCEPersistentDiskVolumeSource, path *field.Path) fiel
 func validateQuobyte(q *corev1.QuobyteVolumeSource, path *field.Path) field.ErrorList {
 	const form = "must be a host:port pair or multiple pairs separated by commas"
 	var errs field.ErrorList
-	if q.Registry == "" {
+	switch { // the first of these hides the others
+	case q.Registry == "":
 		errs = append(errs, field.Required(path.Child("registry"), form))
-	}
-	for pair := range strings.SplitSeq(q.Registry, ",") {
-		if _, _, err := net.SplitHostPort(pair); q.Registry != "" && err != nil {
-			errs = append(errs, field.Invalid(path.Child("registry"), q.Registry, form))
-		}
-	}
-	if len(q.Tenant) > longestTenant {
+	case len(q.Tenant) > longestTenant:
 		errs = append(errs, field.Required(path.Child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
+	default:
+		for pair := range strings.SplitSeq(q.Registry, ",") {
+			if _, _, err := net.SplitHostPort(pair); err != nil {
+				errs = append(errs, field.Invalid(path.Child("registry"), q.Registry, form))
+			}
+		}
 	}
 	return append(errs, need(path, "volume", q.Volume)...)
 }
