@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +74,15 @@ func (s *Server) configured(authorizer authz.Authorizer, caller *webhook.Caller,
 // ledger returns what commits writes with their quota usage.
 func (s *Server) ledger(table *registry.Table, st store.Writer) *ledger.Ledger {
 	quotas := table.Known(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
-	return ledger.New(ledger.Config{Kind: quotas.Kind, Cache: s.cache, Store: st, Registerer: s.cfg.Registerer})
+	track := func(before, after *corev1.ResourceQuota) {
+		manager, err := s.fields.For(quotas, "status")
+		if err != nil { // the schema of a built-in kind is always there
+			slog.Error("a quota's fields cannot be tracked", "err", err)
+			return
+		}
+		manager.Update(before, after, itself.Name)
+	}
+	return ledger.New(ledger.Config{Kind: quotas.Kind, Cache: s.cache, Store: st, Manager: itself.Name, Track: track, Registerer: s.cfg.Registerer})
 }
 
 // definitions returns the custom kinds that come with the admission plugins that are switched on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/itself"
 )
 
 // setQuota makes a quota whose status is what its controller would write.
@@ -48,6 +51,12 @@ func setQuota(f *fixture, namespace, name string, hard map[string]string) {
 
 func used(f *fixture, namespace, name, what string) string {
 	f.t.Helper()
+	n := quotaOf(f, namespace, name).Status.Used[corev1.ResourceName(what)]
+	return n.String()
+}
+
+func quotaOf(f *fixture, namespace, name string) *corev1.ResourceQuota {
+	f.t.Helper()
 	body, err := f.get("v1/resourcequotas", namespace, name)
 	if err != nil {
 		f.t.Fatal(err)
@@ -56,8 +65,7 @@ func used(f *fixture, namespace, name, what string) string {
 	if err := json.Unmarshal(body, &q); err != nil {
 		f.t.Fatal(err)
 	}
-	n := q.Status.Used[corev1.ResourceName(what)]
-	return n.String()
+	return &q
 }
 
 func TestQuotaCountsWithTheWrite(t *testing.T) {
@@ -72,6 +80,12 @@ func TestQuotaCountsWithTheWrite(t *testing.T) {
 	f.must(f.create("v1/pods", "default", pod("one", "600m")))
 	if got := used(f, "default", "q", "requests.cpu"); got != "600m" {
 		t.Errorf("used %s", got)
+	}
+	charged := slices.IndexFunc(quotaOf(f, "default", "q").ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == itself.Name && e.Subresource == "status" && e.FieldsV1.String() == `{"f:status":{"f:used":{"f:pods":{},"f:requests.cpu":{}}}}`
+	})
+	if charged < 0 {
+		t.Errorf("nobody is known to have charged: %v", quotaOf(f, "default", "q").ManagedFields)
 	}
 	refused := func(err error, want string) {
 		t.Helper()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -209,6 +210,9 @@ func (l *Ledger) write(ctx context.Context, states []*state, group []*entry) ([]
 		}
 		changed := s.quota.DeepCopy()
 		changed.Status.Used = s.used
+		if l.cfg.Track != nil && !chargesAgain(s.quota, changed, l.cfg.Manager, time.Now()) {
+			l.cfg.Track(s.quota, changed)
+		}
 		value, err := codec.Encode(ctx, l.cfg.Kind, changed)
 		if err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/kit/obs"
 	"howdah.dev/services/apiserver/internal/admission"
@@ -51,6 +52,9 @@ type Config struct {
 	Kind  *registry.Kind
 	Cache Cache
 	Store store.Writer
+	// Manager is who charges quotas in their managed fields, and Track notes there what of a quota Manager has changed; nil notes nothing.
+	Manager string
+	Track   func(before, after *corev1.ResourceQuota)
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 }
