@@ -140,7 +140,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.drivers = a.newDrivers(objects, tell)
 	a.volumes = volume.New(volume.Config{
-		Drivers: a.drivers.volumes, Device: csi.Device,
+		Drivers: a.drivers.volumes, Device: csi.Device, Command: volume.Execute,
 		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
 		NodeLabels:  a.labels,

@@ -43,29 +43,35 @@ func loopDevice(t *testing.T, size int64) string {
 	return device
 }
 
+// hasLocal makes a claim with a volume that is a device of the node.
+func (n *node) hasLocal(name, device string, mode corev1.PersistentVolumeMode) {
+	n.t.Helper()
+	claims := object.For(n.client, object.PersistentVolumeClaim)
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+	claim, err := claims.Create(n.t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name, VolumeMode: &mode},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size}
+	if _, err := claims.UpdateStatus(n.t.Context(), claim); err != nil {
+		n.t.Fatal(err)
+	}
+	if _, err := object.For(n.client, object.PersistentVolume).Create(n.t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: &mode,
+		ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: name, UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: device}},
+	}}); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // testDevices gives a block device of the node to containers of a pod, and to another that may only read it. What the control plane does is done by hand.
 func (n *node) testDevices(t *testing.T) {
 	n = n.in(t)
 	device := loopDevice(t, 1<<20)
-	claims, volumes := object.For(n.client, object.PersistentVolumeClaim), object.For(n.client, object.PersistentVolume)
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
-	claim, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "raw"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "raw", VolumeMode: ptr.To(corev1.PersistentVolumeBlock)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size}
-	if _, err := claims.UpdateStatus(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := volumes.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "raw"}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: ptr.To(corev1.PersistentVolumeBlock),
-		ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: "raw", UID: claim.UID},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: device}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	n.hasLocal("raw", device, corev1.PersistentVolumeBlock)
 	pod := func(name string, readOnly bool) *corev1.Pod {
 		first, c := shell("printf prepared >/dev/raw"), shell("exec sleep 1000")
 		first.Name = "first"
@@ -107,4 +113,44 @@ func (n *node) testDevices(t *testing.T) {
 	n.create(wrong)
 	n.hasEvent("mounts", "FailedMount: Unable to attach or mount volumes: unmounted volumes=[raw], unattached volumes=[], failed to process volumes=[raw]: volume raw has volumeMode Block, but is specified in volumeMounts")
 	n.remove("mounts")
+}
+
+// testDisks makes a file system on a device of the node that has none, once, and gives it to pods one after the other and two at a time.
+func (n *node) testDisks(t *testing.T) {
+	n = n.in(t)
+	for _, program := range []string{"blkid", "mkfs.ext4", "mount"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	n.hasLocal("disk", loopDevice(t, 16<<20), corev1.PersistentVolumeFilesystem)
+	pod := func(name string, readOnly bool) *corev1.Pod {
+		c := shell("exec sleep 1000")
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "disk", MountPath: "/disk"}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{c}, SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To(int64(1000)), FSGroup: ptr.To(int64(2000))},
+			Volumes: []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk", ReadOnly: readOnly}}}},
+		}}
+	}
+	n.create(pod("first", false))
+	n.await("first", "ready", time.Minute, ready)
+	if stdout, stderr, _ := n.run("first", "echo kept >/disk/file && grep -c ' /disk ext4' /proc/mounts", ""); stdout != "1\n" {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	n.remove("first")
+	n.create(pod("second", false))
+	n.await("second", "ready", time.Minute, ready)
+	n.create(pod("third", true))
+	n.await("third", "ready", time.Minute, ready)
+	if stdout, stderr, _ := n.run("second", "cat /disk/file; echo changed >/disk/file", ""); stdout != "kept\n" {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	if stdout, stderr, _ := n.run("third", "cat /disk/file; echo again >/disk/file", ""); stdout != "changed\n" || !strings.Contains(stderr, "Read-only file system") {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	n.remove("second")
+	n.remove("third")
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), "/dev/loop") {
+		t.Errorf("mounts are left: %v\n%s", err, mounts)
+	}
 }

@@ -29,6 +29,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("volumes", n.testVolumes)
 	t.Run("claims", n.testClaims)
 	t.Run("devices", n.testDevices)
+	t.Run("disks", n.testDisks)
 	t.Run("image volumes", n.testImageVolumes)
 	t.Run("images", n.testImages)
 	t.Run("probes", n.testProbes)

@@ -89,7 +89,7 @@ func (m *Manager) filesystem(ctx context.Context, pod *corev1.Pod, v *corev1.Vol
 	pv := b.volume
 	switch s := pv.Spec.PersistentVolumeSource; {
 	case s.Local != nil:
-		return m.local(pod, v, pv)
+		return m.local(ctx, pod, v, pv)
 	case s.HostPath != nil:
 		if err := hostPath(s.HostPath); err != nil {
 			return "", &failure{"MountVolume.SetUp failed", pv.Name, err}
@@ -201,8 +201,8 @@ func (m *Manager) localDir(pod *corev1.Pod, pv *corev1.PersistentVolume) string 
 	return filepath.Join(container.PodDir(m.cfg.RootDir, pod), "volumes", localKind, pv.Name)
 }
 
-// local binds a folder of the node into the pod's own, so that it is seen there that the volume is in use.
-func (m *Manager) local(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) (string, error) {
+// local binds a folder of the node into the pod's own, or mounts a device there, so that it is seen there that the volume is in use.
+func (m *Manager) local(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) (string, error) {
 	dir := m.localDir(pod, pv)
 	points, err := m.cfg.Mounter.Below(dir)
 	if err != nil || len(points) > 0 {
@@ -221,11 +221,22 @@ func (m *Manager) local(pod *corev1.Pod, v *corev1.Volume, pv *corev1.Persistent
 		return "", &failure{"MountVolume.NewMounter initialization failed", pv.Name, fmt.Errorf("path %q does not exist", path)}
 	case err != nil:
 		return failed(err)
-	case !info.IsDir():
-		return failed(fmt.Errorf("%s is not a directory; file systems on local devices are not supported by this node", path))
 	}
 	if err := m.alone(pod, pv); err != nil {
 		return failed(err)
+	}
+	if !info.IsDir() {
+		is, err := m.cfg.Device(path)
+		if err == nil && !is {
+			err = fmt.Errorf("%s is neither a directory nor a block device", path)
+		}
+		if err == nil {
+			err = m.localDisk(ctx, pod, v, pv, dir)
+		}
+		if err != nil {
+			return "", &failure{"MountVolume.MountDevice failed", pv.Name, err}
+		}
+		return dir, nil
 	}
 	if group := fsGroup(pod); group != nil && !container.ReadOnlyVolume(v) {
 		if err := ownAll(path, *group, pod.Spec.SecurityContext.FSGroupChangePolicy); err != nil {

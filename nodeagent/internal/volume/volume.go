@@ -47,6 +47,8 @@ type Config struct {
 	Drivers Drivers
 	// Device reports whether a path leads to a block device.
 	Device func(path string) (bool, error)
+	// Command runs what makes and mounts file systems.
+	Command Command
 }
 
 // Drivers make and remove the volumes of CSI drivers.

@@ -1,0 +1,135 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/container"
+)
+
+// Command runs a program of the node's, and returns what it says and the code that it ends with. The error is that it did not run.
+type Command func(ctx context.Context, name string, args ...string) (said string, code int, err error)
+
+// Execute is the Command of this machine.
+func Execute(ctx context.Context, name string, args ...string) (string, int, error) {
+	said, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if ended, is := errors.AsType[*exec.ExitError](err); is && ended.ExitCode() >= 0 {
+		return strings.TrimSpace(string(said)), ended.ExitCode(), nil
+	}
+	return strings.TrimSpace(string(said)), 0, err
+}
+
+// usualKind is that of file systems for which nobody names one.
+const usualKind = "ext4"
+
+// localDisk mounts a block device of the node at a pod's folder. Where there is nothing on it at all, a file system is made first. Pods that share a
+// device share its file system, each by a mount of its own.
+func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume, dir string) error {
+	device, readOnly := pv.Spec.Local.Path, container.ReadOnlyVolume(v)
+	kind := ""
+	if pv.Spec.Local.FSType != nil {
+		kind = *pv.Spec.Local.FSType
+	}
+	has, err := m.contents(ctx, device)
+	if err != nil {
+		return err
+	}
+	switch {
+	case has == "" && readOnly:
+		return fmt.Errorf("cannot mount unformatted disk %s as it is in read-only mode", device)
+	case has == "":
+		kind = orUsual(kind)
+		if err := m.must(ctx, "mkfs."+kind, formatting(kind, device)...); err != nil {
+			return fmt.Errorf("failed to format disk %s with %s: %w", device, kind, err)
+		}
+	case kind == "":
+		kind = has
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	args := []string{"-t", kind}
+	if len(pv.Spec.MountOptions) > 0 {
+		args = append(args, "-o", strings.Join(pv.Spec.MountOptions, ","))
+	}
+	if err := m.must(ctx, "mount", append(args, device, dir)...); err != nil {
+		if has != "" && has != kind {
+			err = fmt.Errorf("failed to mount the volume as %q, it already contains %s: %w", kind, has, err)
+		}
+		return err
+	}
+	if group := fsGroup(pod); group != nil && !readOnly {
+		if err := ownAll(dir, *group, pod.Spec.SecurityContext.FSGroupChangePolicy); err != nil {
+			// Else the next try would take it for made.
+			return errors.Join(fmt.Errorf("applyFSGroup failed for vol %s: %w", pv.Name, err), m.cfg.Mounter.Unmount(dir))
+		}
+	}
+	return nil
+}
+
+func orUsual(kind string) string {
+	if kind == "" {
+		return usualKind
+	}
+	return kind
+}
+
+// contents returns what file system, or what else, is on a device; "" where it is certain that there is nothing.
+func (m *Manager) contents(ctx context.Context, device string) (string, error) {
+	file, err := os.Open(device) // blkid does not tell what it cannot read from what is empty
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if _, err := file.Read(make([]byte, 512)); err != nil {
+		return "", fmt.Errorf("read %s: %w", device, err)
+	}
+	said, code, err := m.cfg.Command(ctx, "blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device)
+	switch {
+	case err != nil:
+		return "", err
+	case code == 2:
+		return "", nil
+	case code != 0:
+		return "", fmt.Errorf("blkid ended with %d: %s", code, said)
+	}
+	other := ""
+	for _, line := range strings.Split(said, "\n") {
+		switch key, value, _ := strings.Cut(line, "="); key {
+		case "TYPE":
+			return value, nil
+		case "PTTYPE":
+			other = value
+		}
+	}
+	if other == "" {
+		return "", fmt.Errorf("blkid says nothing of %s: %s", device, said)
+	}
+	return "", fmt.Errorf("%s has partitions (%s), and no file system", device, other)
+}
+
+// formatting are the arguments with which a file system of a kind is made.
+func formatting(kind, device string) []string {
+	switch kind {
+	case "ext3", "ext4":
+		return []string{"-F", "-m0", device} // without asking, and without room for root alone
+	case "xfs":
+		return []string{"-f", device}
+	}
+	return []string{device}
+}
+
+// must runs a program that has to end well.
+func (m *Manager) must(ctx context.Context, name string, args ...string) error {
+	said, code, err := m.cfg.Command(ctx, name, args...)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s %s: exit status %d: %s", name, strings.Join(args, " "), code, said)
+	}
+	return err
+}
