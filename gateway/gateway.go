@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -48,6 +49,8 @@ type Config struct {
 	Gatherer prometheus.Gatherer
 	// Profiling serves /debug/pprof/ to those who may get it.
 	Profiling bool
+	// LogLevel decides what this process logs, and is changed at /debug/flags/v, beside the profiles; nil leaves that out.
+	LogLevel *slog.LevelVar
 	// Settings are the effective ones, "name=value" without secrets, for /configz and /flagz.
 	Settings []string
 

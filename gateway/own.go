@@ -34,6 +34,8 @@ func (rt *router) serveOwn(w http.ResponseWriter, r *http.Request, caller identi
 		rt.documents.Serve(w, r, md)
 	case strings.HasPrefix(path, "/debug/pprof") && rt.config.Profiling:
 		serveProfile(w, r)
+	case (path == "/debug/flags" || strings.HasPrefix(path, "/debug/flags/")) && rt.config.Profiling && rt.config.LogLevel != nil:
+		rt.serveLogLevel(w, r)
 	case path == "/configz" && answered:
 		rt.serveConfig(w)
 	case path == "/flagz":

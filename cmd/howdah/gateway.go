@@ -58,7 +58,7 @@ func gatewayCommand() *cobra.Command {
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
-			Profiling: profiling, Settings: config.Effective(cmd.Flags()),
+			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level,
 		})
 		if err != nil {
 			return err

@@ -31,6 +31,7 @@ type role struct {
 	listen, metricsListen, tlsDir string
 	otlpEndpoint, logLevel        string
 	sampleRatio                   float64
+	level                         slog.LevelVar // of the log, as it is now
 
 	identity *rpc.Identity
 	registry *prometheus.Registry
@@ -87,7 +88,7 @@ func (r *role) start(cmd *cobra.Command) (func(), error) {
 	host, _ := os.Hostname()
 	finish, err := obs.Setup(cmd.Context(), obs.Config{
 		Service: r.name, Instance: host, Endpoint: r.otlpEndpoint, SampleRatio: r.sampleRatio,
-		LogLevel: r.logLevel, LogOutput: os.Stderr,
+		LogLevel: r.logLevel, LogOutput: os.Stderr, Level: &r.level,
 	})
 	if err != nil {
 		return nil, err

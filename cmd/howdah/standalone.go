@@ -253,7 +253,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
-		Profiling: s.profiling, Settings: s.settings, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
+		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
 	})
 	if err != nil {
 		return nil, err

@@ -27,12 +27,17 @@ type Config struct {
 	SampleRatio float64   // share of new traces that are recorded, 0 to 1
 	LogLevel    string    // debug, info, warn or error
 	LogOutput   io.Writer // where logs go
+	// Level becomes what decides which records are kept, so that it can be changed while the process runs; may be nil.
+	Level *slog.LevelVar
 }
 
 // Setup makes the process's logger and tracer provider the default ones. The
 // returned function flushes and ends tracing; it waits at most 3 s.
 func Setup(ctx context.Context, cfg Config) (func(), error) {
-	var level slog.Level
+	level := cfg.Level
+	if level == nil {
+		level = &slog.LevelVar{}
+	}
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
 		return nil, fmt.Errorf("log level %q: %w", cfg.LogLevel, err)
 	}
