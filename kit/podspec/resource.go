@@ -88,7 +88,7 @@ func containerResource(name corev1.ResourceName, path *field.Path) field.ErrorLi
 		if !native(name) {
 			errs = append(errs, field.Invalid(path, name, "must be a standard resource for containers"))
 		}
-	case !ownDomain(name) && !extended(name):
+	case !ownDomain(name) && !Extended(name):
 		errs = append(errs, field.Invalid(path, name, "doesn't follow extended resource name standard"))
 	}
 	return errs
@@ -102,9 +102,9 @@ func ownDomain(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// extended reports a name of a resource that nodes are told they have: with a
+// Extended reports a name of a resource that nodes are told they have: with a
 // domain other than Kubernetes' own, and short enough for a quota of it.
-func extended(name corev1.ResourceName) bool {
+func Extended(name corev1.ResourceName) bool {
 	if !strings.Contains(string(name), "/") || ownDomain(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
 	}
@@ -134,7 +134,7 @@ func Counted(name corev1.ResourceName) bool {
 		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
 		return true
 	}
-	return extended(name)
+	return Extended(name)
 }
 
 // NodeResources checks what a node says to have.

@@ -252,7 +252,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := s.admission(authorizer, guard, &plugin.PodCertificateSigning{Authorizer: authorizer})
+	chain, err := s.admission(authorizer, guard, &plugin.PodCertificateSigning{Authorizer: authorizer}, &plugin.ResourceClaimStatus{Authorizer: authorizer})
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,8 @@ type Attributes struct {
 	Query, Path string
 	User        *authn.User
 	DryRun      bool
+	// Patch says that an Update is made by a patch.
+	Patch bool
 	// FieldManager is the one that the request names; empty where it names none.
 	FieldManager string
 	// FieldValidation is the level that the request names; empty where it names none.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nodeNameKey is the extra information of a service account that names the node which its token is bound to.
-const nodeNameKey = "authentication.kubernetes.io/node-name"
+// NodeNameKey is the extra information of a service account that names the node which its token is bound to.
+const NodeNameKey = "authentication.kubernetes.io/node-name"
 
 // mode is a way to become somebody else. Constrained impersonation has a mode for each sort of user, whose verbs are
 // impersonate:<mode> on whom to become, and impersonate-on:<mode>:<verb> on what the request is about. The older way, by the
@@ -146,7 +146,7 @@ func nodeName(user string) (node string, ok bool) {
 // onNode reports whether the user is a service account whose token is bound to the node.
 func (u *User) onNode(node string) bool {
 	_, _, account := SplitServiceAccountName(u.Name)
-	return account && slices.Equal(u.Extra[nodeNameKey], []string{node})
+	return account && slices.Equal(u.Extra[NodeNameKey], []string{node})
 }
 
 // identity is a part of a user, as roles name it.

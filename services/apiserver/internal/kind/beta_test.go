@@ -1,10 +1,12 @@
 package kind_test
 
 import (
+	"fmt"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/services/apiserver/internal/registry"
@@ -58,5 +60,36 @@ func TestBetaBudget(t *testing.T) {
 	text, _ := yaml.Marshal(served)
 	if again, err := res.ToStored(served); err != nil || len(again.(*policyv1.PodDisruptionBudget).Spec.Selector.MatchExpressions) != 0 {
 		t.Errorf("every pod is served as\n%s", text)
+	}
+}
+
+// A request for devices that names no class is a choice among several, unless it says anything else; how many it wants is left open then.
+func TestBetaDevices(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string]string{
+		"deviceClassName: x":                      "ExactCount 1",
+		"deviceClassName: x, allocationMode: All": "All 0",
+		"count: 2":                    " 2",
+		"selectors: []":               " 0",
+		"firstAvailable: [{name: a}]": "none, ExactCount 1",
+		"firstAvailable: [{name: a}], adminAccess: true": " 0, ExactCount 1",
+	} {
+		_, obj := parse(t, "{apiVersion: resource.k8s.io/v1beta1, kind: ResourceClaim, metadata: {name: c, namespace: default}, spec: {devices: {requests: [{name: r, "+request+"}]}}}")
+		res := table(t).FindKind(obj.GetObjectKind().GroupVersionKind())
+		res.Default(obj)
+		out, err := res.ToStored(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, got := out.(*resourcev1.ResourceClaim).Spec.Devices.Requests[0], "none"
+		if r.Exactly != nil {
+			got = fmt.Sprint(r.Exactly.AllocationMode, " ", r.Exactly.Count)
+		}
+		for _, sub := range r.FirstAvailable {
+			got += fmt.Sprint(", ", sub.AllocationMode, " ", sub.Count)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", request, got, want)
+		}
 	}
 }

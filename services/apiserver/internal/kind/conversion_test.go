@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,13 @@ func filler(seed int64) *randfill.Filler {
 			}
 			if s.AllNodes != nil && !*s.AllNodes {
 				s.AllNodes = nil
+			}
+		},
+		// A device of which v1beta1 says nothing is served as one of which it says nothing in particular.
+		func(d *resourcev1beta1.Device, c randfill.Continue) {
+			c.FillNoCustom(d)
+			if d.Basic == nil {
+				d.Basic = &resourcev1beta1.BasicDevice{}
 			}
 		},
 		// The interesting part of a template is that it is carried whole.

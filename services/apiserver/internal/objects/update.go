@@ -412,7 +412,7 @@ func (u *update) check(ctx context.Context, strategy *registry.Status, old, obj 
 func (u *update) attributes(old, obj registry.Object) *admission.Attributes {
 	return &admission.Attributes{
 		Operation: admission.Update, Resource: u.r.res, Subresource: u.r.subresource, Namespace: u.r.namespace, Name: u.r.name,
-		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Notes: u.r, FieldManager: u.opts.manager, FieldValidation: u.opts.level,
+		Object: obj, Old: old, User: u.r.user, DryRun: u.opts.dryRun, Patch: u.r.verb == "patch", Notes: u.r, FieldManager: u.opts.manager, FieldValidation: u.opts.level,
 	}
 }
 

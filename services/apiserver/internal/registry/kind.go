@@ -188,6 +188,8 @@ type Version struct {
 	NewList func() runtime.Object
 	// Default fills unset fields as that version documents.
 	Default func(Object)
+	// Defaulted says that Default fills all that is to be filled: what it leaves open, the kind's own defaults leave open, too.
+	Defaulted bool
 	// ToStored and FromStored convert; nil fields of either are kept.
 	ToStored   func(in Object) (Object, error)
 	FromStored func(in Object) (Object, error)

@@ -281,7 +281,7 @@ func (r *Resource) ToStored(obj Object) (Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert %s to %s: %w", r.GVK, r.Kind.GVK, err)
 	}
-	if r.Kind.Default != nil {
+	if r.Kind.Default != nil && !r.Version.Defaulted {
 		r.Kind.Default(stored)
 	}
 	return stored, nil

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
@@ -54,6 +55,7 @@ var sorts = []sort{
 	{"networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, func() registry.Object { return &networkingv1.IngressClass{} }},
 	{"node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func() registry.Object { return &nodev1.RuntimeClass{} }},
 	{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, func() registry.Object { return &schedulingv1.PriorityClass{} }},
+	{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, func() registry.Object { return &resourcev1.ResourceClaim{} }},
 	{"coordination.k8s.io", "v1", "Lease", "leases", true, func() registry.Object { return &coordinationv1.Lease{} }},
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", false, func() registry.Object { return &certificatesv1.CertificateSigningRequest{} }},
 	{"certificates.k8s.io", "v1beta1", "ClusterTrustBundle", "clustertrustbundles", false, func() registry.Object { return &certificatesv1beta1.ClusterTrustBundle{} }},

@@ -1,10 +1,11 @@
 package beta
 
 import (
+	"reflect"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"howdah.dev/services/apiserver/internal/kind/recast"
@@ -33,6 +34,15 @@ func resourceClaims() []registry.Version {
 			GVK:     older,
 			New:     func() registry.Object { return &resourcev1beta1.ResourceClaim{} },
 			NewList: func() runtime.Object { return &resourcev1beta1.ResourceClaimList{} },
+			Default: typed.Do(func(c *resourcev1beta1.ResourceClaim) {
+				defaultRequests(c.Spec.Devices.Requests)
+				if a := c.Status.Allocation; a != nil {
+					for i := range a.Devices.Results {
+						defaultTolerations(a.Devices.Results[i].Tolerations)
+					}
+				}
+			}),
+			Defaulted: true,
 			ToStored: typed.Convert(func(in *resourcev1beta1.ResourceClaim) *resourcev1.ResourceClaim {
 				out := &resourcev1.ResourceClaim{}
 				recast.Into(in, out)
@@ -57,9 +67,11 @@ func resourceClaimTemplates() []registry.Version {
 	return []registry.Version{
 		same[resourcev1beta2.ResourceClaimTemplate, resourcev1beta2.ResourceClaimTemplateList, resourcev1.ResourceClaimTemplate](newerDevice, device),
 		{
-			GVK:     older,
-			New:     func() registry.Object { return &resourcev1beta1.ResourceClaimTemplate{} },
-			NewList: func() runtime.Object { return &resourcev1beta1.ResourceClaimTemplateList{} },
+			GVK:       older,
+			New:       func() registry.Object { return &resourcev1beta1.ResourceClaimTemplate{} },
+			NewList:   func() runtime.Object { return &resourcev1beta1.ResourceClaimTemplateList{} },
+			Default:   typed.Do(func(t *resourcev1beta1.ResourceClaimTemplate) { defaultRequests(t.Spec.Spec.Devices.Requests) }),
+			Defaulted: true,
 			ToStored: typed.Convert(func(in *resourcev1beta1.ResourceClaimTemplate) *resourcev1.ResourceClaimTemplate {
 				out := &resourcev1.ResourceClaimTemplate{}
 				recast.Into(in, out)
@@ -79,6 +91,39 @@ func resourceClaimTemplates() []registry.Version {
 	}
 }
 
+// defaultRequests leaves open how many devices a request wants that names no class: it may be a choice among several. If it is none it is
+// refused, for this too.
+func defaultRequests(list []resourcev1beta1.DeviceRequest) {
+	for i := range list {
+		r := &list[i]
+		if r.DeviceClassName != "" {
+			defaultMode(&r.AllocationMode, &r.Count)
+		}
+		defaultTolerations(r.Tolerations)
+		for n := range r.FirstAvailable {
+			defaultMode(&r.FirstAvailable[n].AllocationMode, &r.FirstAvailable[n].Count)
+			defaultTolerations(r.FirstAvailable[n].Tolerations)
+		}
+	}
+}
+
+func defaultMode(mode *resourcev1beta1.DeviceAllocationMode, count *int64) {
+	if *mode == "" {
+		*mode = resourcev1beta1.DeviceAllocationModeExactCount
+	}
+	if *mode == resourcev1beta1.DeviceAllocationModeExactCount && *count == 0 {
+		*count = 1
+	}
+}
+
+func defaultTolerations(list []resourcev1beta1.DeviceToleration) {
+	for i := range list {
+		if list[i].Operator == "" {
+			list[i].Operator = resourcev1beta1.DeviceTolerationOpEqual
+		}
+	}
+}
+
 // requestsToStored gives each request that is not a choice among several the one that v1beta1 has in the request itself.
 func requestsToStored(in []resourcev1beta1.DeviceRequest) []resourcev1.DeviceRequest {
 	if in == nil {
@@ -89,7 +134,7 @@ func requestsToStored(in []resourcev1beta1.DeviceRequest) []resourcev1.DeviceReq
 		recast.Into(&in[i], &out[i])
 		exactly := &resourcev1.ExactDeviceRequest{}
 		recast.Into(&in[i], exactly)
-		if !equality.Semantic.DeepEqual(exactly, &resourcev1.ExactDeviceRequest{}) {
+		if !reflect.ValueOf(*exactly).IsZero() { // an empty list is something
 			out[i].Exactly = exactly
 		}
 	}
@@ -135,9 +180,7 @@ func resourceSlices() []registry.Version {
 				for i := range in.Spec.Devices {
 					basic := &resourcev1beta1.BasicDevice{}
 					recast.Into(&in.Spec.Devices[i], basic)
-					if !equality.Semantic.DeepEqual(basic, &resourcev1beta1.BasicDevice{}) {
-						out.Spec.Devices[i].Basic = basic
-					}
+					out.Spec.Devices[i].Basic = basic // even if it says nothing, as with Kubernetes
 				}
 				out.SetGroupVersionKind(older)
 				return out

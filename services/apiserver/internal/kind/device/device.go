@@ -39,6 +39,11 @@ func claim(now func() time.Time) *registry.Kind {
 	row.SpecStatus(k, func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimSpec { return &c.Spec },
 		func(c *resourcev1.ResourceClaim) *resourcev1.ResourceClaimStatus { return &c.Status }, validateClaimStatus)
 	row.KeepMeta(k)
+	prepared := k.Status.PrepareUpdate
+	k.Status.PrepareUpdate = func(obj, old registry.Object) {
+		prepared(obj, old)
+		forget(&obj.(*resourcev1.ResourceClaim).Status, &old.(*resourcev1.ResourceClaim).Status)
+	}
 	k.Status.Untabled = true
 	withoutGeneration(k)
 	k.Default = typed.Do(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec); fillStatus(&c.Status) })

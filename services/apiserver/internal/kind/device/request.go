@@ -100,14 +100,14 @@ func references(list []string, names requests, path *field.Path) field.ErrorList
 }
 
 func reference(name string, names requests, path *field.Path) field.ErrorList {
-	if names.has(name) {
-		return nil
-	}
 	var errs field.ErrorList
 	if strings.Count(name, "/") < 2 {
-		for part := range strings.SplitSeq(name, "/") {
+		for part := range strings.SplitSeq(name, "/") { // also of a name that is there: the request's own may be wrong
 			errs = append(errs, check.Label(part, path)...)
 		}
+	}
+	if names.has(name) {
+		return errs
 	}
 	return append(errs, field.Invalid(path, name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -27,7 +28,7 @@ func validateClass(c *resourcev1.DeviceClass) field.ErrorList {
 		})...)
 	if name := c.Spec.ExtendedResourceName; name != nil {
 		path := specPath.Child("extendedResourceName")
-		if len(validation.IsQualifiedName(*name)) > 0 || !strings.Contains(*name, "/") || strings.HasPrefix(*name, "kubernetes.io/") || strings.HasPrefix(*name, "requests.") {
+		if !podspec.Extended(corev1.ResourceName(*name)) {
 			errs = append(errs, field.Invalid(path, *name, "must be a valid extended resource name"))
 		}
 	}
@@ -84,10 +85,10 @@ func validateTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.Erro
 
 func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	s, names := &c.Status, requestNames(&c.Spec.Devices)
-	errs := validateDeviceStatuses(s, &old.Status, statusPath.Child("devices"))
 	reserved := statusPath.Child("reservedFor")
-	errs = append(errs, atMost(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, reserved, validateConsumer)...)
-	errs = append(errs, unique(s.ReservedFor, reserved, func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) })...)
+	errs := set(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, reserved, validateConsumer,
+		func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) })
+	errs = append(errs, validateDeviceStatuses(s, &old.Status, statusPath.Child("devices"))...)
 	if len(s.ReservedFor) > 0 && s.Allocation == nil {
 		errs = append(errs, field.Forbidden(reserved, "may not be specified when `allocated` is not set"))
 	}
@@ -158,22 +159,41 @@ func validatePool(name string, path *field.Path) field.ErrorList {
 // allocated names a device, or the share of one, as Kubernetes shows it.
 type allocated struct{ Driver, Pool, Device, ShareID string }
 
-// validateDeviceStatuses lets those be that were there before.
-func validateDeviceStatuses(s, old *resourcev1.ResourceClaimStatus, path *field.Path) field.ErrorList {
-	known := map[allocated]bool{}
-	if s.Allocation != nil {
-		for _, r := range s.Allocation.Devices.Results {
-			known[allocated{r.Driver, r.Pool, r.Device, string(row.Deref(r.ShareID))}] = true
+// devicesOf are the devices that are allocated.
+func devicesOf(a *resourcev1.AllocationResult) map[allocated]bool {
+	devices := map[allocated]bool{}
+	if a != nil {
+		for _, r := range a.Devices.Results {
+			devices[allocated{r.Driver, r.Pool, r.Device, string(row.Deref(r.ShareID))}] = true
 		}
 	}
-	var errs field.ErrorList
-	seen := map[allocated]bool{}
-	for i, d := range s.Devices {
-		at, me := path.Index(i), allocated{d.Driver, d.Pool, d.Device, row.Deref(d.ShareID)}
-		if seen[me] {
-			errs = append(errs, field.Duplicate(at, me))
+	return devices
+}
+
+// toldOf is the device that is told of.
+func toldOf(d *resourcev1.AllocatedDeviceStatus) allocated {
+	return allocated{d.Driver, d.Pool, d.Device, row.Deref(d.ShareID)}
+}
+
+// forget drops what is told of devices that are no longer allocated: who takes an allocation back need not know of it.
+func forget(s, old *resourcev1.ResourceClaimStatus) {
+	still := devicesOf(s.Allocation)
+	for was := range devicesOf(old.Allocation) {
+		if !still[was] {
+			s.Devices = slices.DeleteFunc(s.Devices, func(d resourcev1.AllocatedDeviceStatus) bool { return toldOf(&d) == was })
 		}
-		seen[me] = true
+	}
+	if len(s.Devices) == 0 {
+		s.Devices = nil
+	}
+}
+
+// validateDeviceStatuses lets those be that were there before.
+func validateDeviceStatuses(s, old *resourcev1.ResourceClaimStatus, path *field.Path) field.ErrorList {
+	known := devicesOf(s.Allocation)
+	var errs field.ErrorList
+	for i, d := range s.Devices {
+		at, me := path.Index(i), toldOf(&d)
 		if slices.ContainsFunc(old.Devices, func(o resourcev1.AllocatedDeviceStatus) bool { return equality.Semantic.DeepEqual(o, d) }) {
 			continue
 		}
@@ -197,7 +217,7 @@ func validateDeviceStatuses(s, old *resourcev1.ResourceClaimStatus, path *field.
 			errs = append(errs, validateNetwork(d.NetworkData, at.Child("networkData"))...)
 		}
 	}
-	return errs
+	return append(errs, unique(s.Devices, path, toldOf)...)
 }
 
 func validateNetwork(n *resourcev1.NetworkDeviceData, path *field.Path) field.ErrorList {
