@@ -322,9 +322,14 @@ func (m *Manager) Users(pv string) []types.UID {
 	return uids
 }
 
+// shared reports whether other pods of this node have a local volume.
+func (m *Manager) shared(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(m.Users(pv.Name), func(uid types.UID) bool { return uid != pod.UID })
+}
+
 // alone says why the pod cannot have a local volume that is one pod's alone.
 func (m *Manager) alone(pod *corev1.Pod, pv *corev1.PersistentVolume) error {
-	if slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod) && slices.ContainsFunc(m.Users(pv.Name), func(uid types.UID) bool { return uid != pod.UID }) {
+	if slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod) && m.shared(pod, pv) {
 		return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 	}
 	return nil

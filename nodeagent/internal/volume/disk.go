@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +33,13 @@ const usualKind = "ext4"
 // localDisk mounts a block device of the node at a pod's folder. Where there is nothing on it at all, a file system is made first. Pods that share a
 // device share its file system, each by a mount of its own.
 func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume, dir string) error {
-	device, readOnly := pv.Spec.Local.Path, container.ReadOnlyVolume(v)
+	readOnly := container.ReadOnlyVolume(v)
+	device, err := filepath.EvalSymlinks(pv.Spec.Local.Path)
+	if err != nil {
+		return err
+	}
+	m.disks.LockKey(device) // two pods that begin at the same time would both find nothing there
+	defer func() { _ = m.disks.UnlockKey(device) }()
 	kind := ""
 	if pv.Spec.Local.FSType != nil {
 		kind = *pv.Spec.Local.FSType
@@ -51,6 +59,11 @@ func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volu
 	case kind == "":
 		kind = has
 	}
+	if has != "" && !readOnly && !m.shared(pod, pv) {
+		if err := m.mend(ctx, device); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -69,6 +82,20 @@ func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volu
 			// Else the next try would take it for made.
 			return errors.Join(fmt.Errorf("applyFSGroup failed for vol %s: %w", pv.Name, err), m.cfg.Mounter.Unmount(dir))
 		}
+	}
+	return nil
+}
+
+// mend has a file system checked that nobody uses, and what can be repaired without a question repaired.
+func (m *Manager) mend(ctx context.Context, device string) error {
+	said, code, err := m.cfg.Command(ctx, "fsck", "-a", device)
+	switch {
+	case err != nil:
+		slog.WarnContext(ctx, "check a file system", "device", device, "err", err)
+	case code == 4:
+		return fmt.Errorf("'fsck' found errors on device %s but could not correct them: %s", device, said)
+	case code > 1: // 1 is that it has repaired something
+		slog.WarnContext(ctx, "check a file system", "device", device, "code", code, "said", said)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -25,15 +26,20 @@ func TestFileSystemsOnDevices(t *testing.T) {
 		code     int
 		away     error // that a program is not there
 		refuse   bool  // the mount
+		broken   int   // what fsck ends with
+		shared   bool  // another pod has it
 		runs     []string
 		says     string
 	}{
 		"nothing":             {code: 2, runs: []string{"blkid", "mkfs.ext4 -F -m0 DEVICE", "mount -t ext4 DEVICE DIR"}},
 		"nothing, named":      {kind: ptr.To("xfs"), code: 2, runs: []string{"blkid", "mkfs.xfs -f DEVICE", "mount -t xfs DEVICE DIR"}},
 		"nothing, to read":    {readOnly: true, code: 2, runs: []string{"blkid"}, says: "cannot mount unformatted disk DEVICE as it is in read-only mode"},
-		"a file system":       {options: []string{"noatime", "discard"}, has: "DEVNAME=/dev/x\nTYPE=ext3", runs: []string{"blkid", "mount -t ext3 -o noatime,discard DEVICE DIR"}},
+		"a file system":       {options: []string{"noatime", "discard"}, has: "DEVNAME=/dev/x\nTYPE=ext3", runs: []string{"blkid", "fsck -a DEVICE", "mount -t ext3 -o noatime,discard DEVICE DIR"}},
+		"a broken one":        {has: "TYPE=ext4", broken: 4, runs: []string{"blkid", "fsck -a DEVICE"}, says: "'fsck' found errors on device DEVICE but could not correct them: tell"},
+		"a mended one":        {has: "TYPE=ext4", broken: 1, runs: []string{"blkid", "fsck -a DEVICE", "mount -t ext4 DEVICE DIR"}},
+		"one that is in use":  {has: "TYPE=ext4", shared: true, runs: []string{"blkid", "mount -t ext4 DEVICE DIR"}},
 		"to read":             {readOnly: true, has: "TYPE=ext4", runs: []string{"blkid", "mount -t ext4 DEVICE DIR"}},
-		"another file system": {kind: ptr.To("ext4"), has: "TYPE=xfs", refuse: true, runs: []string{"blkid", "mount -t ext4 DEVICE DIR"}, says: `failed to mount the volume as "ext4", it already contains xfs: mount -t ext4 DEVICE DIR: exit status 32: no`},
+		"another file system": {kind: ptr.To("ext4"), has: "TYPE=xfs", refuse: true, runs: []string{"blkid", "fsck -a DEVICE", "mount -t ext4 DEVICE DIR"}, says: `failed to mount the volume as "ext4", it already contains xfs: mount -t ext4 DEVICE DIR: exit status 32: no`},
 		"partitions":          {has: "PTTYPE=dos", runs: []string{"blkid"}, says: "DEVICE has partitions (dos), and no file system"},
 		"who knows":           {code: 8, has: "ambivalent", runs: []string{"blkid"}, says: "blkid ended with 8: ambivalent"},
 		"silence":             {runs: []string{"blkid"}, says: "blkid says nothing of DEVICE: "},
@@ -49,11 +55,20 @@ func TestFileSystemsOnDevices(t *testing.T) {
 		p := mounting(podWith(claimed(test.readOnly)))
 		dir := filepath.Join(m.cfg.RootDir, "pods", string(p.UID), "volumes", localKind, "pv")
 		plain := strings.NewReplacer(device, "DEVICE", dir, "DIR")
+		if test.shared {
+			if err := os.MkdirAll(filepath.Join(m.cfg.RootDir, "pods", "other", "volumes", localKind, "pv"), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
 		var runs []string
 		m.cfg.Command = func(_ context.Context, name string, args ...string) (string, int, error) {
 			if name == "blkid" {
 				runs = append(runs, name)
 				return test.has, test.code, test.away
+			}
+			if name == "fsck" {
+				runs = append(runs, plain.Replace(name+" "+strings.Join(args, " ")))
+				return "tell", test.broken, nil
 			}
 			runs = append(runs, plain.Replace(name+" "+strings.Join(args, " ")))
 			if name == "mount" && test.refuse {
@@ -71,6 +86,44 @@ func TestFileSystemsOnDevices(t *testing.T) {
 		if test.says != "" && (err == nil || plain.Replace(err.Error()) != fails+test.says) {
 			t.Errorf("%s: %v, want %s", name, err, test.says)
 		}
+	}
+}
+
+// TestOneMakesAFileSystem lets one of two pods that begin at the same time make the file system, and the other find it.
+func TestOneMakesAFileSystem(t *testing.T) {
+	t.Parallel()
+	device := filepath.Join(t.TempDir(), "device")
+	if err := os.WriteFile(device, make([]byte, 1024), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", local(device)))
+	var looks, made int // written by who holds the device alone, as the race detector sees
+	m.cfg.Command = func(_ context.Context, name string, _ ...string) (string, int, error) {
+		switch name {
+		case "blkid":
+			looks++
+			if made == 0 {
+				return "", 2, nil
+			}
+			return "TYPE=ext4", 0, nil
+		case "mkfs.ext4":
+			made++
+		}
+		return "", 0, nil
+	}
+	done := make(chan error)
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		p := mounting(podWith(claimed(false)))
+		p.UID = uid
+		go func() { _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); done <- err }()
+	}
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if looks != 3 || made != 1 {
+		t.Errorf("looked %d times, made %d file systems", looks, made)
 	}
 }
 

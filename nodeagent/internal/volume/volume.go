@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
 
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/csi"
@@ -67,7 +68,8 @@ type Drivers interface {
 
 // Manager makes and removes the volumes of pods.
 type Manager struct {
-	cfg Config
+	cfg   Config
+	disks keymutex.KeyMutex // held by who looks at what is on a device, or changes it
 
 	mu     sync.Mutex
 	tokens map[tokenKey]token
@@ -76,7 +78,7 @@ type Manager struct {
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, tokens: map[tokenKey]token{}, bound: map[boundKey]binding{}}
+	return &Manager{cfg: cfg, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{}}
 }
 
 // Error says which volume could not be made; its text is that of the event.
