@@ -68,10 +68,10 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 	}
 	if len(in.data) == 0 {
 		options, err := info.DeleteOptions(r.URL.Query())
-		if in.data = options; wrong == nil {
-			wrong = err
+		if err != nil { // they stand for a body, and are judged where that would be read
+			md, options = withRefusal(md, UnreadKey, err), []byte(unreadBody)
 		}
-		if len(in.data) > 0 {
+		if in.data = options; len(in.data) > 0 {
 			form.Set("contentType", answer.JSON)
 		}
 	}

@@ -68,6 +68,9 @@ func (i *Item) Encoded(res *registry.Resource, form Form) ([]byte, error) {
 		}
 		return restyle(b, form)
 	case PartialMetadataList:
+		if res.Kind.Custom != nil {
+			return nil, errNoList
+		}
 		return nil, notOfObject(goType(res, res.GVK.Kind))
 	}
 	switch form.Media {

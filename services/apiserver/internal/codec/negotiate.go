@@ -164,6 +164,7 @@ func unrouted(code int32, reason metav1.StatusReason, message string) error {
 // NegotiateStream is Negotiate for a watch. One that is wanted in YAML before all others fails: it is not offered.
 func (o Offer) NegotiateStream(accept, include string) (Form, error) {
 	form, err := o.Negotiate(accept, "", include)
+	form.Pretty = false // an event is a line, whatever is asked for
 	if err == nil && form.Media == YAML {
 		err = NotAcceptable(o.streams())
 	}
@@ -194,6 +195,11 @@ func (f Form) ForList() Form {
 	}
 	return f
 }
+
+// errNoList is the refusal of the metadata of a list where there is a custom object, for which Kubernetes has no reason.
+var errNoList = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "content is not a list",
+}}
 
 func notOfList(goType string) error {
 	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", goType))

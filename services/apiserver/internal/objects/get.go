@@ -32,6 +32,9 @@ func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.Ge
 		return nil, err
 	}
 	item, err := s.item(ctx, r, req.GetResourceVersion())
+	if err == nil {
+		err = r.misfit
+	}
 	if err != nil {
 		return nil, err
 	}

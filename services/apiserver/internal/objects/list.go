@@ -42,6 +42,9 @@ func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[
 		resourceVersion: req.GetResourceVersion(), match: req.GetResourceVersionMatch(),
 		limit: req.GetLimit(), token: req.GetContinue(), initialized: !req.GetIncludeUninitialized(),
 	})
+	if err == nil {
+		err = r.misfit
+	}
 	if err != nil {
 		return err
 	}

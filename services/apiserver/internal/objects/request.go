@@ -67,6 +67,8 @@ type request struct {
 	spaceless bool
 	// wrong is what a gateway found wrong with the options.
 	wrong error
+	// misfit is why what is read cannot be shown in the form that was asked for: that is told once it has been read.
+	misfit error
 	// unread is why a gateway could not read the body.
 	unread error
 }
@@ -223,10 +225,16 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	if form.As == codec.Table && r.untabled() {
 		return r.offer.NegotiateUntabled(accept, pretty)
 	}
-	if err := r.offer.Fits(form, r.res, r.verb == "list"); err != nil || r.verb != "list" {
-		return form, err
+	misfit := r.offer.Fits(form, r.res, r.verb == "list")
+	switch r.verb {
+	case "list":
+		r.misfit = misfit
+		return form.ForList(), nil
+	case "get":
+		r.misfit = misfit
+		return form, nil
 	}
-	return form.ForList(), nil
+	return form, misfit
 }
 
 // offered refuses an Accept header that names nothing that is offered at all, be it for watches or not.
