@@ -164,7 +164,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
 		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
-		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Health: a.resources.devices.Health,
+		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Claims: a.resources.claims, Health: a.resources.devices.Health,
 		Status: a.mirrors, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes: &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: func(t probe.Target, kind probe.Kind, result string) {
 			m.probed(kind, result)
@@ -330,7 +330,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		return err
 	}
 	slog.Info("node registered", "node", a.cfg.NodeName, "address", a.cfg.NodeIP)
-	return task.Run(ctx, a.reporter.Run, a.reporter.RunLease, func(ctx context.Context) error {
+	return task.Run(ctx, a.reporter.Run, a.reporter.RunLease, a.resources.claims.Slices.Run, func(ctx context.Context) error {
 		if !a.informers.Wait(ctx) {
 			return ctx.Err()
 		}
@@ -338,7 +338,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		// a pod without a worker counts as one that the API does not know.
 		a.running.Open()
 		close(a.working)
-		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.volumeStats.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run)
+		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.volumeStats.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run, a.takeBackClaims)
 	})
 }
 
@@ -393,19 +393,36 @@ func (a *Agent) removeOrphans(ctx context.Context) error {
 func (a *Agent) removeFolders(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	sandboxes, err := a.runtime.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	here, err := a.here(ctx)
 	if err != nil {
 		slog.Warn("list sandboxes", "err", err)
 		return false
+	}
+	a.resources.forget(here)
+	return a.volumes.Orphans(ctx, here)
+}
+
+// here reports which pods the agent or the runtime knows. A folder is made by a pod's worker, which is there before it; so is what a pod is given for itself.
+func (a *Agent) here(ctx context.Context) (func(types.UID) bool, error) {
+	sandboxes, err := a.runtime.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, err
 	}
 	known := map[types.UID]bool{}
 	for _, s := range sandboxes.GetItems() {
 		known[types.UID(s.GetLabels()[cri.LabelPodUID])] = true
 	}
-	// A folder is made by a pod's worker, which is there before it; so is what a pod is given for itself.
-	here := func(uid types.UID) bool { return known[uid] || a.workers.Knows(uid) }
-	a.resources.forget(here)
-	return a.volumes.Orphans(ctx, here)
+	return func(uid types.UID) bool { return known[uid] || a.workers.Knows(uid) }, nil
+}
+
+// takeBackClaims takes back what pods claim that are not here any more, once every source has told of its pods.
+func (a *Agent) takeBackClaims(ctx context.Context) error {
+	select {
+	case <-a.running.Known():
+		return a.resources.claims.Run(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 type metrics struct {

@@ -29,7 +29,7 @@ func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 	d.keeper = csinode.New(csinode.Config{NodeName: cfg.NodeName, Client: cfg.Objects, Drivers: registered, Clock: cfg.Clock})
 	d.watcher = plugin.New(plugin.Config{
 		Dir: filepath.Join(cfg.KubeletDir, "plugins_registry"), Clock: cfg.Clock, Registerer: cfg.Registerer,
-		Handlers: map[string]plugin.Handler{"CSIPlugin": d.keeper, "DevicePlugin": device.Watched{Manager: a.resources.devices}},
+		Handlers: map[string]plugin.Handler{"CSIPlugin": d.keeper, "DevicePlugin": device.Watched{Manager: a.resources.devices}, "DRAPlugin": a.resources.claims.Drivers},
 	})
 	d.volumes = csi.New(csi.Config{
 		Dir: cfg.KubeletDir, NodeName: cfg.NodeName, Drivers: registered, Objects: objects, Mounts: volume.Kernel{}.Below, Device: csi.Device, Clock: cfg.Clock,

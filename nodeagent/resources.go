@@ -16,6 +16,7 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cpu"
 	"howdah.dev/nodeagent/internal/device"
+	"howdah.dev/nodeagent/internal/dra"
 	"howdah.dev/nodeagent/internal/memory"
 	"howdah.dev/nodeagent/internal/podresources"
 	"howdah.dev/nodeagent/internal/pressure"
@@ -29,6 +30,7 @@ type resources struct {
 	cpus    *cpu.Manager    // nil where nobody gets any
 	keeper  *cpu.Keeper     // nil like cpus
 	memory  *memory.Manager // nil where nobody gets any
+	claims  *dra.Manager
 	server  *podresources.Server
 }
 
@@ -72,6 +74,11 @@ func (a *Agent) newResources(thresholds pressure.Settings) (*resources, error) {
 	r.Assigner = assign.New(assign.Config{
 		Providers: providers, Topology: merger, Scope: topology.Scope(m.TopologyScope), Clock: cfg.Clock, Registerer: cfg.Registerer,
 	})
+	if r.claims, err = dra.New(dra.Config{
+		NodeName: cfg.NodeName, Client: cfg.Objects, State: filepath.Join(cfg.RootDir, "dra_manager_state"), Here: a.here, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	}); err != nil {
+		return nil, err
+	}
 	r.server = podresources.New(podresources.Config{
 		Dir: filepath.Join(cfg.KubeletDir, "pod-resources"), Pods: func() []*corev1.Pod { return a.running.List() }, Assigned: r, Registerer: cfg.Registerer,
 	})
@@ -139,6 +146,11 @@ func (r *resources) Own(ctx context.Context, p *corev1.Pod, c *corev1.Container)
 	if r.memory != nil {
 		own.Memory = r.memory.Nodes(p.UID, c.Name)
 	}
+	claimed, err := r.claims.CDI(p, c)
+	if err != nil {
+		return container.Own{}, err
+	}
+	own.AddCDI(claimed)
 	return own, nil
 }
 
@@ -195,8 +207,9 @@ func (r *resources) forget(here func(types.UID) bool) {
 }
 
 // Of tells what a container has for itself.
-func (r *resources) Of(uid types.UID, name string) *podresourcesapi.ContainerResources {
-	out := &podresourcesapi.ContainerResources{Devices: deviceRows(r.devices.Of(uid, name))}
+func (r *resources) Of(p *corev1.Pod, c *corev1.Container) *podresourcesapi.ContainerResources {
+	uid, name := p.UID, c.Name
+	out := &podresourcesapi.ContainerResources{Devices: deviceRows(r.devices.Of(uid, name)), DynamicResources: r.claims.Of(p, c)}
 	if r.cpus != nil {
 		if own, has := r.cpus.Own(uid, name); has {
 			out.CpuIds = numbers(own)

@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,6 +75,8 @@ var (
 	CSIDriver             = kindOf("storage.k8s.io", "v1", "CSIDriver", "csidrivers", false, func() *storagev1.CSIDriver { return &storagev1.CSIDriver{} })
 	CSIStorageCapacity    = kindOf("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", true, func() *storagev1.CSIStorageCapacity { return &storagev1.CSIStorageCapacity{} })
 	VolumeAttachment      = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
+	ResourceClaim         = kindOf("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, func() *resourcev1.ResourceClaim { return &resourcev1.ResourceClaim{} })
+	ResourceSlice         = kindOf("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func() *resourcev1.ResourceSlice { return &resourcev1.ResourceSlice{} })
 )
 
 // Metadata returns the kind of any resource read as metadata only; a garbage

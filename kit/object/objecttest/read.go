@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"howdah.dev/kit/object"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -120,7 +121,7 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 	}
 	for _, r := range fs.Requirements() {
 		switch r.Field {
-		case "metadata.name", "metadata.namespace", "spec.nodeName", "spec.hostNetwork", "status.phase", "type":
+		case "metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "spec.hostNetwork", "status.phase", "type":
 		default:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 		}
@@ -136,6 +137,12 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 		}
 		if s, ok := o.(*corev1.Secret); ok {
 			set["type"] = string(s.Type)
+		}
+		if s, ok := o.(*resourcev1.ResourceSlice); ok {
+			set["spec.driver"] = s.Spec.Driver
+			if s.Spec.NodeName != nil {
+				set["spec.nodeName"] = *s.Spec.NodeName
+			}
 		}
 		return fs.Matches(set)
 	}, nil

@@ -2,6 +2,7 @@ package container
 
 import (
 	"maps"
+	"slices"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -18,6 +19,15 @@ type Own struct {
 	CPUs, Memory string
 	// Unthrottled says that nobody else runs on its CPUs, so that its limit is theirs.
 	Unthrottled bool
+}
+
+// AddCDI adds devices by their names of CDI, in order, but those that the container has already.
+func (o *Own) AddCDI(names []string) {
+	for _, name := range names {
+		if !slices.ContainsFunc(o.CDI, func(d *runtimeapi.CDIDevice) bool { return d.GetName() == name }) {
+			o.CDI = append(o.CDI, &runtimeapi.CDIDevice{Name: name})
+		}
+	}
 }
 
 // add lets the configuration have what the container has for itself.

@@ -1,5 +1,5 @@
 // Package plugin finds the plugins of the node: whoever puts a socket into the folder of registrations and answers there with what he is
-// (pluginregistration/v1) is handed to the handler of his type: CSI drivers and device plugins.
+// (pluginregistration/v1) is handed to the handler of his type: CSI drivers, device plugins, and drivers of claims.
 package plugin
 
 import (

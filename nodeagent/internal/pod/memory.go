@@ -19,6 +19,8 @@ type Memory struct {
 	Sandbox Trouble
 	// Volumes is why the volumes could not be made, and when to try again.
 	Volumes Trouble
+	// Claims is why the devices that the pod claims could not be prepared, and when to try again.
+	Claims Trouble
 	// Given holds the resources that the pod has been given, by container name and WholePod.
 	Given map[string]corev1.ResourceRequirements
 	// Applied holds the resources that runs have, by container ID, and the pod's group has of the pod's own, under WholePod.

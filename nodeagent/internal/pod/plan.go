@@ -213,15 +213,15 @@ func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// renew plans a new sandbox, unless a failed one or failed volumes are to be
-// waited for.
+// renew plans a new sandbox, unless a failed one, failed volumes or failed claims
+// are to be waited for.
 func (p *planner) renew() {
 	for i := range p.observed.Containers {
 		if run := &p.observed.Containers[i]; run.State == cri.Running {
 			p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: "Stopping container " + run.Name})
 		}
 	}
-	for _, wait := range []Trouble{p.memory.Sandbox, p.memory.Volumes} {
+	for _, wait := range []Trouble{p.memory.Sandbox, p.memory.Volumes, p.memory.Claims} {
 		if wait.Until.After(p.now) {
 			p.wake(wait.Until)
 			return

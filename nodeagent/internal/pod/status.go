@@ -20,6 +20,8 @@ type Facts struct {
 	RecursiveReadOnly bool
 	// Health, which may be nil, tells how the devices of a container are.
 	Health func(container string) []corev1.ResourceStatus
+	// Holds says that devices which the pod claims are still to be taken back. Until then it has not ended: others may claim the devices of one that has.
+	Holds bool
 }
 
 // Status returns what is to be said of the pod: the fields that are the
@@ -71,6 +73,9 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		} else if plan.Terminate != nil && !observed.AnyRunning() && s.Phase != corev1.PodSucceeded {
 			s.Phase = endedPhase(s.ContainerStatuses)
 		}
+		if facts.Holds && (s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed) {
+			s.Phase, s.Reason, s.Message = unended(pod), pod.Status.Reason, pod.Status.Message
+		}
 	}
 	conditions(&s, pod, observed, facts.Now)
 	restartCondition(&s, pod, plan, facts.Now)
@@ -81,6 +86,14 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		s.Resources, s.AllocatedResources = nil, nil
 	}
 	return s
+}
+
+// unended is the phase of a pod that has not ended: the one that it is known to be in.
+func unended(pod *corev1.Pod) corev1.PodPhase {
+	if pod.Status.Phase == "" {
+		return corev1.PodPending
+	}
+	return pod.Status.Phase
 }
 
 // health tells how a container's devices are; of one that has given them back, how they were.

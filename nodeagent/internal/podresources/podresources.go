@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/nodeagent/internal/pod"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -27,7 +26,7 @@ const maxStreams = 16
 
 // Assigned knows what containers have for themselves, and what there is for them.
 type Assigned interface {
-	Of(uid types.UID, container string) *podresourcesapi.ContainerResources
+	Of(p *corev1.Pod, c *corev1.Container) *podresourcesapi.ContainerResources
 	All() *podresourcesapi.AllocatableResourcesResponse
 }
 
@@ -111,7 +110,7 @@ func (s *Server) GetAllocatableResources(context.Context, *podresourcesapi.Alloc
 func (s *Server) describe(p *corev1.Pod) *podresourcesapi.PodResources {
 	out := &podresourcesapi.PodResources{Name: p.Name, Namespace: p.Namespace}
 	add := func(c *corev1.Container) {
-		row := s.cfg.Assigned.Of(p.UID, c.Name)
+		row := s.cfg.Assigned.Of(p, c)
 		row.Name = c.Name
 		out.Containers = append(out.Containers, row)
 	}

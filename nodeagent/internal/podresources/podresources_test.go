@@ -14,15 +14,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 type assigned struct{}
 
-func (assigned) Of(uid types.UID, container string) *podresourcesapi.ContainerResources {
-	return &podresourcesapi.ContainerResources{Devices: []*podresourcesapi.ContainerDevices{{ResourceName: "r", DeviceIds: []string{string(uid) + "/" + container}}}}
+func (assigned) Of(p *corev1.Pod, c *corev1.Container) *podresourcesapi.ContainerResources {
+	return &podresourcesapi.ContainerResources{Devices: []*podresourcesapi.ContainerDevices{{ResourceName: "r", DeviceIds: []string{string(p.UID) + "/" + c.Name}}}}
 }
 func (assigned) All() *podresourcesapi.AllocatableResourcesResponse {
 	return &podresourcesapi.AllocatableResourcesResponse{CpuIds: []int64{2, 3}}

@@ -109,6 +109,9 @@ func (w *worker) newSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Po
 	if _, ok := w.setupVolumes(ctx, p, s); !ok {
 		return false
 	}
+	if !w.prepareClaims(ctx, p) {
+		return false
+	}
 	spanCtx, span := w.tracer.start("sandbox")
 	err := w.makeSandbox(join(ctx, spanCtx), p, observed, s, attempt)
 	obs.End(span, err)
@@ -129,9 +132,6 @@ func (w *worker) makeSandbox(ctx context.Context, p *corev1.Pod, observed *cri.P
 	}
 	if p.Spec.HostUsers != nil && !*p.Spec.HostUsers {
 		return errors.New("hostUsers=false: user namespaces are not supported by this node")
-	}
-	if len(p.Spec.ResourceClaims) > 0 {
-		return errors.New("resource claims are not supported by this node")
 	}
 	for _, old := range observed.Sandboxes { // of which one may hold the network still
 		if err := w.stopSandbox(ctx, old.ID); err != nil {

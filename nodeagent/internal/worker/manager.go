@@ -64,6 +64,16 @@ type Assigner interface {
 	Release(uid types.UID)
 }
 
+// Claims prepares devices that pods claim.
+type Claims interface {
+	// Prepare has the devices ready before anything of the pod runs.
+	Prepare(ctx context.Context, p *corev1.Pod) error
+	// Holds reports whether something is prepared for a pod, or might be.
+	Holds(uid types.UID) bool
+	// Unprepare takes back what the pod alone has used; nothing of it runs any more.
+	Unprepare(ctx context.Context, uid types.UID) error
+}
+
 // Events tells people of what happens to a pod; container may be empty.
 type Events interface {
 	Event(pod *corev1.Pod, container, kind, reason, message string)
@@ -78,6 +88,7 @@ type Config struct {
 	Cgroups  Cgroups
 	Objects  container.Objects
 	Assigner Assigner
+	Claims   Claims
 	Status   Status
 	Events   Events
 	Probes   *probe.Runner

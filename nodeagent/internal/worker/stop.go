@@ -51,6 +51,13 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 		}
 	}
 	w.over()
+	if w.cfg.Claims.Holds(w.uid) {
+		if err := w.cfg.Claims.Unprepare(ctx, w.uid); err != nil {
+			slog.WarnContext(ctx, "take back what a pod has claimed", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
+			return ctx.Err() != nil, w.endRetry(), false
+		}
+		tell() // it has ended
+	}
 	if !t.Delete && !gone {
 		if err := w.cfg.Volumes.Release(ctx, p.UID); err != nil {
 			slog.WarnContext(ctx, "take volumes from a pod that has ended", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)

@@ -217,6 +217,7 @@ func (w *worker) look(p *corev1.Pod, observed *cri.Pod) (pod.Plan, corev1.PodSta
 	plan := pod.Make(p, observed, w.memory, now)
 	return plan, pod.Status(p, observed, w.memory, plan, pod.Facts{
 		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly, Health: w.health,
+		Holds: w.cfg.Claims.Holds(w.uid),
 	})
 }
 
@@ -239,6 +240,7 @@ func (w *worker) waits() []time.Time {
 	}
 	add(w.memory.Sandbox)
 	add(w.memory.Volumes)
+	add(w.memory.Claims)
 	for _, t := range w.memory.Trouble {
 		add(t)
 	}

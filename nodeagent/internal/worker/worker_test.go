@@ -54,10 +54,12 @@ type world struct {
 	refusals map[types.UID]*pod.Failure  // of what pods are to have for themselves
 	own      container.Own               // what each container has for itself, or
 	unready  error                       // why it has not
-	released []types.UID                 // whose things were taken back
-	stuck    int                         // how often volumes are not taken away
-	cleanups []time.Time                 // when they were to be
-	isolated chan error                  // what waiting for network policies comes to; nil: they are in force
+	claims   Claims                      // nil: nobody claims anything
+	cdi      func(*corev1.Pod, *corev1.Container) ([]string, error)
+	released []types.UID // whose things were taken back
+	stuck    int         // how often volumes are not taken away
+	cleanups []time.Time // when they were to be
+	isolated chan error  // what waiting for network policies comes to; nil: they are in force
 }
 
 func (w *world) Set(_ context.Context, p *corev1.Pod, s corev1.PodStatus) {
@@ -146,16 +148,31 @@ func (a assigner) Admit(_ context.Context, p *corev1.Pod) *pod.Failure {
 	defer a.mu.Unlock()
 	return a.refusals[p.UID]
 }
-func (a assigner) Own(context.Context, *corev1.Pod, *corev1.Container) (container.Own, error) {
+func (a assigner) Own(_ context.Context, p *corev1.Pod, c *corev1.Container) (container.Own, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.own, a.unready
+	own := a.own
+	if a.cdi != nil {
+		names, err := a.cdi(p, c)
+		if err != nil {
+			return own, err
+		}
+		own.AddCDI(names)
+	}
+	return own, a.unready
 }
 func (a assigner) Release(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.released = append(a.released, uid)
 }
+
+// noClaims prepares nothing.
+type noClaims struct{}
+
+func (noClaims) Prepare(context.Context, *corev1.Pod) error { return nil }
+func (noClaims) Holds(types.UID) bool                       { return false }
+func (noClaims) Unprepare(context.Context, types.UID) error { return nil }
 
 type objects struct{ *world }
 
@@ -174,7 +191,7 @@ func newNode(cpu string) *corev1.Node {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}, node: newNode("4")}
+	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}, node: newNode("4"), claims: noClaims{}}
 	w.runtime.AddImage("docker.io/library/i:1")
 	return w
 }
@@ -185,7 +202,7 @@ func (w *world) start() (m *Manager, stop func()) {
 	clk := clock.RealClock{}
 	m = New(Config{
 		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(w.runtime, objects{w}, w, clk),
-		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
+		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
 			return container.Node{Name: "n", RootDir: w.dir + "/root", LogDir: w.dir + "/log"}
