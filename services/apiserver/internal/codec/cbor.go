@@ -136,6 +136,26 @@ func (b Body) cbor(obj runtime.Object, want schema.GroupVersionKind) ([]string, 
 	return b.json(data, obj, want, nil)
 }
 
+// optionsCBOR decodes options with the texts that the decoder of CBOR has for what is wrong. Fields that options do not have are passed over.
+func optionsCBOR(body []byte, into runtime.Object) error {
+	lax, err := cbor.DecOptions{
+		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxNestedLevels: maxDepth, UTF8: cbor.UTF8RejectInvalid, FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
+		FieldNameByteString: cbor.FieldNameByteStringAllowed, ByteStringToString: cbor.ByteStringToStringAllowedWithExpectedLaterEncoding,
+		NaN: cbor.NaNDecodeForbidden, Inf: cbor.InfDecodeForbidden, BignumTag: cbor.BignumTagForbidden,
+	}.DecMode()
+	if err != nil {
+		return fmt.Errorf("options of the decoder: %w", err)
+	}
+	var said metav1.TypeMeta
+	if err := lax.Unmarshal(body, &said); err != nil {
+		return fmt.Errorf("unable to determine group/version/kind: %w", err)
+	}
+	if err := optionsKind(said.GroupVersionKind(), into); err != nil {
+		return err
+	}
+	return lax.Unmarshal(body, into)
+}
+
 // mistyped reports whether an error of the decoding of CBOR says that a value is not of its field's type.
 func mistyped(err error) bool {
 	var wrong *cbor.UnmarshalTypeError

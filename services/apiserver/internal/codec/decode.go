@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"mime"
 	"reflect"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -304,11 +306,7 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 			}
 		}
 	case CBOR:
-		if body, err = cborToJSON(body); err == nil {
-			if err = jsonDepth(body); err == nil {
-				err = optionsJSON(body, into)
-			}
-		}
+		err = optionsCBOR(body, into)
 	default:
 		if err = jsonDepth(body); err != nil {
 			err = errors.New(unparsed + err.Error())
@@ -340,8 +338,8 @@ func optionsProtobuf(body []byte, into message) error {
 	if err != nil {
 		return err
 	}
-	if e.kind == "" && len(e.raw) == 0 {
-		return errors.New("empty body")
+	if len(body) == len(magic) {
+		return errNoBody
 	}
 	if err := optionsKind(schema.FromAPIVersionAndKind(e.apiVersion, e.kind), into); err != nil {
 		return err
@@ -349,11 +347,17 @@ func optionsProtobuf(body []byte, into message) error {
 	return into.Unmarshal(e.raw)
 }
 
+// unversioned are kinds that are in every version.
+var unversioned = []string{"Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"}
+
 // optionsKind refuses what says that it is something else.
 func optionsKind(got schema.GroupVersionKind, into any) error {
 	if want := reflect.TypeOf(into).Elem().Name(); got.Kind != "" && got.Kind != want {
+		if slices.Contains(unversioned, got.Kind) { // which are read in whatever version
+			return fmt.Errorf("converting (v1.%s) to (v1.%s): unknown conversion", got.Kind, want)
+		}
 		if got.Version == "" {
-			got.Version = "v1"
+			got.Group, got.Version = metav1.GroupName, "v1"
 		}
 		return runtime.NewNotRegisteredErrForKind(schemeName, got)
 	}

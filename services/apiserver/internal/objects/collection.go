@@ -57,13 +57,17 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if r.spaceless && len(page.items) > 0 { // one of all namespaces is deleted in none
 		return nil, locate(r.res.Kind, "", "")
 	}
+	quick := codec.Form{Media: codec.Protobuf} // of answers that nobody reads
+	if r.res.Kind.Custom != nil {
+		quick.Media = codec.JSON
+	}
 	var mu sync.Mutex
 	each(len(page.items), collectionWorkers, func(i int) {
 		item := page.items[i]
 		one := *r
 		one.namespace, one.name, one.warnings = item.Namespace, item.Name, nil
 		options := *o
-		d := &deletion{s: s, r: &one, form: codec.Form{Media: codec.Protobuf}, options: &options, dryRun: len(o.DryRun) > 0, collective: true}
+		d := &deletion{s: s, r: &one, form: quick, options: &options, dryRun: len(o.DryRun) > 0, collective: true}
 		if _, e := s.execute(ctx, d, d.dryRun); e != nil && !errors.IsNotFound(e) {
 			mu.Lock()
 			defer mu.Unlock()
