@@ -145,6 +145,7 @@ func want(accept string, aggregated bool) (version string, media codec.Media, er
 	if accept == "" {
 		return "", codec.JSON, nil
 	}
+	plain := false
 	for _, wish := range codec.Wishes(accept) {
 		params := wish.Params
 		m, ok := codec.Offer{}.MediaOf(wish.Media)
@@ -154,10 +155,15 @@ func want(accept string, aggregated bool) (version string, media codec.Media, er
 		switch {
 		case !ok:
 		case params["as"] == "" && params["g"] == "" && params["v"] == "":
-			return "", m, nil
+			if !plain {
+				plain, media = true, m
+			}
 		case aggregated && params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2":
-			return params["v"], m, nil
+			return params["v"], m, nil // wherever it stands
 		}
+	}
+	if plain {
+		return "", media, nil
 	}
 	return "", codec.JSON, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable,

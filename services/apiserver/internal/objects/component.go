@@ -93,7 +93,7 @@ func (s *Server) componentList(ctx context.Context, req *apiv1.ListRequest, res 
 	if err != nil {
 		return err
 	}
-	all, err := choose(s.Components(ctx), req)
+	all, err := choose(res, s.Components(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *Server) componentList(ctx context.Context, req *apiv1.ListRequest, res 
 }
 
 // choose returns what the selectors pick. Parts have a name and no labels.
-func choose(all []corev1.ComponentStatus, req *apiv1.ListRequest) ([]corev1.ComponentStatus, error) {
+func choose(res *registry.Resource, all []corev1.ComponentStatus, req *apiv1.ListRequest) ([]corev1.ComponentStatus, error) {
 	label, err := labels.Parse(req.GetLabelSelector())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -120,6 +120,11 @@ func choose(all []corev1.ComponentStatus, req *apiv1.ListRequest) ([]corev1.Comp
 	field, err := fields.ParseSelector(req.GetFieldSelector())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	for _, r := range field.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+			return nil, apierrors.NewBadRequest(unknownField(res, r.Field))
+		}
 	}
 	chosen := []corev1.ComponentStatus{}
 	for _, one := range all {
