@@ -15,7 +15,7 @@ import (
 )
 
 // claim lets a claim go that its users have left: their entries first, with the last of them its devices, then what keeps it from being deleted.
-// One that was generated goes itself when its pod has ended, and not only when the pod is removed.
+// One that was generated goes itself when its pod has ended or was replaced, and not only when the pod is removed.
 func (c *resourceClaims) claim(ctx context.Context, key string) (time.Duration, error) {
 	claim, ok := c.claims.GetKey(key)
 	if !ok {
@@ -46,7 +46,7 @@ func (c *resourceClaims) claim(ctx context.Context, key string) (time.Duration, 
 	if ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" {
 		return 0, nil
 	}
-	if p, ok := c.pods.Get(claim.Namespace, ref.Name); !ok || p.UID != ref.UID || !done(p) {
+	if p, ok := c.pods.Get(claim.Namespace, ref.Name); !ok || p.UID == ref.UID && !done(p) {
 		return 0, nil // it is needed, or the garbage collector's
 	}
 	return 0, ignoreGone(claims.Delete(ctx, claim.Namespace, claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}}))

@@ -115,7 +115,7 @@ func letGo(claim *resourcev1.ResourceClaim, uses func(resourcev1.ResourceClaimCo
 		claim.Status.ReservedFor = nil
 	}
 	if free {
-		claim.Status.Allocation = nil
+		claim.Status.Allocation, claim.Status.Devices = nil, nil
 	}
 	return claim
 }

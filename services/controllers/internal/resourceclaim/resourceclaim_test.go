@@ -53,6 +53,7 @@ func TestLetGo(t *testing.T) {
 	claim := func(finalizer, deleted bool, users ...string) *resourcev1.ResourceClaim {
 		c := &resourcev1.ResourceClaim{}
 		c.Status.Allocation = &resourcev1.AllocationResult{}
+		c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "d"}}
 		if finalizer {
 			c.Finalizers = []string{"other", resourcev1.Finalizer}
 		}
@@ -81,7 +82,7 @@ func TestLetGo(t *testing.T) {
 		got := letGo(c.claim, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.Name == "stays" })
 		if (got != nil) != c.changes {
 			t.Errorf("%s: %v", what, got)
-		} else if got != nil && (len(got.Status.ReservedFor) != c.users || (got.Status.Allocation != nil) != c.allocated) {
+		} else if got != nil && (len(got.Status.ReservedFor) != c.users || (got.Status.Allocation != nil) != c.allocated || (len(got.Status.Devices) != 0) != c.allocated) {
 			t.Errorf("%s: %+v", what, got.Status)
 		} else if got != nil && c.users == 0 && !c.allocated {
 			if free := released(got); free == nil || len(free.Finalizers) != 1 {
@@ -139,4 +140,16 @@ func TestLifeOfAClaim(t *testing.T) {
 	controllertest.Await(c, claimKind, "the end of the pod's own claim", func(list []*resourcev1.ResourceClaim) bool {
 		return len(list) == 1 && list[0].Name == "shared"
 	})
+}
+
+// TestAClaimGoesWithItsReplacedPod: another pod of the name has come, and the garbage collector has not been there yet.
+func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
+	t.Parallel()
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	controllertest.Create(c, object.Pod, newPod("p", ""))
+	gone := newPod("p", "")
+	gone.UID = "gone"
+	asked := fromTemplate("c")
+	controllertest.Create(c, claimKind, generate(gone, &asked, newTemplate()))
+	controllertest.Await(c, claimKind, "the end of the claim", func(list []*resourcev1.ResourceClaim) bool { return len(list) == 0 })
 }
