@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/scheduler/internal/table"
 )
 
 // Cache follows the storage of the cluster. What the scheduler has chosen counts from the moment of the choice: a volume or a claim is then
@@ -58,60 +60,60 @@ func (c *Cache) DeleteVolume(name string) {
 
 // SetClaim adds or replaces a claim.
 func (c *Cache) SetClaim(claim *corev1.PersistentVolumeClaim) {
-	k := key(claim.Namespace, claim.Name)
-	c.change(func(v *View) { v.claims.set(k, c.claims.shown(k, claim)) })
+	k := table.Key(claim.Namespace, claim.Name)
+	c.change(func(v *View) { v.claims.Set(k, c.claims.shown(k, claim)) })
 }
 
 // DeleteClaim removes a claim.
 func (c *Cache) DeleteClaim(namespace, name string) {
 	c.change(func(v *View) {
-		delete(c.claims, key(namespace, name))
-		v.claims.delete(key(namespace, name))
+		delete(c.claims, table.Key(namespace, name))
+		v.claims.Delete(table.Key(namespace, name))
 	})
 }
 
 // SetClass adds or replaces a storage class.
 func (c *Cache) SetClass(class *storagev1.StorageClass) {
-	c.change(func(v *View) { v.classes.set(class.Name, class) })
+	c.change(func(v *View) { v.classes.Set(class.Name, class) })
 }
 
 // DeleteClass removes a storage class.
-func (c *Cache) DeleteClass(name string) { c.change(func(v *View) { v.classes.delete(name) }) }
+func (c *Cache) DeleteClass(name string) { c.change(func(v *View) { v.classes.Delete(name) }) }
 
 // SetCSINode adds or replaces what the CSI drivers say of a node.
 func (c *Cache) SetCSINode(n *storagev1.CSINode) {
-	c.change(func(v *View) { v.nodes.set(n.Name, n) })
+	c.change(func(v *View) { v.nodes.Set(n.Name, n) })
 }
 
 // DeleteCSINode removes what the CSI drivers say of a node.
-func (c *Cache) DeleteCSINode(name string) { c.change(func(v *View) { v.nodes.delete(name) }) }
+func (c *Cache) DeleteCSINode(name string) { c.change(func(v *View) { v.nodes.Delete(name) }) }
 
 // SetDriver adds or replaces a CSI driver.
 func (c *Cache) SetDriver(d *storagev1.CSIDriver) {
-	c.change(func(v *View) { v.drivers.set(d.Name, d) })
+	c.change(func(v *View) { v.drivers.Set(d.Name, d) })
 }
 
 // DeleteDriver removes a CSI driver.
-func (c *Cache) DeleteDriver(name string) { c.change(func(v *View) { v.drivers.delete(name) }) }
+func (c *Cache) DeleteDriver(name string) { c.change(func(v *View) { v.drivers.Delete(name) }) }
 
 // SetCapacity adds or replaces a capacity, whose class never changes.
 func (c *Cache) SetCapacity(s *storagev1.CSIStorageCapacity) {
-	c.change(func(v *View) { v.capacities.set(part(s.StorageClassName, key(s.Namespace, s.Name)), s) })
+	c.change(func(v *View) { v.capacities.Set(table.Part(s.StorageClassName, table.Key(s.Namespace, s.Name)), s) })
 }
 
 // DeleteCapacity removes a capacity.
 func (c *Cache) DeleteCapacity(s *storagev1.CSIStorageCapacity) {
-	c.change(func(v *View) { v.capacities.delete(part(s.StorageClassName, key(s.Namespace, s.Name))) })
+	c.change(func(v *View) { v.capacities.Delete(table.Part(s.StorageClassName, table.Key(s.Namespace, s.Name))) })
 }
 
 // SetAttachment adds or replaces an attachment, whose node never changes.
 func (c *Cache) SetAttachment(a *storagev1.VolumeAttachment) {
-	c.change(func(v *View) { v.attachments.set(part(a.Spec.NodeName, a.Name), a) })
+	c.change(func(v *View) { v.attachments.Set(table.Part(a.Spec.NodeName, a.Name), a) })
 }
 
 // DeleteAttachment removes an attachment.
 func (c *Cache) DeleteAttachment(a *storagev1.VolumeAttachment) {
-	c.change(func(v *View) { v.attachments.delete(part(a.Spec.NodeName, a.Name)) })
+	c.change(func(v *View) { v.attachments.Delete(table.Part(a.Spec.NodeName, a.Name)) })
 }
 
 // Assume has a choice count. It reports false, and nothing counts, where what was chosen is not as it was any more.
@@ -137,9 +139,9 @@ func (c *Cache) Assume(choice *Choice) bool {
 	}
 	for _, p := range choice.Provisions {
 		if p.Claim != p.From {
-			k := key(p.Claim.Namespace, p.Claim.Name)
+			k := table.Key(p.Claim.Namespace, p.Claim.Name)
 			c.claims[k] = assumption[*corev1.PersistentVolumeClaim]{shown: p.From, assumed: p.Claim}
-			c.now.claims.set(k, p.Claim)
+			c.now.claims.Set(k, p.Claim)
 		}
 	}
 	return true
@@ -159,10 +161,10 @@ func (c *Cache) WroteVolume(assumed, written *corev1.PersistentVolume) {
 
 // WroteClaim has a claim that was assumed count as it was written, until the API shows it.
 func (c *Cache) WroteClaim(assumed, written *corev1.PersistentVolumeClaim) {
-	k := key(assumed.Namespace, assumed.Name)
+	k := table.Key(assumed.Namespace, assumed.Name)
 	c.change(func(v *View) {
 		if c.claims.wrote(k, assumed, written) {
-			v.claims.set(k, written)
+			v.claims.Set(k, written)
 		}
 	})
 }
@@ -176,9 +178,9 @@ func (c *Cache) Forget(choice *Choice) {
 			}
 		}
 		for _, p := range choice.Provisions {
-			k := key(p.Claim.Namespace, p.Claim.Name)
+			k := table.Key(p.Claim.Namespace, p.Claim.Name)
 			if shown, ok := c.claims.forget(k, p.Claim); ok {
-				v.claims.set(k, shown)
+				v.claims.Set(k, shown)
 			}
 		}
 	})

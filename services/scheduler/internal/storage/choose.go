@@ -88,7 +88,7 @@ func (v View) want(claim *corev1.PersistentVolumeClaim) want {
 			selector = labels.Nothing() // validation lets none in
 		}
 	}
-	for pv := range v.byClass.under(class.Name) {
+	for pv := range v.byClass.Under(class.Name) {
 		switch {
 		case pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv.PersistentVolume, claim), !suits(claim, pv):
 		case pv.Spec.ClaimRef != nil:
@@ -114,11 +114,11 @@ func suits(claim *corev1.PersistentVolumeClaim, pv *Volume) bool {
 // room returns the parts of the cluster where a class has room for a claim, and whether its driver counts that at all.
 func (v View) room(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (counted bool, room []labels.Selector) {
 	wanted, sized := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	driver := v.drivers.get(class.Provisioner)
+	driver := v.drivers.Get(class.Provisioner)
 	if !sized || driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
 		return false, nil
 	}
-	for c := range v.capacities.under(class.Name) {
+	for c := range v.capacities.Under(class.Name) {
 		if limit := Limit(c); c.NodeTopology == nil || limit == nil || limit.Cmp(wanted) < 0 {
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/storage/volume"
+
+	"howdah.dev/services/scheduler/internal/table"
 )
 
 var errNoTerm = errors.New("no matching NodeSelectorTerms")
@@ -24,7 +26,7 @@ func (v View) Progress(c *Choice, node *corev1.Node) (done bool, err error) {
 		case pv == nil:
 			return false, fmt.Errorf("failed to check binding: persistentvolumes %q not found", b.Volume.Name)
 		case claim == nil || claim.UID != b.Claim.UID:
-			return false, fmt.Errorf("failed to check binding: persistentvolumeclaims %q not found", key(b.Claim.Namespace, b.Claim.Name))
+			return false, fmt.Errorf("failed to check binding: persistentvolumeclaims %q not found", table.Key(b.Claim.Namespace, b.Claim.Name))
 		case !pv.Reachable(node):
 			return false, outside(pv, node)
 		case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != b.Claim.UID:
@@ -36,7 +38,7 @@ func (v View) Progress(c *Choice, node *corev1.Node) (done bool, err error) {
 		claim := v.Claim(p.Claim.Namespace, p.Claim.Name)
 		switch {
 		case claim == nil || claim.UID != p.Claim.UID:
-			return false, fmt.Errorf("failed to check provisioning pvc: persistentvolumeclaims %q not found", key(p.Claim.Namespace, p.Claim.Name))
+			return false, fmt.Errorf("failed to check provisioning pvc: persistentvolumeclaims %q not found", table.Key(p.Claim.Namespace, p.Claim.Name))
 		case claim.Annotations == nil:
 			return false, fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
 		case claim.Annotations[volume.AnnSelectedNode] != c.Node:
