@@ -128,5 +128,6 @@ require (
 	golang.org/x/term v0.45.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
+	k8s.io/dynamic-resource-allocation v0.36.3
 	k8s.io/metrics v0.36.3
 )

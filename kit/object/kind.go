@@ -74,9 +74,10 @@ var (
 	CSINode               = kindOf("storage.k8s.io", "v1", "CSINode", "csinodes", false, func() *storagev1.CSINode { return &storagev1.CSINode{} })
 	CSIDriver             = kindOf("storage.k8s.io", "v1", "CSIDriver", "csidrivers", false, func() *storagev1.CSIDriver { return &storagev1.CSIDriver{} })
 	CSIStorageCapacity    = kindOf("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", true, func() *storagev1.CSIStorageCapacity { return &storagev1.CSIStorageCapacity{} })
-	VolumeAttachment      = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
 	ResourceClaim         = kindOf("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, func() *resourcev1.ResourceClaim { return &resourcev1.ResourceClaim{} })
 	ResourceSlice         = kindOf("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func() *resourcev1.ResourceSlice { return &resourcev1.ResourceSlice{} })
+	DeviceClass           = kindOf("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false, func() *resourcev1.DeviceClass { return &resourcev1.DeviceClass{} })
+	VolumeAttachment      = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
 )
 
 // Metadata returns the kind of any resource read as metadata only; a garbage

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/task"
 	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/queue"
 	"howdah.dev/services/scheduler/internal/storage"
 )
@@ -46,8 +48,13 @@ type decision struct {
 	volumes     *storage.Choice
 	volumesDone bool
 	volumesSpan trace.Span
-	ctx         context.Context // in the decision's span
-	span        trace.Span
+	// devices are to be written before the pod goes to its node; nil for none. devicesDone says that they are.
+	devices     *device.Choice
+	devicesDone bool
+	// release is a claim whose devices are to be given back; nil for none.
+	release *resourcev1.ResourceClaim
+	ctx     context.Context // in the decision's span
+	span    trace.Span
 }
 
 // mustBind reports whether the volumes of the pod are not bound yet.
@@ -86,12 +93,14 @@ type binder struct {
 	pods    object.Resource[*corev1.Pod]
 	volumes object.Resource[*corev1.PersistentVolume]
 	claims  object.Resource[*corev1.PersistentVolumeClaim]
+	devices object.Resource[*resourcev1.ResourceClaim]
 }
 
 func newBinder(s *Server) *binder {
 	return &binder{
 		s: s, work: make(chan []decision, binders), pods: object.For(s.cfg.Objects, object.Pod),
 		volumes: object.For(s.cfg.Objects, object.PersistentVolume), claims: object.For(s.cfg.Objects, object.PersistentVolumeClaim),
+		devices: object.For(s.cfg.Objects, object.ResourceClaim),
 	}
 }
 
@@ -144,9 +153,8 @@ func (b *binder) drain() {
 func (b *binder) abandon(decisions []decision) {
 	for _, d := range decisions {
 		b.s.cache.Forget(d.item.Pod.UID)
-		if d.volumes != nil {
-			b.s.cache.Storage.Forget(d.volumes)
-		}
+		b.s.forgetVolumes(&d)
+		b.s.cache.Devices.Forget(d.devices)
 		if d.volumesSpan != nil {
 			d.volumesSpan.End()
 		}
@@ -159,7 +167,7 @@ func (b *binder) abandon(decisions []decision) {
 func (b *binder) write(ctx context.Context, decisions []decision) {
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
-	decisions = b.bindVolumes(ctx, decisions)
+	decisions = b.bindDevices(ctx, b.bindVolumes(ctx, decisions))
 	items := make([]object.Item, 0, len(decisions))
 	written := make([]decision, 0, len(decisions))
 	spans := make([]trace.Span, 0, len(decisions))
@@ -188,6 +196,7 @@ func (b *binder) write(ctx context.Context, decisions []decision) {
 		}
 	}
 	b.evict(ctx, written, outcomes)
+	b.unreserve(ctx, refused(written, outcomes)...)
 	for i, d := range written {
 		b.finish(d, outcomes[i])
 	}

@@ -3,6 +3,8 @@ package scheduler
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/services/scheduler/internal/device"
 )
 
 // podChanged keeps cache and queue true to a pod.
@@ -30,7 +32,20 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 		return
 	}
 	s.nominationChanged(old, pod)
-	s.queue.Add(pod, s.group(pod))
+	s.enqueue(pod)
+}
+
+// enqueue has a pod tried, but not before its claims of devices are there: until then nothing is known of what it needs.
+func (s *Server) enqueue(pod *corev1.Pod) {
+	group := s.group(pod)
+	if !device.UsesClaims(pod) || s.cache.Devices.View().Missing(pod) == "" {
+		s.queue.Add(pod, group)
+		return
+	}
+	s.queue.Hold(pod, group)
+	if s.cache.Devices.View().Missing(pod) == "" { // they came before the queue could tell of them
+		s.wakeFor(pod)
+	}
 }
 
 // nominationChanged keeps the node for a pod that its status names. One that the scheduler has just decided on stays until the status tells

@@ -11,6 +11,7 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -45,6 +46,13 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 		h.text("claim", u.Claim)
 		if u.Own { // it must be the pod's own
 			h.text(string(pod.UID))
+		}
+	}
+	for i := range pod.Spec.ResourceClaims {
+		h.message("device claim", &pod.Spec.ResourceClaims[i])
+		if pod.Spec.ResourceClaims[i].ResourceClaimTemplateName != nil { // its claim is its own
+			h.text(string(pod.UID))
+			h.text(device.Names(pod)...)
 		}
 	}
 	for i := range pod.Spec.Volumes {

@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/preempt"
 )
 
@@ -45,13 +46,26 @@ func (s *Server) makeRoom(decisions []decision) {
 			last = &v
 		}
 		if last.why != "" {
-			d.message += " preemption: " + last.why
+			d.message += " " + s.claimsWhy(d) + "preemption: " + last.why
 		}
 		d.room = last.room
 		if d.room != nil {
 			s.nominate(d.item.Pod, d.room.node)
 		}
 	}
+}
+
+// claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption.
+func (s *Server) claimsWhy(d *decision) string {
+	switch {
+	case !device.UsesClaims(d.item.Pod):
+		return ""
+	case d.release != nil:
+		return "deallocation of ResourceClaim completed, "
+	case s.cache.Devices.View().Refusal(d.item.Pod) != "":
+		return "no new claims to deallocate, "
+	}
+	return "still not schedulable, "
 }
 
 // roomFor decides for one pod.

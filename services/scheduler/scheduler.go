@@ -76,6 +76,7 @@ func New(cfg Config) *Server {
 	s.budgets = object.InformerFor(s.informers, object.PodDisruptionBudget, object.Option{Slim: dropManagedFields})
 	s.volumes = newVolumes(s)
 	s.follow()
+	s.followDevices()
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	return s
@@ -172,11 +173,18 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 		demand = cluster.DemandOf(items[0].Pod)
 	}
 	for i, item := range items {
-		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes}
+		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
 		if d.volumes != nil && !s.cache.Storage.Assume(d.volumes) {
 			s.metrics.volumes.WithLabelValues("assume").Inc()
 			d.volumes = nil
 			d.fails(`running Reserve plugin "VolumeBinding": the volumes have changed`)
+		}
+		if d.devices != nil && (d.node == "" || !s.cache.Devices.Assume(d.devices)) {
+			if d.node != "" {
+				d.fails(`running Reserve plugin "DynamicResources": the claims have changed`)
+			}
+			d.devices = nil
+			s.forgetVolumes(&d)
 		}
 		if d.node != "" {
 			bound := *item.Pod

@@ -23,8 +23,8 @@ func (s *Server) follow() {
 	object.InformerFor(s.informers, object.VolumeAttachment, slim).AddHandler(s.attachmentChanged)
 }
 
-// wakeClaiming wakes all pods with claims.
-func (s *Server) wakeClaiming() { s.queue.WakeClaiming(func(*corev1.Pod) bool { return true }) }
+// wakeClaiming wakes all pods with claims of volumes.
+func (s *Server) wakeClaiming() { s.queue.WakeClaiming(storage.UsesClaims) }
 
 func (s *Server) claimChanged(old, claim *corev1.PersistentVolumeClaim) {
 	defer s.volumes.poke()

@@ -164,8 +164,18 @@ func (s *Server) failVolumes(d *decision, err error) {
 // giveUp takes back what a decision has assumed.
 func (s *Server) giveUp(d *decision) {
 	s.cache.Forget(d.item.Pod.UID)
-	s.cache.Storage.Forget(d.volumes)
+	s.forgetVolumes(d)
+	s.cache.Devices.Forget(d.devices)
+	d.devices = nil
 	s.queue.Wake()
+}
+
+// forgetVolumes takes back what a decision has assumed of volumes.
+func (s *Server) forgetVolumes(d *decision) {
+	if d.volumes != nil {
+		s.cache.Storage.Forget(d.volumes)
+		d.volumes = nil
+	}
 }
 
 // bindVolumes writes what binds the volumes of decisions, which then wait, and returns the other decisions: those that have nothing to bind or

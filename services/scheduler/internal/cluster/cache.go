@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -18,6 +19,8 @@ type Snapshot struct {
 	Nominees map[string][]Nominee
 	// Storage is the claims and volumes of pods.
 	Storage storage.View
+	// Devices is what pods claim of devices, and what there is of them.
+	Devices device.View
 }
 
 // Nominee is a pod that waits for a node on which others make room for it.
@@ -54,6 +57,8 @@ func (s Snapshot) Replacing(n *Node) Snapshot {
 type Cache struct {
 	// Storage is the part of it that follows claims and volumes.
 	Storage *storage.Cache
+	// Devices is the part of it that follows claims of devices, and the devices.
+	Devices *device.Cache
 
 	mu      sync.Mutex
 	nodes   map[string]*Node
@@ -77,7 +82,7 @@ type placed struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	return &Cache{Storage: storage.NewCache(), nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}, nominees: map[types.UID]nomination{}}
+	return &Cache{Storage: storage.NewCache(), Devices: device.NewCache(), nodes: map[string]*Node{}, where: map[types.UID]placed{}, assumed: map[types.UID]bool{}, nominees: map[types.UID]nomination{}}
 }
 
 // SetNode adds or replaces a node.
@@ -178,7 +183,7 @@ func (c *Cache) Place(uid types.UID) string {
 func (c *Cache) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View()}
+	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View(), Devices: c.Devices.View()}
 	for uid, n := range c.nominees {
 		if _, placed := c.where[uid]; placed {
 			continue

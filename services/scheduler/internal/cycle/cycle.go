@@ -10,11 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/score"
-	"howdah.dev/services/scheduler/internal/storage"
 )
 
 // Profile is the filters and scores that decide.
@@ -33,8 +33,10 @@ type Placement struct {
 	Node string
 	// Message says why no node is feasible, as in the FailedScheduling event.
 	Message string
-	// Volumes are to be bound before the pod goes to its node; nil where there is nothing to bind.
-	Volumes *storage.Choice
+	// Choice is what is to be bound before the pod goes to its node.
+	filter.Choice
+	// Release is the claim whose devices are to be given back, so that the pod finds others later; nil for none.
+	Release *resourcev1.ResourceClaim
 }
 
 // Timing says when the parts of a cycle ended, for its spans.
@@ -77,12 +79,12 @@ type round struct {
 	pod        *corev1.Pod
 	snapshot   cluster.Snapshot
 	prepared   []prepared
-	checks     []filter.Check // the prepared ones, or what they are if a node is otherwise
-	named      []int          // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
-	namedBy    string         // the filter that knows them
-	across     bool           // a filter looks across nodes, or more than a node is chosen: one placement a round
-	ahead      string         // why no node can take the pod, whatever the node is; "" where it depends on the node
-	chooser    filter.Chooser // nil where only a node is chosen
+	checks     []filter.Check   // the prepared ones, or what they are if a node is otherwise
+	named      []int            // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
+	namedBy    string           // the filter that knows them
+	across     bool             // a filter looks across nodes, or more than a node is chosen: one placement a round
+	ahead      string           // why no node can take the pod, whatever the node is; "" where it depends on the node
+	choosers   []filter.Chooser // none where only a node is chosen
 	raters     []rater
 	candidates []candidate
 }
@@ -121,7 +123,7 @@ func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 		r.checks = append(r.checks, c)
 		r.across = r.across || f.AcrossNodes
 		if chooser, ok := c.(filter.Chooser); ok {
-			r.chooser, r.across = chooser, true
+			r.choosers, r.across = append(r.choosers, chooser), true
 		}
 	}
 	r.named, r.namedBy = p.named(pod, snapshot)
@@ -237,10 +239,10 @@ func (r *round) total(c *candidate) {
 // candidates are used up.
 func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 	if len(r.candidates) == 0 {
-		message := r.message()
+		message, release := r.message(), r.release()
 		placements := make([]Placement, 0, len(pods))
 		for _, pod := range pods {
-			placements = append(placements, Placement{Pod: pod, Message: message})
+			placements = append(placements, Placement{Pod: pod, Message: message, Release: release})
 		}
 		return placements
 	}
@@ -258,13 +260,9 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		c := best.top()
 		node := r.snapshot.Nodes[c.index]
 		placement := Placement{Pod: pod, Node: node.Name}
-		if r.chooser != nil {
-			choice, err := r.chooser.Choose(node)
-			if err != nil {
-				placements = append(placements, Placement{Pod: pod, Message: err.Error()})
-				break
-			}
-			placement.Volumes, r.snapshot.Storage = choice, r.snapshot.Storage.With(choice)
+		if err := r.choose(node, &placement.Choice); err != nil {
+			placements = append(placements, Placement{Pod: pod, Message: err.Error()})
+			break
 		}
 		bound := *pod
 		bound.Spec.NodeName = node.Name
@@ -282,6 +280,32 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		best.fixTop()
 	}
 	return placements
+}
+
+// choose has every chooser choose on a node that passed, and what they chose count for the next pod.
+func (r *round) choose(node *cluster.Node, choice *filter.Choice) error {
+	for _, c := range r.choosers {
+		if err := c.Choose(node, choice); err != nil {
+			return err
+		}
+	}
+	if choice.Volumes != nil {
+		r.snapshot.Storage = r.snapshot.Storage.With(choice.Volumes)
+	}
+	if choice.Devices != nil {
+		r.snapshot.Devices = r.snapshot.Devices.With(choice.Devices)
+	}
+	return nil
+}
+
+// release returns the claim whose devices are to be given back now that no node passed, nil for none.
+func (r *round) release() *resourcev1.ResourceClaim {
+	for _, c := range r.checks {
+		if releaser, ok := c.(filter.Releaser); ok {
+			return releaser.Release()
+		}
+	}
+	return nil
 }
 
 // message counts the nodes by reason: "0/2 nodes are available: 1

@@ -4,8 +4,10 @@ package filter
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -43,8 +45,20 @@ type Check interface {
 
 // Chooser is a Check of a pod for which more is chosen than the node: each placement then changes what the next one finds.
 type Chooser interface {
-	// Choose returns what binds the claims of the pod on a node that passed.
-	Choose(n *cluster.Node) (*storage.Choice, error)
+	// Choose adds to a choice what binds the claims of the pod on a node that passed.
+	Choose(n *cluster.Node, choice *Choice) error
+}
+
+// Choice is what is chosen for a pod beside its node, nil where nothing is.
+type Choice struct {
+	Volumes *storage.Choice
+	Devices *device.Choice
+}
+
+// Releaser is a Check of a pod that could go somewhere if it had not what it has.
+type Releaser interface {
+	// Release returns the claim whose devices are to be given back after no node passed, nil for none.
+	Release() *resourcev1.ResourceClaim
 }
 
 // Everywhere is the check of a pod that no node can take.
@@ -85,5 +99,6 @@ func All() []Filter {
 	return []Filter{
 		NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
 		VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity,
+		DynamicResources,
 	}
 }

@@ -46,4 +46,7 @@ func (c claims) Resolvable(_ *cluster.Node) bool  { return false }
 type choice struct{ claims }
 
 // Choose implements Chooser.
-func (c choice) Choose(n *cluster.Node) (*storage.Choice, error) { return c.wants.Choose(n.Object) }
+func (c choice) Choose(n *cluster.Node, choice *Choice) (err error) {
+	choice.Volumes, err = c.wants.Choose(n.Object)
+	return err
+}

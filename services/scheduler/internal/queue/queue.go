@@ -14,6 +14,7 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -51,6 +52,7 @@ type Item struct {
 	stores int       // and of changes of storage
 	order  int       // among the pods that came at the same moment
 	at     int       // in the heap of its group, or of those that wait
+	held   bool      // not to be tried before something of its claims changes
 	self   *Item     // the queue's own, where this is the copy that Pop handed out
 }
 
@@ -77,7 +79,7 @@ type Queue struct {
 	active        ordered[*group] // the group to pop next on top
 	waiting       ordered[*Item]  // those in back-off and unschedulable ones, the first that is ready on top
 	unschedulable map[*Item]bool
-	claiming      map[*Item]bool // the unschedulable ones that use claims
+	claiming      map[*Item]bool // the unschedulable ones that use claims, of volumes or of devices
 	// counters
 	wakes, stores, added int
 }
@@ -127,6 +129,30 @@ func (q *Queue) Add(pod *corev1.Pod, group uint64) {
 	}
 }
 
+// Hold adds a pod that has no chance before something of its claims changes: other changes do not wake it. One that is there already it only
+// replaces with its newest version, as Add does.
+func (q *Queue) Hold(pod *corev1.Pod, group uint64) {
+	q.mu.Lock()
+	item, ok := q.items[pod.UID]
+	if ok && !item.held {
+		q.mu.Unlock()
+		q.Add(pod, group)
+		return
+	}
+	defer q.mu.Unlock()
+	if ok {
+		item.Pod, item.Group = pod, group
+		return
+	}
+	q.added++
+	now := q.clock.Now()
+	item = &Item{Pod: pod, Group: group, Added: now, order: q.added, at: outside, state: Unschedulable, ready: now.Add(idle), held: true}
+	q.items[pod.UID] = item
+	q.claiming[item] = true
+	q.waiting.add(item)
+	q.poke() // the popper's timer must know
+}
+
 // Delete forgets a pod.
 func (q *Queue) Delete(uid types.UID) {
 	q.mu.Lock()
@@ -174,7 +200,7 @@ func (q *Queue) Wake() {
 	}
 }
 
-// WakeClaiming does the same for those of the pods that use claims and that match: storage has changed.
+// WakeClaiming does the same for those of the pods that use claims and that match: what they claim has changed.
 func (q *Queue) WakeClaiming(match func(pod *corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -199,7 +225,7 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	item.taken = false
 	item.Attempts++
 	item.ready = q.clock.Now().Add(backoff(item.Attempts))
-	claiming := storage.UsesClaims(item.Pod)
+	claiming := storage.UsesClaims(item.Pod) || device.UsesClaims(item.Pod)
 	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores { // something changed while it was being tried
 		item.state = Backoff
 		q.backOff(item)
@@ -231,6 +257,9 @@ func (q *Queue) backOff(item *Item) {
 }
 
 func backoff(attempts int) time.Duration {
+	if attempts == 0 { // it was held, and never tried
+		return 0
+	}
 	wait := firstBackoff
 	for range attempts - 1 {
 		if wait *= 2; wait >= lastBackoff {
@@ -242,7 +271,7 @@ func backoff(attempts int) time.Duration {
 
 func (q *Queue) activate(item *Item) {
 	q.withdraw(item)
-	item.state = Active
+	item.state, item.held = Active, false
 	g, ok := q.groups[item.Group]
 	if !ok {
 		g = &group{ordered[*Item]{before: sooner}, outside}

@@ -275,3 +275,37 @@ func TestEveryPodIsServedOnce(t *testing.T) {
 		t.Fatalf("%d pods were served at the end, want %d", served, len(known))
 	}
 }
+
+// TestAHeldPodIsTriedOnceItsClaimsAreThere: at once, and not before; nodes that come and go do not wake it.
+func TestAHeldPodIsTriedOnceItsClaimsAreThere(t *testing.T) {
+	t.Parallel()
+	q, _ := setup()
+	p := pod("a", 0)
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
+	q.Hold(p, 1)
+	q.Wake()
+	q.Hold(p, 2)
+	if got := next(t, q); len(got) != 0 {
+		t.Fatalf("popped %s", names(got))
+	}
+	if state, attempts := q.Lookup("a"); state != Unschedulable || attempts != 0 {
+		t.Errorf("it is %s after %d attempts", state, attempts)
+	}
+	q.WakeClaiming(func(p *corev1.Pod) bool { return p.UID == "a" })
+	items := next(t, q)
+	if names(items) != "a" {
+		t.Fatalf("popped %q", names(items))
+	}
+	q.Fail(items[0], false)
+	q.Hold(p, 3) // it is known, and has changed
+	if got := names(next(t, q)); got != "a" {
+		t.Errorf("popped %q", got)
+	}
+	q.Delete("a")
+	q.Hold(p, 1)
+	q.Add(p, 1)
+	q.Delete("a")
+	if got := next(t, q); len(got) != 0 {
+		t.Errorf("popped %s", names(got))
+	}
+}

@@ -30,7 +30,7 @@ type Score struct {
 
 // All returns the scores with Kubernetes' default weights.
 func All() []Score {
-	return []Score{LeastAllocated, BalancedAllocation, PodTopologySpread, TaintToleration, NodeAffinity, ImageLocality}
+	return []Score{LeastAllocated, BalancedAllocation, PodTopologySpread, TaintToleration, NodeAffinity, ImageLocality, DynamicResources}
 }
 
 // highestIsBest scales ratings so that the highest becomes Max.

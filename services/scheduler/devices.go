@@ -1,0 +1,74 @@
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/scheduler/internal/device"
+)
+
+// followDevices keeps the cache true to the cluster's devices and the claims of them, and wakes pods with such claims where a change may let one in.
+func (s *Server) followDevices() {
+	slim := object.Option{Slim: dropManagedFields}
+	object.InformerFor(s.informers, object.ResourceClaim, slim).AddHandler(s.deviceClaimChanged)
+	object.InformerFor(s.informers, object.ResourceSlice, slim).AddHandler(s.sliceChanged)
+	object.InformerFor(s.informers, object.DeviceClass, slim).AddHandler(s.deviceClassChanged)
+}
+
+// wakeForDevices wakes those of the pods whose claims of devices are there.
+func (s *Server) wakeForDevices(match func(pod *corev1.Pod) bool) {
+	view := s.cache.Devices.View()
+	s.queue.WakeClaiming(func(pod *corev1.Pod) bool {
+		return device.UsesClaims(pod) && match(pod) && view.Missing(pod) == ""
+	})
+}
+
+// wakeFor wakes one pod, for the sake of its claims.
+func (s *Server) wakeFor(pod *corev1.Pod) {
+	s.queue.WakeClaiming(func(p *corev1.Pod) bool { return p.UID == pod.UID })
+}
+
+func anyPod(*corev1.Pod) bool { return true }
+
+func (s *Server) deviceClaimChanged(old, claim *resourcev1.ResourceClaim) {
+	if claim == nil {
+		s.cache.Devices.DeleteClaim(old.Namespace, old.Name)
+		if old.Status.Allocation != nil {
+			s.wakeForDevices(anyPod)
+		}
+		return
+	}
+	s.cache.Devices.SetClaim(claim)
+	switch {
+	case old != nil && old.Status.Allocation != nil && claim.Status.Allocation == nil: // others may have its devices
+		s.wakeForDevices(anyPod)
+	case old == nil || !equality.Semantic.DeepEqual(old.Status, claim.Status):
+		s.wakeForDevices(func(pod *corev1.Pod) bool {
+			return pod.Namespace == claim.Namespace && slices.Contains(device.Names(pod), claim.Name)
+		})
+	}
+}
+
+func (s *Server) sliceChanged(old, slice *resourcev1.ResourceSlice) {
+	if slice == nil {
+		s.cache.Devices.DeleteSlice(old.Name)
+	} else {
+		s.cache.Devices.SetSlice(slice)
+	}
+	s.wakeForDevices(anyPod) // with one slice less, a pool may be complete
+}
+
+func (s *Server) deviceClassChanged(old, class *resourcev1.DeviceClass) {
+	if class == nil {
+		s.cache.Devices.DeleteClass(old.Name)
+		return
+	}
+	s.cache.Devices.SetClass(class)
+	if old == nil || !equality.Semantic.DeepEqual(old.Spec, class.Spec) {
+		s.wakeForDevices(anyPod)
+	}
+}

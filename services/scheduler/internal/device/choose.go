@@ -1,0 +1,175 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// Why a node is refused, in Kubernetes' words.
+const (
+	unavailable = "resourceclaim not available on the node"
+	tooFew      = "cannot allocate all claims"
+)
+
+// patience bounds the search for devices on one node, as filterTimeout does in Kubernetes: it tries all of them against all requests.
+const patience = 10 * time.Second
+
+// Wants is what a pod wants of devices. It remembers what it found, and is not for concurrent use.
+type Wants struct {
+	pod         *corev1.Pod
+	claims      []*Claim
+	unallocated []*resourcev1.ResourceClaim
+	allocator   structured.Allocator
+
+	found map[string]found // by node
+	// failed says why no node can be asked any more: something is wrong with a claim or a class, or the search takes too long.
+	failed string
+	away   map[*Claim]bool // those that a node did not reach
+}
+
+type found struct {
+	refused string
+	results []resourcev1.AllocationResult // of the unallocated claims, in their order
+}
+
+// WantsOf returns what a pod wants that Refusal does not refuse.
+func WantsOf(pod *corev1.Pod, v View) *Wants {
+	w := &Wants{pod: pod, found: map[string]found{}, away: map[*Claim]bool{}}
+	claims, err := v.claimsOf(pod)
+	if err != nil {
+		w.failed = err.Error()
+		return w
+	}
+	w.claims = claims
+	for _, c := range claims {
+		if c.Status.Allocation == nil && !slices.Contains(w.unallocated, c.ResourceClaim) {
+			w.unallocated = append(w.unallocated, c.ResourceClaim)
+		}
+	}
+	if len(w.unallocated) == 0 {
+		return w
+	}
+	w.allocator, err = structured.NewAllocator(context.Background(), features, v.taken(), classLister{v}, v.offered(), v.compiled)
+	if err != nil {
+		w.failed = err.Error()
+	}
+	return w
+}
+
+// Nothing reports whether the pod wants no device: its templates made no claims.
+func (w *Wants) Nothing() bool { return len(w.claims) == 0 && w.failed == "" }
+
+// On says why a node is refused, "" where it is not.
+func (w *Wants) On(n *corev1.Node) string {
+	f, ok := w.found[n.Name]
+	if !ok {
+		f = w.find(n)
+		w.found[n.Name] = f
+	}
+	return f.refused
+}
+
+func (w *Wants) find(n *corev1.Node) found {
+	if w.failed != "" {
+		return found{refused: w.failed}
+	}
+	for _, c := range w.claims {
+		if c.Status.Allocation != nil && !c.Reachable(n) {
+			w.away[c] = true
+		}
+	}
+	if slices.ContainsFunc(w.claims, func(c *Claim) bool { return c.Status.Allocation != nil && !c.Reachable(n) }) {
+		return found{refused: unavailable}
+	}
+	if len(w.unallocated) == 0 {
+		return found{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	results, err := w.allocator.Allocate(ctx, n, w.unallocated)
+	switch {
+	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+		return found{refused: err.Error()}
+	case errors.Is(err, context.DeadlineExceeded):
+		w.failed = fmt.Sprintf("node %s: timed out trying to allocate devices", n.Name)
+		return found{refused: w.failed}
+	case err != nil:
+		w.failed = err.Error()
+		return found{refused: w.failed}
+	case len(results) != len(w.unallocated):
+		return found{refused: tooFew}
+	}
+	return found{results: results}
+}
+
+// Preference is how much the devices of a node that passed are those that the claims name first among alternatives; 0 where they name none.
+func (w *Wants) Preference(n *corev1.Node) int64 {
+	if w.On(n) != "" {
+		return 0
+	}
+	var sum int64
+	for i, c := range w.unallocated {
+		sum += preference(c, &w.found[n.Name].results[i])
+	}
+	for _, c := range w.claims {
+		if c.Status.Allocation != nil {
+			sum += preference(c.ResourceClaim, c.Status.Allocation)
+		}
+	}
+	return sum
+}
+
+func preference(c *resourcev1.ResourceClaim, a *resourcev1.AllocationResult) int64 {
+	var sum int64
+	for _, r := range c.Spec.Devices.Requests {
+		for i, sub := range r.FirstAvailable {
+			if slices.ContainsFunc(a.Devices.Results, func(d resourcev1.DeviceRequestAllocationResult) bool { return d.Request == r.Name+"/"+sub.Name }) {
+				sum += int64(resourcev1.FirstAvailableDeviceRequestMaxSize - i)
+			}
+		}
+	}
+	return sum
+}
+
+// Alternatives reports whether claims name alternatives, so that a node may have better devices than another.
+func (w *Wants) Alternatives() bool {
+	return slices.ContainsFunc(w.claims, func(c *Claim) bool {
+		return slices.ContainsFunc(c.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool { return len(r.FirstAvailable) > 0 })
+	})
+}
+
+// Choose returns what is to be written of the claims for the pod to go to a node that passed.
+func (w *Wants) Choose(n *corev1.Node) (*Choice, error) {
+	if why := w.On(n); why != "" {
+		return nil, errors.New(why)
+	}
+	user := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: w.pod.Name, UID: w.pod.UID}
+	choice := &Choice{Pod: w.pod.UID}
+	for i, c := range w.unallocated {
+		choice.Changes = append(choice.Changes, Change{Claim: c, Allocation: &w.found[n.Name].results[i], User: user})
+	}
+	for i, c := range w.claims {
+		if c.Status.Allocation != nil && !slices.Contains(w.claims[:i], c) && !ReservedFor(c.ResourceClaim, w.pod.UID) {
+			choice.Changes = append(choice.Changes, Change{Claim: c.ResourceClaim, User: user})
+		}
+	}
+	return choice, nil
+}
+
+// Release returns a claim that might do on another node with other devices: its own are away from a node, and nobody else uses them. nil where
+// there is none.
+func (w *Wants) Release() *resourcev1.ResourceClaim {
+	for _, c := range w.claims {
+		if users := c.Status.ReservedFor; w.away[c] && (len(users) == 0 || len(users) == 1 && users[0].UID == w.pod.UID) {
+			return c.ResourceClaim
+		}
+	}
+	return nil
+}
