@@ -12,9 +12,9 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 }
 
 // QOSClassOf is BestEffort when nothing asks for CPU or memory, Guaranteed when everything limits both and requests just
-// that, Burstable otherwise. A pod with requests or limits of its own is judged by those. Source: Kubernetes' page "Pod Quality of Service Classes".
+// that, Burstable otherwise. A pod with resources of its own is judged by those. Source: Kubernetes' page "Pod Quality of Service Classes".
 func QOSClassOf(spec *corev1.PodSpec) corev1.PodQOSClass {
-	if r := spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+	if r := spec.Resources; r != nil { // even where it says nothing, as with Kubernetes' API
 		if !asks(r.Requests) && !asks(r.Limits) {
 			return corev1.PodQOSBestEffort
 		}

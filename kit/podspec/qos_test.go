@@ -27,7 +27,7 @@ func TestQOSClass(t *testing.T) {
 		"init without":       {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}]\ninitContainers: [{name: b}]", corev1.PodQOSBurstable},
 		"pod as a whole":     {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}}", corev1.PodQOSGuaranteed},
 		"pod, requests less": {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 1m}}", corev1.PodQOSBurstable},
-		"pod says nothing":   {"containers: [{name: a, resources: {requests: {cpu: 1}}}]\nresources: {}", corev1.PodQOSBurstable},
+		"pod says nothing":   {"containers: [{name: a, resources: {requests: {cpu: 1}}}]\nresources: {}", corev1.PodQOSBestEffort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
