@@ -68,6 +68,7 @@ func TestPreviewsAreChecked(t *testing.T) {
 		candidate + "{}}": "spec.leaseName: Required value\nspec.binaryVersion: Required value\nspec.strategy: Required value",
 		candidate + "{leaseName: l, binaryVersion: v1.2.3, emulationVersion: 1.2.0, strategy: OldestEmulationVersion}}": `spec.binaryVersion: Invalid value: "v1.2.3": must be a valid semantic version` + "\n" +
 			"spec.binaryVersion: Invalid value: \"v1.2.3\": must be greater than or equal to `emulationVersion`",
+		candidate + "{leaseName: l, emulationVersion: x, strategy: a/b}}":                     `spec.emulationVersion: Invalid value: "x": must be a valid semantic version` + "\nspec.binaryVersion: Required value",
 		candidate + "{leaseName: l, binaryVersion: 1.2.3, strategy: OldestEmulationVersion}}": "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
 		candidate + "{leaseName: l, binaryVersion: 1.2.3, strategy: X}}":                      `spec.strategy.strategy: Unsupported value: "X": supported values: "OldestEmulationVersion"`,
 		candidate + "{leaseName: l, binaryVersion: 1.2.3, strategy: /x}}":                     `spec.strategy.strategy: Invalid value: "/x": prefix part must be non-empty`,
@@ -219,6 +220,17 @@ func TestGatedFieldsOfPods(t *testing.T) {
 					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)
 				}
 			}
+		}
+	}
+}
+
+// Names of candidates are those of keys, and as long.
+func TestNamesOfCandidates(t *testing.T) {
+	t.Parallel()
+	k := previewOf(t, schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1beta1", Kind: "LeaseCandidate"})
+	for name, good := range map[string]bool{"A_b.c": true, strings.Repeat("x", 253): true, strings.Repeat("x", 254): false, "a/b": false, "a b": false} {
+		if got := len(k.NameIsValid(name, false)) == 0; got != good {
+			t.Errorf("%.20s: %v", name, got)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -24,8 +24,8 @@ type candidate = coordinationv1beta1.LeaseCandidate
 func leaseCandidate(now func() time.Time) *registry.Kind {
 	k := row.Of[candidate, coordinationv1beta1.LeaseCandidateList](coordinationv1beta1.SchemeGroupVersion, "leasecandidates")
 	k.Namespaced, k.CreateOnUpdate, k.NeedsRevision = true, true, true
+	k.NameIsValid = func(name string, _ bool) []string { return validation.IsConfigMapKey(name) }
 	k.Deprecated = "coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+"
-	k.NameIsValid = path.ValidatePathSegmentName
 	k.ValidateCreate = typed.Check(validateCandidate)
 	k.ValidateUpdate = typed.CheckChange(func(c, old *candidate) field.ErrorList {
 		errs := validateCandidate(c)
@@ -63,10 +63,11 @@ func validateCandidate(c *candidate) field.ErrorList {
 		}
 		return v
 	}
+	emulated := read(spec.EmulationVersion, "emulationVersion")
 	if spec.BinaryVersion == "" {
 		errs = append(errs, field.Required(at.Child("binaryVersion"), ""))
 	}
-	binary, emulated := read(spec.BinaryVersion, "binaryVersion"), read(spec.EmulationVersion, "emulationVersion")
+	binary := read(spec.BinaryVersion, "binaryVersion")
 	if spec.BinaryVersion != "" && binary.LessThan(emulated) {
 		errs = append(errs, field.Invalid(at.Child("binaryVersion"), spec.BinaryVersion, "must be greater than or equal to `emulationVersion`"))
 	}

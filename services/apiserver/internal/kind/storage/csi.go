@@ -201,11 +201,11 @@ func validateDriver(d *storagev1.CSIDriver) field.ErrorList {
 	for _, m := range s.VolumeLifecycleModes {
 		errs = append(errs, check.Supported(m, path.Child("volumeLifecycleModes"), storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
 	}
-	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
-		errs = append(errs, field.Invalid(path.Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
-	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < 10 {
 		errs = append(errs, field.Invalid(path.Child("nodeAllocatableUpdatePeriodSeconds"), *n, "must be greater than or equal to 10 seconds"))
+	}
+	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
+		errs = append(errs, field.Invalid(path.Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
 	}
 	return errs
 }
