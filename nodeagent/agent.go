@@ -164,7 +164,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	a.workers = worker.New(worker.Config{
 		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
 		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
-		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Claims: a.resources.claims, Health: a.resources.devices.Health,
+		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Claims: a.resources.claims, Health: a.resources.health,
 		Status: a.mirrors, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes: &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: func(t probe.Target, kind probe.Kind, result string) {
 			m.probed(kind, result)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	drav1 "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"howdah.dev/kit/object"
@@ -56,7 +57,7 @@ func TestRealNodeWithClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	driver := &dratest.Driver{Name: tapDriver, Dir: filepath.Join(n.dir, "kubelet", "plugins"), Devices: map[string][]*drav1.Device{
+	driver := &dratest.Driver{Name: tapDriver, Tells: true, Dir: filepath.Join(n.dir, "kubelet", "plugins"), Devices: map[string][]*drav1.Device{
 		"taps": {{PoolName: nodeName, DeviceName: "left", RequestNames: []string{"tap"}, CdiDeviceIds: []string{"example.com/tap=left"}}},
 	}}
 	pod := func(name string) *corev1.Pod {
@@ -79,6 +80,13 @@ func TestRealNodeWithClaims(t *testing.T) {
 		c[0].GetDynamicResources()[0].GetClaimResources()[0].GetCdiDevices()[0].GetName() != "example.com/tap=left" {
 		t.Errorf("it is said to have %v", c)
 	}
+	sick := &drahealth.DeviceHealth{Device: &drahealth.DeviceIdentifier{PoolName: nodeName, DeviceName: "left"}, Health: drahealth.HealthStatus_UNHEALTHY, Message: "it drips"}
+	driver.Report(sick)
+	n.await("first", "known to have a device that is unhealthy", time.Minute, func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses[0].AllocatedResourcesStatus
+		return len(s) == 1 && s[0].Name == "claim:mine/tap" && s[0].Resources[0].ResourceID == "example.com/tap=left" &&
+			s[0].Resources[0].Health == corev1.ResourceHealthStatusUnhealthy && *s[0].Resources[0].Message == "it drips"
+	})
 
 	n.stop()
 	slice("left-behind", "gone.example.com")

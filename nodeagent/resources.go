@@ -76,6 +76,11 @@ func (a *Agent) newResources(thresholds pressure.Settings) (*resources, error) {
 	})
 	if r.claims, err = dra.New(dra.Config{
 		NodeName: cfg.NodeName, Client: cfg.Objects, State: filepath.Join(cfg.RootDir, "dra_manager_state"), Here: a.here, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Changed: func(pods []types.UID) {
+			for _, uid := range pods {
+				a.workers.Wake(uid)
+			}
+		},
 	}); err != nil {
 		return nil, err
 	}
@@ -152,6 +157,17 @@ func (r *resources) Own(ctx context.Context, p *corev1.Pod, c *corev1.Container)
 	}
 	own.AddCDI(claimed)
 	return own, nil
+}
+
+// health tells how the devices of a container are.
+func (r *resources) health(p *corev1.Pod, name string) []corev1.ResourceStatus {
+	out := r.devices.Health(p.UID, name)
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == name {
+			out = append(out, r.claims.Health(p, c)...)
+		}
+	}
+	return out
 }
 
 // unthrottled reports whether containers of a pod have CPUs for themselves, so that its time on them is not to be counted.

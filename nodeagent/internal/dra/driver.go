@@ -34,6 +34,8 @@ var services = []string{drav1.DRAPluginService, drav1beta1.DRAPluginService}
 // driver is one program that serves a driver's name; while it is replaced, there are two.
 type driver struct {
 	name, endpoint string
+	ctx            context.Context // until it is let go
+	cancel         context.CancelFunc
 	conn           *grpc.ClientConn
 	client         drav1.DRAPluginClient
 	connected      bool // the lock of Drivers is held
@@ -43,7 +45,9 @@ type driver struct {
 type Drivers struct {
 	clock   clock.Clock
 	metrics *metrics
-	poke    chan struct{} // some driver came or went
+	// health, which may be nil, follows what a driver tells of its devices.
+	health func(*driver)
+	poke   chan struct{} // some driver came or went
 
 	mu     sync.Mutex
 	closed bool
@@ -81,7 +85,7 @@ func (d *Drivers) Register(_ context.Context, p plugin.Plugin) error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		_ = one.conn.Close()
+		one.close()
 		return errors.New("the node agent is ending")
 	}
 	before := d.take(p.Name, p.Endpoint)
@@ -89,9 +93,12 @@ func (d *Drivers) Register(_ context.Context, p plugin.Plugin) error {
 	d.changed(p.Name)
 	d.mu.Unlock()
 	if before != nil {
-		_ = before.conn.Close()
+		before.close()
 	}
 	go d.follow(one)
+	if d.health != nil {
+		go d.health(one)
+	}
 	return nil
 }
 
@@ -112,10 +119,16 @@ func (d *Drivers) dial(p plugin.Plugin, service string) (*driver, error) {
 		return nil, err
 	}
 	one := &driver{name: p.Name, endpoint: p.Endpoint, conn: conn, client: drav1.NewDRAPluginClient(conn)}
+	one.ctx, one.cancel = context.WithCancel(context.Background())
 	if service == drav1beta1.DRAPluginService {
 		one.client = drav1beta1.V1Beta1ClientWrapper{DRAPluginClient: drav1beta1.NewDRAPluginClient(conn)}
 	}
 	return one, nil
+}
+
+func (one *driver) close() {
+	one.cancel()
+	_ = one.conn.Close()
 }
 
 // follow notes whether a driver can be reached, until its connection is closed.
@@ -145,7 +158,7 @@ func (d *Drivers) Deregister(_ context.Context, p plugin.Plugin) {
 	d.changed(p.Name)
 	d.mu.Unlock()
 	if one != nil {
-		_ = one.conn.Close()
+		one.close()
 	}
 }
 
@@ -205,7 +218,7 @@ func (d *Drivers) close() {
 	d.mu.Unlock()
 	for _, list := range all {
 		for _, one := range list {
-			_ = one.conn.Close()
+			one.close()
 		}
 	}
 }

@@ -37,7 +37,9 @@ type Config struct {
 	// State is the file of what is prepared.
 	State string
 	// Here reports which pods are still on the node, be it that only the runtime knows of them.
-	Here       func(ctx context.Context) (func(types.UID) bool, error)
+	Here func(ctx context.Context) (func(types.UID) bool, error)
+	// Changed, which may be nil, hears of pods that have devices of whose health there is news.
+	Changed    func(pods []types.UID)
 	Clock      clock.Clock
 	Registerer prometheus.Registerer
 }
@@ -52,6 +54,8 @@ type Manager struct {
 	cfg     Config
 	metrics *metrics
 	locks   locks
+	healths healths
+	began   time.Time
 
 	mu    sync.Mutex
 	state state
@@ -59,13 +63,14 @@ type Manager struct {
 
 // New returns a Manager that knows what an earlier life of the agent has prepared.
 func New(cfg Config) (*Manager, error) {
-	m := &Manager{cfg: cfg, locks: locks{taken: map[key]chan struct{}{}}}
+	m := &Manager{cfg: cfg, locks: locks{taken: map[key]chan struct{}{}}, healths: healths{byDriver: map[string]map[place]condition{}}, began: cfg.Clock.Now()}
 	var err error
 	if m.state, err = readState(cfg.State); err != nil {
 		return nil, err
 	}
 	m.metrics = newMetrics(cfg.Registerer, m.now)
 	m.Drivers = newDrivers(cfg.Clock, m.metrics)
+	m.Drivers.health = m.watchHealth
 	m.Slices = &Slices{drivers: m.Drivers, node: cfg.NodeName, client: cfg.Client}
 	return m, nil
 }

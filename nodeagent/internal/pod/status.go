@@ -2,6 +2,7 @@ package pod
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,15 +99,18 @@ func unended(pod *corev1.Pod) corev1.PodPhase {
 
 // health tells how a container's devices are; of one that has given them back, how they were.
 func health(pod *corev1.Pod, container string, facts Facts) []corev1.ResourceStatus {
+	var now []corev1.ResourceStatus
 	if facts.Health != nil {
-		if now := facts.Health(container); now != nil {
-			return now
-		}
+		now = facts.Health(container)
 	}
 	if told := ToldStatus(pod, container); told != nil {
-		return told.AllocatedResourcesStatus
+		for _, before := range told.AllocatedResourcesStatus {
+			if !slices.ContainsFunc(now, func(s corev1.ResourceStatus) bool { return s.Name == before.Name }) {
+				now = append(now, before)
+			}
+		}
 	}
-	return nil
+	return now
 }
 
 // rejected reports whether the node did not take the pod, in this life of the agent or, by what the API holds, in an earlier one.

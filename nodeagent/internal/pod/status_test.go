@@ -145,3 +145,17 @@ func TestPodScheduledSaysWhichPodTheNodeHasSeen(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// What is known of some devices of a container does not hide what was told of others.
+func TestHealthOfDevicesIsKeptByName(t *testing.T) {
+	t.Parallel()
+	p := testPod(corev1.RestartPolicyAlways, "a")
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/tap"}, {Name: "claim:x"}}}}
+	one := []corev1.ResourceHealth{{ResourceID: "now", Health: corev1.ResourceHealthStatusHealthy}}
+	got := health(p, "a", Facts{Health: func(string) []corev1.ResourceStatus {
+		return []corev1.ResourceStatus{{Name: "claim:x", Resources: one}}
+	}})
+	if len(got) != 2 || got[0].Name != "claim:x" || len(got[0].Resources) != 1 || got[1].Name != "example.com/tap" {
+		t.Errorf("%v", got)
+	}
+}

@@ -101,7 +101,7 @@ type Config struct {
 	Trace    func(pod *corev1.Pod) trace.SpanContext
 	Rotation Rotation
 	// Health, which may be nil, tells how the devices of a container are.
-	Health func(uid types.UID, container string) []corev1.ResourceStatus
+	Health func(p *corev1.Pod, container string) []corev1.ResourceStatus
 	// Room is what the node has for a pod that asks for more than it was given.
 	Room func(p *corev1.Pod) pod.Room
 	// Site is what new pods are to run on; its other pods are all that are bound to the node.

@@ -216,17 +216,17 @@ func (w *worker) look(p *corev1.Pod, observed *cri.Pod) (pod.Plan, corev1.PodSta
 	now := w.cfg.Clock.Now()
 	plan := pod.Make(p, observed, w.memory, now)
 	return plan, pod.Status(p, observed, w.memory, plan, pod.Facts{
-		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly, Health: w.health,
+		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly, Health: func(container string) []corev1.ResourceStatus { return w.health(p, container) },
 		Holds: w.cfg.Claims.Holds(w.uid),
 	})
 }
 
 // health tells how the devices of a container are.
-func (w *worker) health(container string) []corev1.ResourceStatus {
+func (w *worker) health(p *corev1.Pod, container string) []corev1.ResourceStatus {
 	if w.cfg.Health == nil {
 		return nil
 	}
-	return w.cfg.Health(w.uid, container)
+	return w.cfg.Health(p, container)
 }
 
 // waits are the times at which something that failed is tried again.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	drav1 "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -29,7 +30,12 @@ type Driver struct {
 	// Devices are those of each claim, by the claim's name; others get one without anything to tell the runtime.
 	Devices map[string][]*drav1.Device
 
+	// Tells lets it tell how its devices are, by Report.
+	Tells bool
+
 	mu     sync.Mutex
+	health []*drahealth.DeviceHealth
+	news   chan struct{} // closed with the next report
 	calls  []string
 	fails  map[string]string // by method
 	server *grpc.Server
@@ -54,6 +60,9 @@ func (d *Driver) Serve(t testing.TB, registry string) {
 		drav1beta1.RegisterDRAPluginServer(d.server, drav1beta1.V1ServerWrapper{DRAPluginServer: d})
 	} else {
 		drav1.RegisterDRAPluginServer(d.server, d)
+	}
+	if d.Tells {
+		drahealth.RegisterDRAResourceHealthServer(d.server, teller{d: d})
 	}
 	registerapi.RegisterRegistrationServer(d.server, registration{d: d})
 	paths := []string{d.Endpoint()}
@@ -104,6 +113,43 @@ func (d *Driver) called(method string, claims []*drav1.Claim) string {
 	slices.Sort(names)
 	d.calls = append(d.calls, method+" "+strings.Join(names, " "))
 	return d.fails[method]
+}
+
+// Report tells how devices are.
+func (d *Driver) Report(devices ...*drahealth.DeviceHealth) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.health = devices
+	if d.news != nil {
+		close(d.news)
+	}
+	d.news = make(chan struct{})
+}
+
+// teller serves what is reported.
+type teller struct {
+	drahealth.UnimplementedDRAResourceHealthServer
+	d *Driver
+}
+
+// NodeWatchResources sends every report.
+func (t teller) NodeWatchResources(_ *drahealth.NodeWatchResourcesRequest, to grpc.ServerStreamingServer[drahealth.NodeWatchResourcesResponse]) error {
+	for {
+		t.d.mu.Lock()
+		if t.d.news == nil {
+			t.d.news = make(chan struct{})
+		}
+		health, news := t.d.health, t.d.news
+		t.d.mu.Unlock()
+		if err := to.Send(&drahealth.NodeWatchResourcesResponse{Devices: health}); err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-to.Context().Done():
+			return to.Context().Err()
+		}
+	}
 }
 
 // NodePrepareResources implements the driver's service.
