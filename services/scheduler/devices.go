@@ -35,6 +35,7 @@ func (s *Server) wakeFor(pod *corev1.Pod) {
 func anyPod(*corev1.Pod) bool { return true }
 
 func (s *Server) deviceClaimChanged(old, claim *resourcev1.ResourceClaim) {
+	defer s.volumes.poke() // a device may be ready
 	if claim == nil {
 		s.cache.Devices.DeleteClaim(old.Namespace, old.Name)
 		if old.Status.Allocation != nil {

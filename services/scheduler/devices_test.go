@@ -284,7 +284,7 @@ func TestAClaimThatCannotBeWritten(t *testing.T) {
 	w.awaitPods("the pod to be bound", bound(1))
 }
 
-// TestARefusedBindingLetsTheClaimGo
+// TestARefusedBindingLetsTheClaimGo: the pod is not on its node, and does not use the claim; another try reserves it again.
 func TestARefusedBindingLetsTheClaimGo(t *testing.T) {
 	t.Parallel()
 	w := &world{TB: t, api: objecttest.New()}
@@ -336,4 +336,41 @@ func TestDevicesAreGivenBackForAnotherNode(t *testing.T) {
 	if c := w.claim("x"); c.Status.Allocation.Devices.Results[0].Pool != "n1" || usedBy(c) != "p" {
 		t.Errorf("the claim is %+v", c.Status)
 	}
+}
+
+// TestAPodWaitsForItsDevicesToBeReady: what their driver says of them decides; a device that fails is given back, and another one is chosen.
+func TestAPodWaitsForItsDevicesToBeReady(t *testing.T) {
+	t.Parallel()
+	w := start(t, newElection(true), func(w *world) {
+		w.addNode(node("n1", "1"))
+		create(w, object.DeviceClass, gpuClass())
+		s := gpus("n1", 1)
+		s.Spec.Devices[0].BindingConditions, s.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"broken"}
+		create(w, object.ResourceSlice, s)
+		create(w, object.ResourceClaim, gpuClaim("x"))
+	})
+	tell := func(c *resourcev1.ResourceClaim, condition string) {
+		c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "gpu.example.com", Pool: "n1", Device: "gpu0",
+			Conditions: []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: "Told", Message: "it is so"}}}}
+		w.change(c)
+	}
+	reserved := func(c *resourcev1.ResourceClaim) bool {
+		return len(c.Status.ReservedFor) == 1 && len(c.Status.Devices) == 0
+	}
+	p := w.addPod(t.Context(), podClaiming("p", "x"))
+	first := await(w, object.ResourceClaim, "the claim to be reserved", reserved)
+	w.soon("the pod to wait", func() bool { return w.s.volumes.node(p.UID) == "n1" })
+	if got := explain(t, w, "p").GetMessage(); got != "Waiting for the devices to be ready, on node n1" {
+		t.Errorf("explained as %q", got)
+	}
+	tell(first, "broken")
+	pods := w.awaitPods("the pod to be refused", func(pods map[string]*corev1.Pod) bool { return condition(pods["p"]) != nil })
+	want := `running PreBind plugin "DynamicResources": device binding failed: claim=x, reason=Told, message="it is so"`
+	if got := condition(pods["p"]); got.Message != want {
+		t.Errorf("got %q", got.Message)
+	}
+	second := await(w, object.ResourceClaim, "the claim to be reserved anew", reserved)
+	w.soon("the pod to wait again", func() bool { return w.s.volumes.node(p.UID) == "n1" })
+	tell(second, "attached")
+	w.awaitPods("the pod to be bound", bound(1))
 }

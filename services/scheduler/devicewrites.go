@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ type claimWrite struct {
 }
 
 // bindDevices writes which devices the claims of pods get, and who uses them, and returns the decisions: those whose claims could not be written
-// have failed. It also gives back what pods without a node hold.
+// have failed, and those whose devices are to be made ready first are left out, for they wait. It also gives back what pods without a node hold.
 func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decision {
 	b.releaseDevices(ctx, decisions)
 	if !slices.ContainsFunc(decisions, decision.mustReserve) {
@@ -55,18 +56,25 @@ func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decisi
 			errs[i] = errors.Join(errs[i], w.err)
 		}
 	}
-	for i := range decisions {
-		d := &decisions[i]
+	rest := make([]decision, 0, len(decisions))
+	view := b.s.cache.Devices.View()
+	for i, d := range decisions {
 		switch {
 		case !d.mustReserve():
 		case errs[i] != nil:
-			b.unreserve(ctx, *d)
-			b.s.failDevices(d, errs[i])
+			b.unreserve(ctx, d)
+			b.s.failDevices(&d, errs[i])
 		default:
 			d.devicesDone = true
+			if ready, err := view.Ready(d.item.Pod, b.s.cfg.Clock.Now()); !ready || err != nil {
+				b.s.events.Eventf(d.item.Pod, corev1.EventTypeNormal, "BindingConditionsPending", "waiting for binding conditions for device on node %s", d.node)
+				b.s.volumes.wait(d)
+				continue
+			}
 		}
+		rest = append(rest, d)
 	}
-	return decisions
+	return rest
 }
 
 // claimWrites are the claims that decisions change, each once.
@@ -168,11 +176,13 @@ func (w *claimWrite) next(now metav1.Time) (patch []byte, subresource string) {
 	if len(want.Finalizers) > len(w.now.Finalizers) {
 		return unchangedClaim(w.now, want.Finalizers, nil), ""
 	}
-	allocation := want.Status.Allocation.DeepCopy()
-	if allocation.AllocationTimestamp == nil {
+	status := map[string]any{"reservedFor": want.Status.ReservedFor}
+	if w.now.Status.Allocation == nil { // once it is there, it cannot change
+		allocation := want.Status.Allocation.DeepCopy()
 		allocation.AllocationTimestamp = &now
+		status["allocation"] = allocation
 	}
-	return unchangedClaim(w.now, nil, map[string]any{"allocation": allocation, "reservedFor": want.Status.ReservedFor}), "status"
+	return unchangedClaim(w.now, nil, status), "status"
 }
 
 // unchangedClaim is a patch that is refused where the claim is not this very one in this very version.
@@ -198,6 +208,12 @@ func (s *Server) failDevices(d *decision, err error) {
 	s.nominate(d.item.Pod, "")
 	d.room = &room{}
 	d.fails(fmt.Sprintf("running PreBind plugin %q: %s", "DynamicResources", err))
+}
+
+// failConditions makes a decision one for no node: its devices will not be ready. Those that nobody else uses are given back, so that others are chosen.
+func (s *Server) failConditions(d *decision, err error) {
+	d.release = s.cache.Devices.View().Useless(d.item.Pod)
+	s.failDevices(d, err)
 }
 
 // unreserve takes a pod that does not go to its node out of the claims that were written for it; they keep their devices for whoever comes. Where that

@@ -32,8 +32,8 @@ func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*sch
 	if len(pod.Spec.SchedulingGates) > 0 {
 		response.Message = "Scheduling is blocked due to non-empty scheduling gates"
 	}
-	if node := s.volumes.node(pod.UID); node != "" && pod.Spec.NodeName == "" {
-		response.Message = "Waiting for the volumes to be bound, on node " + node
+	if waits := s.volumes.what(pod.UID); waits != "" && pod.Spec.NodeName == "" {
+		response.Message = waits
 	}
 	for _, n := range explanation.Nodes {
 		verdict := &schedulerv1.NodeVerdict{Node: n.Node, Feasible: n.Feasible, Score: n.Score}

@@ -23,7 +23,7 @@ import (
 // volumeTimeout bounds how long a pod waits on its node for its volumes to be bound, as bindTimeoutSeconds does in Kubernetes.
 const volumeTimeout = 10 * time.Minute
 
-// volumes has the pods that have a node and wait there for their volumes. Those that wait are no more than the pods of the queue, to which each of
+// volumes has the pods that have a node and wait there for their volumes, or for their devices to be ready. Those that wait are no more than the pods of the queue, to which each of
 // them belongs.
 type volumes struct {
 	s       *Server
@@ -69,6 +69,20 @@ func (v *volumes) node(pod types.UID) string {
 	return v.waiting[pod].node
 }
 
+// what says for what a pod waits on its node, "" where it does not wait.
+func (v *volumes) what(pod types.UID) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a, ok := v.waiting[pod]
+	switch {
+	case !ok:
+		return ""
+	case a.mustBind():
+		return "Waiting for the volumes to be bound, on node " + a.node
+	}
+	return "Waiting for the devices to be ready, on node " + a.node
+}
+
 // run hands on what waits no longer, until ctx ends.
 func (v *volumes) run(ctx context.Context, handOn func(context.Context, []decision) error) error {
 	for {
@@ -107,8 +121,15 @@ func (v *volumes) ready() ([]decision, time.Duration) {
 		switch {
 		case errors.Is(err, errPodGone):
 			v.s.giveUp(&a.decision)
-			obs.End(a.volumesSpan, err)
+			if a.volumesSpan != nil {
+				obs.End(a.volumesSpan, err)
+			}
 			a.span.End()
+		case err != nil && !a.mustBind():
+			v.s.failConditions(&a.decision, err)
+			ready = append(ready, a.decision)
+		case done && !a.mustBind():
+			ready = append(ready, a.decision)
 		case err != nil:
 			v.s.failVolumes(&a.decision, fmt.Errorf("binding volumes: %w", err))
 			ready = append(ready, a.decision)
@@ -140,14 +161,20 @@ func (v *volumes) drain() []decision {
 // errPodGone says that a pod is gone, or is not to be placed any more.
 var errPodGone = errors.New("pod does not exist any more")
 
-// bindable reports whether the volumes of a decision are bound. An error says that they will not be.
+// bindable reports whether the volumes of a decision are bound, or after that its devices are ready. An error says that they will not be.
 func (s *Server) bindable(d decision, view storage.View) (bool, error) {
 	pod := d.item.Pod
 	if now, ok := s.pods.Get(pod.Namespace, pod.Name); !ok || now.UID != pod.UID || !s.waits(now) {
 		return false, errPodGone
 	}
 	node, _ := s.nodes.Get("", d.node)
-	return view.Progress(d.volumes, node)
+	if d.mustBind() {
+		return view.Progress(d.volumes, node)
+	}
+	if node == nil {
+		return false, fmt.Errorf("failed to get node %q: node %q not found", d.node, d.node)
+	}
+	return s.cache.Devices.View().Ready(pod, s.cfg.Clock.Now())
 }
 
 // failVolumes makes a decision one for no node: its volumes cannot be bound. The pod is tried again after its back-off, and others may have

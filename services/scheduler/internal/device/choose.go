@@ -31,7 +31,7 @@ type Wants struct {
 	found map[string]found // by node
 	// failed says why no node can be asked any more: something is wrong with a claim or a class, or the search takes too long.
 	failed string
-	away   map[*Claim]bool // those that a node did not reach
+	away   map[*Claim]bool // those that a node did not reach, or whose devices have failed
 }
 
 type found struct {
@@ -80,12 +80,13 @@ func (w *Wants) find(n *corev1.Node) found {
 	if w.failed != "" {
 		return found{refused: w.failed}
 	}
+	var away bool
 	for _, c := range w.claims {
-		if c.Status.Allocation != nil && !c.Reachable(n) {
-			w.away[c] = true
+		if c.Status.Allocation != nil && (!c.Reachable(n) || failed(c.ResourceClaim)) {
+			w.away[c], away = true, true
 		}
 	}
-	if slices.ContainsFunc(w.claims, func(c *Claim) bool { return c.Status.Allocation != nil && !c.Reachable(n) }) {
+	if away {
 		return found{refused: unavailable}
 	}
 	if len(w.unallocated) == 0 {
@@ -167,7 +168,7 @@ func (w *Wants) Choose(n *corev1.Node) (*Choice, error) {
 // there is none.
 func (w *Wants) Release() *resourcev1.ResourceClaim {
 	for _, c := range w.claims {
-		if users := c.Status.ReservedFor; w.away[c] && (len(users) == 0 || len(users) == 1 && users[0].UID == w.pod.UID) {
+		if w.away[c] && onlyFor(c.ResourceClaim, w.pod) {
 			return c.ResourceClaim
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"howdah.dev/services/scheduler/internal/table"
 )
 
-// features are those of Kubernetes 1.36 that are on by default, but for conditions of devices: devices that have such are not given.
+// features are those of Kubernetes 1.36 that are on by default.
 var features = structured.Features{
-	AdminAccess: true, ConsumableCapacity: true, DeviceTaints: true, PartitionableDevices: true, PrioritizedList: true,
+	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, PartitionableDevices: true, PrioritizedList: true,
 }
 
 // expressions is how many compiled selectors are kept. Kubernetes keeps 10; a cluster has about as many as it has classes.
