@@ -106,6 +106,9 @@ func TestRealNodeWithClaims(t *testing.T) {
 		}
 		return ""
 	})
+	if _, err := object.For(n.client, object.ResourceSlice).Get(t.Context(), "", "used"); err != nil {
+		t.Errorf("the slice of a driver that is there: %v", err)
+	}
 	n.remove("first")
 	if calls := driver.Calls(); slices.Contains(calls, "unprepare taps") {
 		t.Errorf("while a pod uses its device the driver was asked %v", calls)

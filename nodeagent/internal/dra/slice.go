@@ -17,6 +17,8 @@ import (
 const (
 	// wipeAfter is how long a driver may be away until its ResourceSlices go: long enough for the next one of it to start.
 	wipeAfter = 30 * time.Second
+	// startGrace is how long drivers that run have to register when the agent starts.
+	startGrace = 5 * time.Second
 	// wipeRetryMax is the longest pause between tries; the first is a second, and each is twice the one before.
 	wipeRetryMax = 5 * time.Minute
 )
@@ -28,7 +30,7 @@ type Slices struct {
 	client  *object.Client
 }
 
-// Run goes on until ctx ends; then drivers are let go. In the beginning drivers that have not registered yet count as away.
+// Run goes on until ctx ends; then drivers are let go. In the beginning drivers have a little time to register.
 func (s *Slices) Run(ctx context.Context) error {
 	defer s.drivers.close()
 	looked, pause := false, time.Duration(0)
@@ -74,8 +76,9 @@ func (s *Slices) begin(ctx context.Context) bool {
 	s.drivers.mu.Lock()
 	defer s.drivers.mu.Unlock()
 	for _, slice := range all {
-		if name := slice.Spec.Driver; !s.drivers.usable(name) {
-			s.drivers.away[name] = time.Time{}
+		name := slice.Spec.Driver
+		if _, known := s.drivers.away[name]; !known && !s.drivers.usable(name) {
+			s.drivers.away[name] = s.drivers.clock.Now().Add(startGrace - wipeAfter)
 		}
 	}
 	return true

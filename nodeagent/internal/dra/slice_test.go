@@ -54,7 +54,7 @@ func (n *node) usable(name string, want bool) {
 	})
 }
 
-// Slices of drivers that have not registered go at the start, those of one that goes after a while, unless it comes back.
+// Slices of drivers that do not register go soon after the start, those of one that goes after a while, unless it comes back.
 func TestSlicesOfDriversThatAreGone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -68,7 +68,7 @@ func TestSlicesOfDriversThatAreGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.m.Slices.Run(ctx) }()
-	n.has(nil, "here", "other-node")
+	n.has(func() { clk.Step(startGrace / 4) }, "here", "other-node")
 
 	d.Stop() // it crashes: its registration stays for now
 	n.usable(d.Name, false)
