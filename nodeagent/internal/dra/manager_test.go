@@ -354,3 +354,40 @@ func TestExtendedResources(t *testing.T) {
 		t.Errorf("the container has %s", got)
 	}
 }
+
+// Pods that come at the same time, and name their claims in another order, do not ask for anything twice, nor wait for each other for ever.
+func TestPodsAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	d := n.drive(&dratest.Driver{Name: "gpu.example.com"})
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	n.claim("x", []string{d.Name}, names...)
+	n.claim("y", []string{d.Name}, names...)
+	var pods []*corev1.Pod
+	for i, name := range names {
+		claims := []string{"x", "y"}
+		if i%2 == 1 {
+			slices.Reverse(claims)
+		}
+		pods = append(pods, podWith(name, claims...))
+	}
+	all := func(do func(p *corev1.Pod) error) {
+		t.Helper()
+		failed := make(chan error, len(pods))
+		for _, p := range pods {
+			go func() { failed <- do(p) }()
+		}
+		for range pods {
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	all(func(p *corev1.Pod) error { return n.m.Prepare(t.Context(), p) })
+	wantCalls(t, d, "prepare x y")
+	all(func(p *corev1.Pod) error { return n.m.Unprepare(t.Context(), p.UID) })
+	wantCalls(t, d, "prepare x y", "unprepare x y")
+	if left := n.m.now(); len(left) > 0 {
+		t.Errorf("%d claims are left", len(left))
+	}
+}
