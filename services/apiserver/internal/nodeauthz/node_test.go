@@ -56,6 +56,9 @@ func cluster() world {
 		Containers: []corev1.Container{{EnvFrom: []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "env"}}}}}},
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("device")}},
+	}, Status: corev1.PodStatus{
+		ResourceClaimStatuses:       []corev1.PodResourceClaimStatus{{Name: "made", ResourceClaimName: ptr.To("from-template")}},
+		ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"},
 	}}
 	claimRef := &corev1.ObjectReference{Namespace: "ns", Name: "claim"}
 	return world{
@@ -114,6 +117,9 @@ func TestNode(t *testing.T) {
 		{of("get", "storage.k8s.io", "volumeattachments", "", "", "here"), true, ""},
 		{of("get", "storage.k8s.io", "volumeattachments", "", "", "there"), false, unrelated},
 		{of("get", "resource.k8s.io", "resourceclaims", "", "ns", "device"), true, ""},
+		{of("get", "resource.k8s.io", "resourceclaims", "", "ns", "from-template"), true, ""},
+		{of("get", "resource.k8s.io", "resourceclaims", "", "ns", "extended"), true, ""},
+		{of("get", "resource.k8s.io", "resourceclaims", "", "ns", "another"), false, unrelated},
 		{of("create", "", "serviceaccounts", "token", "ns", "sa"), true, ""},
 		{of("create", "", "serviceaccounts", "token", "ns", "other"), false, unrelated},
 		{of("get", "", "serviceaccounts", "", "ns", "sa"), true, ""},

@@ -130,6 +130,9 @@ func refers(pod *corev1.Pod, resource, name string) bool {
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == name
 	case "resourceclaims":
+		if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil && extended.ResourceClaimName == name {
+			return true
+		}
 		return slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
 			return c.ResourceClaimName != nil && *c.ResourceClaimName == name
 		}) || slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(c corev1.PodResourceClaimStatus) bool {

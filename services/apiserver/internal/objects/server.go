@@ -169,7 +169,7 @@ func (o Objects) Get(ctx context.Context, group, resource, namespace, name strin
 		if !k.Namespaced { // a namespace's labels, a class: who has changed one counts on it for what comes next
 			_ = o.Cache.For(k).Acknowledged(ctx) // a cache that stays behind answers with what it has, as an informer does
 		}
-		item, err := find(ctx, o.Cache, k, k.GroupResource(), namespace, name)
+		item, err := current(ctx, o.Cache, k, k.GroupResource(), namespace, name)
 		if err != nil {
 			return nil, err
 		}
@@ -196,12 +196,17 @@ func (o Objects) List(ctx context.Context, group, resource, namespace string) []
 	return objects
 }
 
-// find returns the newest item that the cache knows. One that seems absent is looked for in the newest state before it fails
-// with 404 of the group and resource.
+// find returns the newest item of what a path names, and refuses a path that names nothing.
 func find(ctx context.Context, c *cache.Cache, kind *registry.Kind, gr schema.GroupResource, namespace, name string) (*codec.Item, error) {
 	if err := locate(kind, namespace, name); err != nil {
 		return nil, err
 	}
+	return current(ctx, c, kind, gr, namespace, name)
+}
+
+// current returns the newest item that the cache knows. One that seems absent is looked for in the newest state before it fails
+// with 404 of the group and resource.
+func current(ctx context.Context, c *cache.Cache, kind *registry.Kind, gr schema.GroupResource, namespace, name string) (*codec.Item, error) {
 	key := kind.Key(namespace, name)
 	if item, known, err := lookUp(ctx, kind, key, name); known {
 		return item, err
