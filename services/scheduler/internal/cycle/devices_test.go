@@ -293,3 +293,27 @@ func TestSharesOfADevice(t *testing.T) {
 		t.Errorf("z is on %s", got.Node)
 	}
 }
+
+// BenchmarkDevices places a pod that wants one of the devices of 1,000 nodes, half of which are taken.
+func BenchmarkDevices(b *testing.B) {
+	var nodes []*corev1.Node
+	objects := []any{gpus("x")}
+	for i := range 1000 {
+		name := fmt.Sprintf("n%04d", i)
+		nodes = append(nodes, node(name, "1", "1Gi"))
+		var devices []resourcev1.Device
+		for d := range 8 {
+			devices = append(devices, gpu(fmt.Sprint("gpu", d), "l"))
+			if d%2 == 0 {
+				objects = append(objects, gpus(fmt.Sprint(name, d), allocated(name, fmt.Sprint("gpu", d), "other")))
+			}
+		}
+		objects = append(objects, slice(name, devices...))
+	}
+	s := offering(snapshot(nodes), objects...)
+	for b.Loop() {
+		if got := place([]*corev1.Pod{pod("p", "", claiming("x"))}, s)[0]; got.Node == "" {
+			b.Fatal(got.Message)
+		}
+	}
+}
