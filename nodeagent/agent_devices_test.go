@@ -1,15 +1,18 @@
 package nodeagent_test
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/device/plugintest"
@@ -95,7 +98,20 @@ func TestRealNodeWithDevices(t *testing.T) {
 
 	n.stop()
 	n.startAgent()
-	n.taps("2", "2")
+	eventually(t, time.Minute, func() string { // the Node still says what the agent's last life said
+		var usable []string
+		n.askPodResources(func(ctx context.Context, c podresourcesapi.PodResourcesListerClient) error {
+			all, err := c.GetAllocatableResources(ctx, &podresourcesapi.AllocatableResourcesRequest{}, grpc.WaitForReady(true))
+			for _, d := range all.GetDevices() {
+				usable = append(usable, d.GetDeviceIds()...)
+			}
+			return err
+		})
+		if len(usable) != 2 {
+			return "the plugin has not registered again"
+		}
+		return ""
+	})
 	n.create(pod("other", 1))
 	n.await("other", "ready", time.Minute, ready)
 	if log := n.log("other", "container=main"); log != "right\n" {

@@ -105,6 +105,17 @@ func TestRealNodeWithManagers(t *testing.T) {
 // podResources asks the node what a pod's containers have for themselves.
 func (n *node) podResources(name string) *podresourcesapi.PodResources {
 	n.t.Helper()
+	var got *podresourcesapi.GetPodResourcesResponse
+	n.askPodResources(func(ctx context.Context, c podresourcesapi.PodResourcesListerClient) (err error) {
+		got, err = c.Get(ctx, &podresourcesapi.GetPodResourcesRequest{PodName: name, PodNamespace: "default"}, grpc.WaitForReady(true))
+		return err
+	})
+	return got.GetPodResources()
+}
+
+// askPodResources asks the agent's API of what containers have, which may take as long as the agent needs to come.
+func (n *node) askPodResources(ask func(ctx context.Context, c podresourcesapi.PodResourcesListerClient) error) {
+	n.t.Helper()
 	conn, err := grpc.NewClient("unix://"+filepath.Join(n.dir, "kubelet", "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		n.t.Fatal(err)
@@ -112,9 +123,7 @@ func (n *node) podResources(name string) *podresourcesapi.PodResources {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(n.t.Context(), time.Minute)
 	defer cancel()
-	got, err := podresourcesapi.NewPodResourcesListerClient(conn).Get(ctx, &podresourcesapi.GetPodResourcesRequest{PodName: name, PodNamespace: "default"}, grpc.WaitForReady(true))
-	if err != nil {
+	if err := ask(ctx, podresourcesapi.NewPodResourcesListerClient(conn)); err != nil {
 		n.t.Fatal(err)
 	}
-	return got.GetPodResources()
 }
