@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/nodeagent/internal/cri"
@@ -269,5 +268,3 @@ func TestPlanNeverDoesHarm(t *testing.T) {
 		}
 	}
 }
-
-func parse(quantity string) resource.Quantity { return resource.MustParse(quantity) }
