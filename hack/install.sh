@@ -142,5 +142,8 @@ if [ -n "$for_tests" ]; then
     need runc runc
     need busybox busybox-static
     need curl curl ca-certificates
+    need losetup mount
+    need blkid util-linux
+    need mkfs.ext4 e2fsprogs
 fi
 note "docker $(docker version --format '{{.Server.Version}}'), compose $(compose_version), go $(go env GOVERSION | sed s/go//), kubectl 1.$(kubectl_minor kubectl)"

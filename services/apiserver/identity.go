@@ -170,15 +170,6 @@ func mayImpersonate(authorizer authz.Authorizer) func(context.Context, *authn.Us
 		if refusal != "" {
 			return authz.Forbidden(a, refusal)
 		}
-		decision, reason, err := authorizer.Authorize(ctx, a)
-		switch {
-		case decision == authz.Allow:
-			return nil
-		case err != nil && reason != "":
-			reason = err.Error() + ": " + reason
-		case err != nil:
-			reason = err.Error()
-		}
-		return authz.Forbidden(a, reason)
+		return authz.Require(ctx, authorizer, a)
 	}
 }

@@ -141,22 +141,22 @@ func (m *Manager) prepare(ctx context.Context, p *corev1.Pod, names []ref) error
 	}
 	defer release()
 
-	var todo calls
+	var asked calls
 	if err := m.change(func(s state) (next state, err error) {
-		next, todo, err = planPrepare(s, p.UID, wants)
+		next, asked, err = planPrepare(s, p.UID, wants)
 		return next, err
-	}); err != nil || len(todo) == 0 {
+	}); err != nil || len(asked) == 0 {
 		return err
 	}
 	answers := map[types.UID]map[string][]Device{}
-	for _, name := range todo.drivers() {
+	for _, name := range asked.drivers() {
 		one := serving[name]
 		if one == nil { // of an allocation before this one
 			if one, err = m.Drivers.get(name); err != nil {
 				return err
 			}
 		}
-		if err := one.prepare(ctx, todo[name], answers); err != nil {
+		if err := one.prepare(ctx, asked[name], answers); err != nil {
 			return err
 		}
 	}
@@ -235,9 +235,9 @@ func (m *Manager) unprepare(ctx context.Context, pod types.UID) error {
 		return err
 	}
 	defer release()
-	var todo calls
+	var asked calls
 	if err := m.change(func(s state) (next state, err error) {
-		next, todo = planUnprepare(s, pod)
+		next, asked = planUnprepare(s, pod)
 		return next, nil
 	}); err != nil {
 		return err
@@ -245,10 +245,10 @@ func (m *Manager) unprepare(ctx context.Context, pod types.UID) error {
 	// A driver that does not take its part back is no reason for the others not to.
 	var problems []error
 	failed := map[types.UID]bool{}
-	for _, name := range todo.drivers() {
-		if err := m.takeBack(ctx, name, todo[name]); err != nil {
+	for _, name := range asked.drivers() {
+		if err := m.takeBack(ctx, name, asked[name]); err != nil {
 			problems = append(problems, err)
-			for _, c := range todo[name] {
+			for _, c := range asked[name] {
 				failed[types.UID(c.GetUid())] = true
 			}
 		}

@@ -24,7 +24,7 @@ func (c calls) drivers() []string { return slices.Sorted(maps.Keys(c)) }
 // planPrepare returns what is prepared once a pod has what it wants, as far as it is known before drivers are asked, and what they are to be asked. What is prepared
 // already is the pod's, too.
 func planPrepare(s state, pod types.UID, wants []want) (state, calls, error) {
-	next, todo := maps.Clone(s), calls{}
+	next, asked := maps.Clone(s), calls{}
 	for _, w := range wants {
 		claim := &Claim{Namespace: w.Namespace, Name: w.Name, UID: w.uid, Drivers: map[string][]Device{}}
 		if before := next[w.key]; before != nil {
@@ -44,10 +44,10 @@ func planPrepare(s state, pod types.UID, wants []want) (state, calls, error) {
 		twice := next[w.key] != nil && next[w.key] != s[w.key] // the pod names it twice
 		next[w.key] = claim
 		if !claim.sure && !twice {
-			todo.add(claim)
+			asked.add(claim)
 		}
 	}
-	return next, todo, nil
+	return next, asked, nil
 }
 
 // prepared is the state once all drivers have answered.
@@ -68,18 +68,18 @@ func prepared(s state, answers map[types.UID]map[string][]Device) state {
 
 // planUnprepare returns what is prepared once a pod has gone, and what drivers are to be asked first: claims that only it has used stay until they have answered.
 func planUnprepare(s state, pod types.UID) (state, calls) {
-	next, todo := maps.Clone(s), calls{}
+	next, asked := maps.Clone(s), calls{}
 	for _, c := range s.of(pod) {
 		left := c.clone()
 		if len(c.Pods) > 1 {
 			left.Pods = slices.DeleteFunc(left.Pods, func(uid types.UID) bool { return uid == pod })
 		} else {
 			left.sure = false // some driver may have taken it back, and another not
-			todo.add(left)
+			asked.add(left)
 		}
 		next[c.key()] = left
 	}
-	return next, todo
+	return next, asked
 }
 
 // unprepared is the state without claims that only a pod has used, but those of which some driver has not taken its part back.

@@ -182,6 +182,20 @@ func Refused(a *Attributes, uri, reason string, err error) error {
 	}}
 }
 
+// Require returns nil where the authorizer allows a, and the 403 of its refusal where it does not. An authorizer that fails refuses.
+func Require(ctx context.Context, authorizer Authorizer, a *Attributes) error {
+	decision, reason, err := authorizer.Authorize(ctx, a)
+	switch {
+	case decision == Allow:
+		return nil
+	case err != nil && reason != "":
+		reason = err.Error() + ": " + reason
+	case err != nil:
+		reason = err.Error()
+	}
+	return Forbidden(a, reason)
+}
+
 // Forbidden is the 403 that a refusal answers, with Kubernetes' text.
 func Forbidden(a *Attributes, reason string) error {
 	if a.Path != "" {

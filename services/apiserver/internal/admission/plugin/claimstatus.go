@@ -89,16 +89,7 @@ func (p *ResourceClaimStatus) drivers(ctx context.Context, a *admission.Attribut
 // refusal is why the user may not; nil: who may.
 func (p *ResourceClaimStatus) refusal(ctx context.Context, a *admission.Attributes, want *authz.Attributes) error {
 	want.User, want.Group, want.Version, want.Resource = a.User, resourcev1.GroupName, a.Resource.GVK.Version, "resourceclaims"
-	decision, reason, err := p.Authorizer.Authorize(ctx, want)
-	switch {
-	case decision == authz.Allow:
-		return nil
-	case err != nil && reason != "":
-		reason = err.Error() + ": " + reason
-	case err != nil:
-		reason = err.Error()
-	}
-	return authz.Forbidden(want, reason)
+	return authz.Require(ctx, p.Authorizer, want)
 }
 
 // changedDrivers are, in order, the drivers of devices that came, went or changed.
