@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 // ref is a ResourceClaim that a pod uses.
@@ -40,22 +40,11 @@ func refs(p *corev1.Pod) ([]ref, error) {
 
 // refOf returns which claim one of a pod's names stands for; its name is empty where there is none.
 func refOf(p *corev1.Pod, claim *corev1.PodResourceClaim) (ref, error) {
-	switch {
-	case claim.ResourceClaimName != nil:
-		return ref{name: *claim.ResourceClaimName}, nil
-	case claim.ResourceClaimTemplateName == nil:
-		return ref{}, fmt.Errorf("pod %q, spec.resourceClaim %q: none of the supported fields are set", p.Namespace+"/"+p.Name, claim.Name)
+	name, own, err := resourceclaim.Name(p, claim)
+	if err != nil || name == nil {
+		return ref{}, err
 	}
-	for _, told := range p.Status.ResourceClaimStatuses {
-		if told.Name != claim.Name {
-			continue
-		}
-		if told.ResourceClaimName == nil {
-			return ref{}, nil
-		}
-		return ref{name: *told.ResourceClaimName, own: true}, nil
-	}
-	return ref{}, fmt.Errorf("pod %q: ResourceClaim not created yet", p.Namespace+"/"+p.Name)
+	return ref{name: *name, own: own}, nil
 }
 
 // use is what a container has of a claim: one request's devices, or all where request is empty.
@@ -100,10 +89,12 @@ type want struct {
 
 // check returns what is to be prepared of a claim as the API has it, or why the pod may not have it.
 func check(p *corev1.Pod, claim *resourcev1.ResourceClaim, own bool) (want, error) {
-	if own && !metav1.IsControlledBy(claim, p) {
-		return want{}, fmt.Errorf("ResourceClaim %s/%s was not created for Pod %s/%s (Pod is not owner)", claim.Namespace, claim.Name, p.Namespace, p.Name)
+	if own {
+		if err := resourceclaim.IsForPod(p, claim, false); err != nil {
+			return want{}, err
+		}
 	}
-	if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == p.UID }) {
+	if !resourceclaim.IsReservedForPod(p, claim, false) {
 		return want{}, fmt.Errorf("pod %s (%s) is not allowed to use ResourceClaim %s (%s)", p.Name, p.UID, claim.Name, claim.UID)
 	}
 	if claim.Status.Allocation == nil {

@@ -55,7 +55,10 @@ func cluster() world {
 		},
 		Containers: []corev1.Container{{EnvFrom: []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "env"}}}}}},
-		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("device")}},
+		ResourceClaims: []corev1.PodResourceClaim{
+			{Name: "gpu", ResourceClaimName: ptr.To("device")},
+			{Name: "made", ResourceClaimTemplateName: ptr.To("template")},
+		},
 	}, Status: corev1.PodStatus{
 		ResourceClaimStatuses:       []corev1.PodResourceClaimStatus{{Name: "made", ResourceClaimName: ptr.To("from-template")}},
 		ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"},

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -134,9 +135,8 @@ func refers(pod *corev1.Pod, resource, name string) bool {
 			return true
 		}
 		return slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
-			return c.ResourceClaimName != nil && *c.ResourceClaimName == name
-		}) || slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(c corev1.PodResourceClaimStatus) bool {
-			return c.ResourceClaimName != nil && *c.ResourceClaimName == name
+			claim, _, err := resourceclaim.Name(pod, &c)
+			return err == nil && claim != nil && *claim == name
 		})
 	}
 	for i := range pod.Spec.Volumes {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -120,8 +121,8 @@ func claimsOf(o any) ([]string, error) {
 	p := o.(*corev1.Pod)
 	var keys []string
 	for i := range p.Spec.ResourceClaims {
-		if name, _ := claimName(p, &p.Spec.ResourceClaims[i]); name != "" {
-			keys = append(keys, object.Key(p.Namespace, name))
+		if name, _, err := resourceclaim.Name(p, &p.Spec.ResourceClaims[i]); err == nil && name != nil {
+			keys = append(keys, object.Key(p.Namespace, *name))
 		}
 	}
 	return keys, nil

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 const (
@@ -25,22 +25,6 @@ const (
 // done says whether a pod needs its claims no more: it has ended, or it will never begin.
 func done(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil && p.Spec.NodeName == ""
-}
-
-// claimName returns the name of a pod's claim, "" where it is not made yet, or none is needed. known is false where that is not decided.
-func claimName(p *corev1.Pod, c *corev1.PodResourceClaim) (name string, known bool) {
-	if c.ResourceClaimName != nil {
-		return *c.ResourceClaimName, true
-	}
-	for i := range p.Status.ResourceClaimStatuses {
-		if s := &p.Status.ResourceClaimStatuses[i]; s.Name == c.Name {
-			if s.ResourceClaimName == nil {
-				return "", true
-			}
-			return *s.ResourceClaimName, true
-		}
-	}
-	return "", false
 }
 
 // generatedName follows from the pod and its claim, so that a claim is not made twice, whatever the caches show.
@@ -71,22 +55,9 @@ func generate(p *corev1.Pod, c *corev1.PodResourceClaim, template *resourcev1.Re
 	}
 }
 
-// isFor returns an error where a claim is not the pod's own.
-func isFor(p *corev1.Pod, claim *resourcev1.ResourceClaim) error {
-	if !metav1.IsControlledBy(claim, p) {
-		return fmt.Errorf("ResourceClaim %s/%s was not created for Pod %s/%s (Pod is not owner)", claim.Namespace, claim.Name, p.Namespace, p.Name)
-	}
-	return nil
-}
-
-// reservedFor says whether a claim is reserved for the pod.
-func reservedFor(claim *resourcev1.ResourceClaim, p *corev1.Pod) bool {
-	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == p.UID })
-}
-
 // reserve returns the claim reserved for the pod, nil where it is, or is for nobody yet, and an error where it has no room.
 func reserve(claim *resourcev1.ResourceClaim, p *corev1.Pod) (*resourcev1.ResourceClaim, error) {
-	if claim.Status.Allocation == nil || reservedFor(claim, p) {
+	if claim.Status.Allocation == nil || resourceclaim.IsReservedForPod(p, claim, false) {
 		return nil, nil
 	}
 	if claim.DeletionTimestamp != nil {

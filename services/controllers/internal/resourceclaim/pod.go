@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"howdah.dev/kit/object"
 )
@@ -46,12 +47,13 @@ func (c *resourceClaims) pod(ctx context.Context, key string) (time.Duration, er
 
 // ensure returns the name of the claim that is to be noted in the pod's status, "" where it is there.
 func (c *resourceClaims) ensure(ctx context.Context, p *corev1.Pod, asked *corev1.PodResourceClaim) (string, error) {
-	name, known := claimName(p, asked)
-	if known && name == "" {
+	name, _, err := resourceclaim.Name(p, asked)
+	known := err == nil
+	if known && name == nil {
 		return "", nil // decided: none is needed
 	}
 	if known {
-		if claim, ok := c.claims.Get(p.Namespace, name); ok {
+		if claim, ok := c.claims.Get(p.Namespace, *name); ok {
 			return "", isFor(p, claim)
 		}
 	}
@@ -62,7 +64,7 @@ func (c *resourceClaims) ensure(ctx context.Context, p *corev1.Pod, asked *corev
 	}
 	claim := generate(p, asked, template)
 	claims := object.For(c.client, claimKind)
-	_, err := claims.Create(ctx, claim)
+	_, err = claims.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) { // the cache was behind, or it is somebody else's
 		var there *resourcev1.ResourceClaim
 		if there, err = claims.Get(ctx, claim.Namespace, claim.Name); err == nil {
@@ -72,7 +74,7 @@ func (c *resourceClaims) ensure(ctx context.Context, p *corev1.Pod, asked *corev
 	if err != nil {
 		return "", fmt.Errorf("create ResourceClaim %s: %w", claim.Name, err)
 	}
-	if known && name == claim.Name {
+	if known && *name == claim.Name {
 		return "", nil
 	}
 	return claim.Name, nil
@@ -92,23 +94,31 @@ func (c *resourceClaims) note(ctx context.Context, p *corev1.Pod, made []corev1.
 	return nil
 }
 
+// isFor returns an error where a claim is not the pod's own.
+func isFor(p *corev1.Pod, claim *resourcev1.ResourceClaim) error {
+	return resourceclaim.IsForPod(p, claim, false)
+}
+
 // reserve is for pods that came with a node: no scheduler has reserved their claims.
 func (c *resourceClaims) reserve(ctx context.Context, p *corev1.Pod) error {
 	for i := range p.Spec.ResourceClaims {
-		name, _ := claimName(p, &p.Spec.ResourceClaims[i])
-		claim, ok := c.claims.Get(p.Namespace, name)
-		if !ok || p.Spec.ResourceClaims[i].ResourceClaimTemplateName != nil && isFor(p, claim) != nil {
+		name, own, err := resourceclaim.Name(p, &p.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		claim, ok := c.claims.Get(p.Namespace, *name)
+		if !ok || own && isFor(p, claim) != nil {
 			continue
 		}
 		want, err := reserve(claim, p)
 		if err != nil {
-			return fmt.Errorf("reserve claim %s: %w", name, err)
+			return fmt.Errorf("reserve claim %s: %w", *name, err)
 		}
 		if want == nil {
 			continue
 		}
 		if _, err := object.For(c.client, claimKind).UpdateStatus(ctx, want); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reserve claim %s: %w", name, err)
+			return fmt.Errorf("reserve claim %s: %w", *name, err)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
@@ -117,7 +118,7 @@ func TestLifeOfAClaim(t *testing.T) {
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
 	controllertest.UpdateStatus(c, claimKind, claim)
 	controllertest.Await(c, claimKind, "the reservation for a pod that came with a node", func(list []*resourcev1.ResourceClaim) bool {
-		return reservedFor(list[0], p)
+		return resourceclaim.IsReservedForPod(p, list[0], false)
 	})
 
 	shared := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "shared", Finalizers: []string{resourcev1.Finalizer}}}
