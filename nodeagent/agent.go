@@ -7,13 +7,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,22 +20,18 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/admit"
-	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
-	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/evict"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/localpath"
 	"howdah.dev/nodeagent/internal/logs"
-	"howdah.dev/nodeagent/internal/lookup"
 	"howdah.dev/nodeagent/internal/mirror"
 	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
-	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/source"
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
@@ -124,125 +118,6 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// build makes the parts and joins them.
-func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) error {
-	cfg := a.cfg
-	recorder, record := object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
-	a.record = record
-	tell := events{recorder}
-	objects := lookup.New(cfg.Objects, a.services, cfg.Clock)
-	m := newMetrics(cfg.Registerer)
-	probes := newProbeMetrics()
-	a.writer = status.New(cfg.Objects, cfg.Clock, m.wrote)
-	var err error
-	if a.resources, err = a.newResources(thresholds); err != nil {
-		return err
-	}
-	a.drivers = a.newDrivers(objects, tell)
-	a.volumes = volume.New(volume.Config{
-		Drivers: a.drivers.volumes, Device: csi.Device, Command: volume.Execute,
-		RootDir: cfg.RootDir, Objects: objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
-		Allocatable: func() corev1.ResourceList { return a.node().Allocatable },
-		NodeLabels:  a.labels,
-	})
-	a.remover = localpath.New(localpath.Config{
-		Client: cfg.Objects, NodeName: cfg.NodeName, Events: recorder, Users: a.volumes.Users, Below: volume.Kernel{}.Below,
-	})
-	a.running = a.newSet(tell)
-	network, err := newNetwork(cfg, a.informers, a.pods, a.running.Get, a.services, a.runtime.Runtime, tell, func() bool { return a.reporter.Heard() })
-	if err != nil {
-		return err
-	}
-	a.network = network
-	a.mirrors = mirror.New(mirror.Config{
-		Client: cfg.Objects, API: a.pods, Pods: a.running, Writer: a.writer, Node: func() *corev1.Node { return a.reporter.Node() },
-		Clock: cfg.Clock, Registerer: cfg.Registerer,
-	})
-	appArmor, cgroups := machine.AppArmor(), cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix)
-	a.pageLimits = cgroups.LimitsPages()
-	cgroups.Unthrottled = a.resources.unthrottled
-	a.workers = worker.New(worker.Config{
-		Runtime: a.runtime.Runtime, Observer: cri.NewObserver(a.runtime.Runtime),
-		Images:  image.NewPuller(a.runtime.Images, objects, tell, cfg.Clock),
-		Volumes: a.volumes, Cgroups: cgroups, Objects: objects, Assigner: a.resources, Claims: a.resources.claims, Health: a.resources.health,
-		Status: a.mirrors, Events: tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
-		Probes: &probe.Runner{Checker: probe.NewChecker(worker.Exec(a.runtime.Runtime)), Clock: cfg.Clock, Events: tell, Count: func(t probe.Target, kind probe.Kind, result string) {
-			m.probed(kind, result)
-			probes.probed(t, kind, result)
-		}},
-		Node:     a.node,
-		HostIPs:  func() []string { return cfg.hostIPs() },
-		Trace:    a.trace,
-		Rotation: network,
-		Room:     a.room,
-		Site: func() admit.Site {
-			return admit.Site{Node: a.resources.on(a.self()), Others: a.running.List(), Sysctls: a.sysctls, AppArmor: appArmor}
-		},
-		FreshNode: func(ctx context.Context) (*corev1.Node, error) {
-			node, err := object.For(cfg.Objects, object.Node).Get(ctx, "", cfg.NodeName)
-			if err != nil {
-				return nil, err
-			}
-			return a.resources.on(node), nil
-		},
-		Networked:    cfg.timings().Take,
-		Isolate:      network.Isolate,
-		Ended:        a.running.Ended,
-		RefreshEvery: cfg.RefreshEvery,
-	})
-	a.pods.AddHandler(func(old, now *corev1.Pod) {
-		if old != nil && (now == nil || old.UID != now.UID) {
-			probes.forget(old)
-		}
-		a.running.Bound(old, now)
-		a.mirrors.Bound(old, now)
-	})
-	a.running.Serve(a.workers)
-	a.pleg = pleg.New(a.runtime.Runtime, cautious{a.workers, a.running.Known()}, cfg.Clock, m.listed)
-	a.importer = image.NewImporter(a.runtime.Conn())
-	a.watcher = logs.NewWatcher()
-	a.rotator = logs.NewRotator(a.runtime.Runtime, cfg.Clock)
-	// Requests to the node that API servers make over the node API go to the same paths as others'.
-	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.endpoint.Handler().ServeHTTP(w, r) })
-	a.streams = stream.New(stream.Config{
-		Runtime: a.runtime.Runtime, Logs: logs.NewReader(a.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: m.opened, Pod: a.running.Get, Node: late,
-	})
-	a.volumeStats = volumestats.New(volumestats.Config{Pods: a.running.List, Volumes: a.volumes, Every: cfg.VolumeStatsEvery, Clock: cfg.Clock, Registerer: cfg.Registerer})
-	a.usage = usage.New(usage.Config{
-		Volumes: a.volumeStats.Of,
-		Runtime: a.runtime.Runtime, Images: a.runtime.Images, Groups: cgroups, Pod: a.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
-		Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
-	})
-	a.evictor = evict.New(evict.Config{
-		Pods: a.running.List, Usage: a.usage, Evict: a.workers.Evict, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
-	})
-	a.pressure = pressure.New(pressure.Config{
-		Settings: thresholds, Usage: a.usage, Pods: a.running.List, End: a.workers.End, Sweep: a.workers.Sweep,
-		Images: func(ctx context.Context) error { return a.collector.RemoveUnused(ctx) }, Events: nodeEvents{tell, cfg.NodeName},
-		Changed: func() { a.reporter.Poke() }, Evicted: a.evictor.Count, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
-	})
-	a.endpoint = a.newEndpoint(probes)
-	port, agentPort := cfg.Port, int32(0)
-	if cfg.Endpoint != nil {
-		port, agentPort = cfg.Endpoint.Port, cfg.Port
-	}
-	a.reporter = nodestatus.New(nodestatus.Config{
-		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
-		MaxPods: cfg.MaxPods, Machine: machine, Client: cfg.Objects, Runtime: a.runtime,
-		Clock: cfg.Clock, Problems: network.problems, Short: a.pressure.Short, Devices: a.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
-		VolumesInUse: a.drivers.volumes.InUse,
-	})
-	network.changed = a.reporter.Poke
-	if a.collector, err = image.NewCollector(image.CollectorConfig{
-		Images: a.runtime.Images, Containers: a.runtime.Runtime, Keep: cfg.KeepImages, Wanted: a.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
-		Short:  func() bool { return a.pressure.Short().Disk },
-		Failed: func(message string) { tell.imagesStay(cfg.NodeName, message) },
-	}); err != nil {
-		return err
-	}
-	return nil
-}
-
 // images are those that the node's pods name.
 func (a *Agent) images() []string {
 	var out []string
@@ -265,6 +140,15 @@ func (a *Agent) node() container.Node {
 		n.RecursiveReadOnly = nodestatus.RecursiveReadOnly(node)
 	}
 	return n
+}
+
+// freshNode is the node as the API has it this moment.
+func (a *Agent) freshNode(ctx context.Context) (*corev1.Node, error) {
+	node, err := object.For(a.cfg.Objects, object.Node).Get(ctx, "", a.cfg.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	return a.resources.on(node), nil
 }
 
 // room is what the node has for a pod.
@@ -423,48 +307,4 @@ func (a *Agent) takeBackClaims(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-type metrics struct {
-	lists   *prometheus.CounterVec
-	writes  prometheus.Histogram
-	probes  *prometheus.CounterVec
-	streams *prometheus.GaugeVec
-}
-
-func newMetrics(registerer prometheus.Registerer) *metrics {
-	m := &metrics{
-		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "howdah_nodeagent_runtime_lists_total", Help: "Lists of the runtime's pods, by outcome.",
-		}, []string{"outcome"}),
-		writes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "howdah_nodeagent_status_batch_size", Help: "Pod writes that shared a call.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
-		}),
-		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prober_probe_total", Help: "Probes, by type and result.",
-		}, []string{"probe_type", "result"}),
-		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "howdah_nodeagent_open_streams", Help: "Streams into pods that are open now.",
-		}, []string{"subresource"}),
-	}
-	registerer.MustRegister(m.lists, m.writes, m.probes, m.streams)
-	return m
-}
-
-func (m *metrics) listed(ok bool) {
-	outcome := "ok"
-	if !ok {
-		outcome = "failed"
-	}
-	m.lists.WithLabelValues(outcome).Inc()
-}
-
-func (m *metrics) wrote(pods int) { m.writes.Observe(float64(pods)) }
-
-func (m *metrics) probed(kind probe.Kind, result string) {
-	m.probes.WithLabelValues(string(kind), result).Inc()
-}
-
-func (m *metrics) opened(subresource string, change float64) {
-	m.streams.WithLabelValues(subresource).Add(change)
 }

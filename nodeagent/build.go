@@ -1,0 +1,208 @@
+package nodeagent
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/cgroup"
+	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/csi"
+	"howdah.dev/nodeagent/internal/evict"
+	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/localpath"
+	"howdah.dev/nodeagent/internal/logs"
+	"howdah.dev/nodeagent/internal/lookup"
+	"howdah.dev/nodeagent/internal/mirror"
+	"howdah.dev/nodeagent/internal/nodestatus"
+	"howdah.dev/nodeagent/internal/pleg"
+	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/status"
+	"howdah.dev/nodeagent/internal/stream"
+	"howdah.dev/nodeagent/internal/usage"
+	"howdah.dev/nodeagent/internal/volume"
+	"howdah.dev/nodeagent/internal/volumestats"
+	"howdah.dev/nodeagent/internal/worker"
+)
+
+// builder is what several parts of an agent are made with.
+type builder struct {
+	*Agent
+	machine    nodestatus.Machine
+	thresholds pressure.Settings
+	recorder   record.EventRecorder
+	tell       events
+	objects    *lookup.Objects
+	metrics    *metrics
+	probes     *probeMetrics
+	cgroups    *cgroup.Tree
+}
+
+// build makes the parts and joins them. Each is made after those that it is given; what it asks later, of parts made after it, it asks through a function.
+func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) error {
+	cfg := a.cfg
+	b := builder{
+		Agent: a, machine: machine, thresholds: thresholds, objects: lookup.New(cfg.Objects, a.services, cfg.Clock),
+		metrics: newMetrics(cfg.Registerer), probes: newProbeMetrics(), cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix),
+	}
+	b.recorder, a.record = object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
+	b.tell = events{b.recorder}
+	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote)
+	var err error
+	if a.resources, err = a.newResources(thresholds); err != nil {
+		return err
+	}
+	a.pageLimits = b.cgroups.LimitsPages()
+	b.cgroups.Unthrottled = a.resources.unthrottled
+	b.buildVolumes()
+	a.running = a.newSet(b.tell)
+	a.network, err = newNetwork(cfg, a.informers, a.pods, a.running.Get, a.services, a.runtime.Runtime, b.tell, func() bool { return a.reporter.Heard() })
+	if err != nil {
+		return err
+	}
+	b.buildMirrors()
+	b.buildWorkers()
+	b.followPods()
+	b.buildStreams()
+	b.buildUsage()
+	b.buildPressure()
+	a.endpoint = a.newEndpoint(b.probes)
+	b.buildReporter()
+	return b.buildImages()
+}
+
+func (b *builder) buildVolumes() {
+	cfg := b.cfg
+	b.drivers = b.newDrivers(b.objects, b.tell)
+	b.volumes = volume.New(volume.Config{
+		Drivers: b.drivers.volumes, Device: csi.Device, Command: volume.Execute,
+		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
+		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
+		NodeLabels:  b.labels,
+	})
+	b.remover = localpath.New(localpath.Config{
+		Client: cfg.Objects, NodeName: cfg.NodeName, Events: b.recorder, Users: b.volumes.Users, Below: volume.Kernel{}.Below,
+	})
+}
+
+func (b *builder) buildMirrors() {
+	b.mirrors = mirror.New(mirror.Config{
+		Client: b.cfg.Objects, API: b.pods, Pods: b.running, Writer: b.writer, Node: func() *corev1.Node { return b.reporter.Node() },
+		Clock: b.cfg.Clock, Registerer: b.cfg.Registerer,
+	})
+}
+
+func (b *builder) buildWorkers() {
+	cfg, appArmor := b.cfg, b.machine.AppArmor()
+	b.workers = worker.New(worker.Config{
+		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
+		Images:  image.NewPuller(b.runtime.Images, b.objects, b.tell, cfg.Clock),
+		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Health: b.resources.health,
+		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
+		Probes:   b.prober(),
+		Node:     b.node,
+		HostIPs:  func() []string { return cfg.hostIPs() },
+		Trace:    b.trace,
+		Rotation: b.network,
+		Room:     b.room,
+		Site: func() admit.Site {
+			return admit.Site{Node: b.resources.on(b.self()), Others: b.running.List(), Sysctls: b.sysctls, AppArmor: appArmor}
+		},
+		FreshNode:    b.freshNode,
+		Networked:    cfg.timings().Take,
+		Isolate:      b.network.Isolate,
+		Ended:        b.running.Ended,
+		RefreshEvery: cfg.RefreshEvery,
+	})
+	b.running.Serve(b.workers)
+	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)
+}
+
+func (b *builder) prober() *probe.Runner {
+	return &probe.Runner{
+		Checker: probe.NewChecker(worker.Exec(b.runtime.Runtime)), Clock: b.cfg.Clock, Events: b.tell,
+		Count: func(t probe.Target, kind probe.Kind, result string) {
+			b.metrics.probed(kind, result)
+			b.probes.probed(t, kind, result)
+		},
+	}
+}
+
+// followPods hands what the API has for the node to those that run it and tell of it.
+func (b *builder) followPods() {
+	b.pods.AddHandler(func(old, now *corev1.Pod) {
+		if old != nil && (now == nil || old.UID != now.UID) {
+			b.probes.forget(old)
+		}
+		b.running.Bound(old, now)
+		b.mirrors.Bound(old, now)
+	})
+}
+
+func (b *builder) buildStreams() {
+	cfg := b.cfg
+	b.watcher = logs.NewWatcher()
+	b.rotator = logs.NewRotator(b.runtime.Runtime, cfg.Clock)
+	// Requests to the node that API servers make over the node API go to the same paths as others'.
+	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.endpoint.Handler().ServeHTTP(w, r) })
+	b.streams = stream.New(stream.Config{
+		Runtime: b.runtime.Runtime, Logs: logs.NewReader(b.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: b.metrics.opened, Pod: b.running.Get, Node: late,
+	})
+}
+
+func (b *builder) buildUsage() {
+	cfg := b.cfg
+	b.volumeStats = volumestats.New(volumestats.Config{
+		Pods: b.running.List, Volumes: b.volumes, Every: cfg.VolumeStatsEvery, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+	b.usage = usage.New(usage.Config{
+		Volumes: b.volumeStats.Of,
+		Runtime: b.runtime.Runtime, Images: b.runtime.Images, Groups: b.cgroups, Pod: b.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
+		Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
+	})
+}
+
+func (b *builder) buildPressure() {
+	cfg := b.cfg
+	b.evictor = evict.New(evict.Config{
+		Pods: b.running.List, Usage: b.usage, Evict: b.workers.Evict, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+	b.pressure = pressure.New(pressure.Config{
+		Settings: b.thresholds, Usage: b.usage, Pods: b.running.List, End: b.workers.End, Sweep: b.workers.Sweep,
+		Images: func(ctx context.Context) error { return b.collector.RemoveUnused(ctx) }, Events: nodeEvents{b.tell, cfg.NodeName},
+		Changed: func() { b.reporter.Poke() }, Evicted: b.evictor.Count, RootDir: cfg.RootDir, Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+}
+
+func (b *builder) buildReporter() {
+	cfg := b.cfg
+	port, agentPort := cfg.Port, int32(0)
+	if cfg.Endpoint != nil {
+		port, agentPort = cfg.Endpoint.Port, cfg.Port
+	}
+	b.reporter = nodestatus.New(nodestatus.Config{
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
+		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
+		Clock: cfg.Clock, Problems: b.network.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
+		VolumesInUse: b.drivers.volumes.InUse,
+	})
+	b.network.changed = b.reporter.Poke
+}
+
+func (b *builder) buildImages() error {
+	cfg := b.cfg
+	b.importer = image.NewImporter(b.runtime.Conn())
+	var err error
+	b.collector, err = image.NewCollector(image.CollectorConfig{
+		Images: b.runtime.Images, Containers: b.runtime.Runtime, Keep: cfg.KeepImages, Wanted: b.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Short:  func() bool { return b.pressure.Short().Disk },
+		Failed: func(message string) { b.tell.imagesStay(cfg.NodeName, message) },
+	})
+	return err
+}

@@ -1,0 +1,51 @@
+package nodeagent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/nodeagent/internal/probe"
+)
+
+type metrics struct {
+	lists   *prometheus.CounterVec
+	writes  prometheus.Histogram
+	probes  *prometheus.CounterVec
+	streams *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "howdah_nodeagent_runtime_lists_total", Help: "Lists of the runtime's pods, by outcome.",
+		}, []string{"outcome"}),
+		writes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "howdah_nodeagent_status_batch_size", Help: "Pod writes that shared a call.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prober_probe_total", Help: "Probes, by type and result.",
+		}, []string{"probe_type", "result"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "howdah_nodeagent_open_streams", Help: "Streams into pods that are open now.",
+		}, []string{"subresource"}),
+	}
+	registerer.MustRegister(m.lists, m.writes, m.probes, m.streams)
+	return m
+}
+
+func (m *metrics) listed(ok bool) {
+	outcome := "ok"
+	if !ok {
+		outcome = "failed"
+	}
+	m.lists.WithLabelValues(outcome).Inc()
+}
+
+func (m *metrics) wrote(pods int) { m.writes.Observe(float64(pods)) }
+
+func (m *metrics) probed(kind probe.Kind, result string) {
+	m.probes.WithLabelValues(string(kind), result).Inc()
+}
+
+func (m *metrics) opened(subresource string, change float64) {
+	m.streams.WithLabelValues(subresource).Add(change)
+}
