@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/kit/database"
 )
 
 //go:embed *.sql
@@ -55,7 +57,7 @@ func Apply(ctx context.Context, databaseURL string) error {
 }
 
 func apply(ctx context.Context, databaseURL string, known []migration) error {
-	conn, err := pgx.Connect(ctx, databaseURL)
+	conn, err := database.Connect(ctx, databaseURL)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/kit/database"
 )
 
 const (
@@ -60,11 +62,10 @@ func New(cfg Config) (*Lease, error) {
 	if cfg.Role == "" || cfg.Holder == "" {
 		return nil, errors.New("lease: role and holder must be named")
 	}
-	config, err := pgx.ParseConfig(cfg.DatabaseURL)
+	config, err := database.Config(cfg.DatabaseURL, callTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("lease: database URL: %w", err)
 	}
-	config.ConnectTimeout = callTimeout
 	config.RuntimeParams["application_name"] = "howdah-lease " + cfg.Role
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

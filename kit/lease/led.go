@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"howdah.dev/kit/database"
 )
 
 // ErrNoLeader is what Led returns when nobody leads.
@@ -23,7 +23,7 @@ SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 func Led(ctx context.Context, databaseURL, role string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, databaseURL)
+	conn, err := database.Connect(ctx, databaseURL)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

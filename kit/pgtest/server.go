@@ -144,6 +144,22 @@ func start(ctx context.Context, config Config) (*Server, error) {
 }
 
 func (s *Server) initialize(ctx context.Context) error {
+	if err := s.claim(); err != nil {
+		return err
+	}
+	initdb := s.command(ctx, "initdb", "--pgdata", s.data(), "--auth=trust", "--username=postgres", "--no-sync",
+		"--encoding=UTF8", "--locale=C", "--no-instructions")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.data(), "postgresql.auto.conf"), []byte(s.configuration()), 0o644)
+}
+
+// claim gives the folder to who runs the server, and has it end with this process.
+func (s *Server) claim() error {
 	if os.Getuid() == 0 {
 		// PostgreSQL refuses to run as root.
 		account, err := user.Lookup("postgres")
@@ -157,22 +173,17 @@ func (s *Server) initialize(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.watch(); err != nil {
-		return err
+	return s.watch()
+}
+
+// settle finds the server a port where it needs one of its own.
+func (s *Server) settle() error {
+	if !s.config.TCP {
+		return nil
 	}
-	initdb := s.command(ctx, "initdb", "--pgdata", s.data(), "--auth=trust", "--username=postgres", "--no-sync",
-		"--encoding=UTF8", "--locale=C", "--no-instructions")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	if s.config.TCP {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		s.port = port
-	}
-	return os.WriteFile(filepath.Join(s.data(), "postgresql.auto.conf"), []byte(s.configuration()), 0o644)
+	var err error
+	s.port, err = freePort()
+	return err
 }
 
 func (s *Server) configuration() string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/kit/database"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -58,7 +59,7 @@ func Publish(ctx context.Context, databaseURL, known string, kinds []*registry.K
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, databaseURL)
+	conn, err := database.Connect(ctx, databaseURL)
 	if err != nil {
 		return known, fmt.Errorf("connect: %w", err)
 	}

@@ -12,10 +12,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+
+	"howdah.dev/kit/database"
 )
 
 const (
@@ -61,7 +62,7 @@ type Config struct {
 // New builds a Store. It connects to nothing before Run.
 func New(cfg Config) (*Store, error) {
 	setDefaults(&cfg)
-	pool, err := pgxpool.ParseConfig(cfg.DatabaseURL)
+	pool, err := database.PoolConfig(cfg.DatabaseURL, connectTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +32,6 @@ type dialer struct {
 func newDialer(config *pgxpool.Config, cfg Config) *dialer {
 	d := &dialer{config: config, log: cfg.Logger}
 	base := config.ConnConfig
-	base.ConnectTimeout = connectTimeout
-	base.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 10 * time.Second}).DialContext
 	// All statements go by a primary key. Plans that were made while a table was small or unanalyzed must not stay when it has grown.
 	for name, value := range map[string]string{
 		"application_name": "howdah-apiserver", "plan_cache_mode": "force_generic_plan", "jit": "off",
