@@ -2,11 +2,9 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -15,10 +13,8 @@ import (
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
-	"howdah.dev/services/apiserver/internal/admission"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/codec"
-	"howdah.dev/services/apiserver/internal/store"
 )
 
 const (
@@ -221,160 +217,4 @@ func itemAccept(in *apiv1.BatchItem) string {
 		return w.Delete.GetAccept()
 	}
 	return ""
-}
-
-// OtherFailed is what the items of an atomic batch are told that had nothing wrong themselves.
-const OtherFailed = "another item of the atomic batch failed"
-
-var errOther = apierrors.NewConflict(noResource, "", errors.New(OtherFailed))
-
-// atomic plans all items and commits them in one transaction; a state that moved on meanwhile makes all be planned again.
-func (b *batch) atomic(ctx context.Context) {
-	items := make([]item, len(b.items))
-	errs := make([]error, len(b.items))
-	failed := false
-	for n := range b.items {
-		items[n], errs[n] = b.guard(ctx, n, func(ctx context.Context, in item) error {
-			if !in.dryRun {
-				return nil
-			}
-			return b.s.settled(ctx, in.r)
-		})
-		failed = failed || errs[n] != nil
-	}
-	answers := make([]answer, len(b.items))
-	for attempt := 1; !failed && attempt <= maxAttempts; attempt++ {
-		again, ok := b.attempt(ctx, items, answers, errs)
-		if ok {
-			break
-		}
-		failed = !again || attempt == maxAttempts
-	}
-	for n := range b.items {
-		if failed && errs[n] == nil {
-			errs[n] = errOther
-		}
-		b.finish(n, items[n], answers[n], errs[n])
-	}
-}
-
-func (b *batch) attempt(ctx context.Context, items []item, answers []answer, errs []error) (again, ok bool) {
-	clear(errs)
-	before := overlay{}
-	ctx = withOverlay(ctx, before)
-	plans := make([]*plan, len(items))
-	committed := false
-	defer func() {
-		for _, p := range plans {
-			if p != nil {
-				p.end(committed)
-			}
-		}
-	}()
-	var writes []store.Write
-	var usages []*admission.Usage
-	owner := []int{} // of each write, its item
-	first := make([]int, len(items))
-	keys := map[string]int{}
-	refused := false
-	for n, in := range items {
-		key := in.r.res.Kind.Key(in.r.namespace, in.r.name)
-		if by, taken := keys[key]; taken {
-			errs[n], refused = twice(in, by), true
-			continue
-		}
-		// The item's own trace, and what the items before it will have done.
-		p, err := b.s.planned(withOverlay(in.ctx, before), in.op)
-		if errors.Is(err, errStale) {
-			return true, false
-		}
-		if err != nil {
-			// The others are looked at all the same, so that all that is wrong is told at once.
-			errs[n], refused = err, true
-			continue
-		}
-		plans[n], first[n] = p, -1
-		key = in.r.res.Kind.Key(in.r.namespace, in.r.name) // a creation has its name only now
-		if by, taken := keys[key]; taken {
-			errs[n], refused = twice(in, by), true
-			continue
-		}
-		keys[key] = n
-		if before[key] = p.item(in.r.res.Kind, key, 0); p.deleted {
-			before[key] = nil
-		}
-		if in.dryRun {
-			continue
-		}
-		usages = append(usages, p.usage)
-		origin := in.r.origin()
-		for i, w := range p.writes {
-			if by, taken := keys[w.Key]; taken && by != n {
-				errs[n], refused = twice(in, by), true
-			}
-			keys[w.Key] = n
-			w.Actor, w.Origin, w.Fence, w.Trace = in.r.user.Name, origin, in.r.fence, obs.Traceparent(in.ctx)
-			if i == 0 {
-				first[n] = len(writes)
-			}
-			writes, owner = append(writes, w), append(owner, n)
-		}
-	}
-	if refused {
-		return false, false
-	}
-	results, err := b.write(ctx, writes, usages)
-	if err != nil {
-		var quota *admission.RefusedError
-		if errors.As(err, &quota) { // each fits, but not all of them
-			errs[slices.IndexFunc(plans, func(p *plan) bool { return p.usage == quota.Usage })] = quota.Err
-			return false, false
-		}
-		return b.failure(ctx, items, writes, owner, results, err, errs), false
-	}
-	committed = true
-	for n, in := range items {
-		revision := int64(0)
-		if first[n] >= 0 {
-			revision = results[first[n]].Revision
-		}
-		kind := in.r.res.Kind
-		b.s.Cache.For(kind).Acknowledge(revision)
-		answers[n], errs[n] = in.op.answer(plans[n].item(kind, kind.Key(in.r.namespace, in.r.name), revision), plans[n])
-		b.committed[n] = committedWrite{first: plans[n].first(revision), last: revision, changed: len(plans[n].writes) > 0}
-	}
-	return false, true
-}
-
-// twice refuses an item whose object an earlier one has changed already: what would be stored in between could not be told to anyone.
-func twice(in item, by int) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s %q is changed by item %d already: an atomic batch can change an object once", in.r.res.GroupResource(), in.r.name, by))
-}
-
-func (b *batch) write(ctx context.Context, writes []store.Write, usages []*admission.Usage) ([]store.Result, error) {
-	if len(writes) == 0 {
-		return nil, nil
-	}
-	return b.s.writeAtomic(ctx, writes, usages...)
-}
-
-// failure names the item that made the commit fail, and reports whether planning again may help.
-func (b *batch) failure(ctx context.Context, items []item, writes []store.Write, owner []int, results []store.Result, err error, errs []error) bool {
-	for i := range results {
-		cause := results[i].Err
-		if cause == nil || errors.Is(cause, store.ErrAborted) {
-			continue
-		}
-		in := items[owner[i]]
-		errs[owner[i]] = storeError(cause, in.r.res.GroupResource(), in.r.name, in.r.verb)
-		again := retry(writes[i].Op, cause)
-		if g, ok := in.op.(interface{ collided(error) bool }); ok && g.collided(cause) {
-			again = true
-		}
-		return again && b.s.catchUp(ctx, cause) == nil
-	}
-	for n := range errs {
-		errs[n] = storeError(err, items[n].r.res.GroupResource(), items[n].r.name, items[n].r.verb)
-	}
-	return false
 }
