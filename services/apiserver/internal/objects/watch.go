@@ -47,46 +47,70 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d watches open at this API server, and may have no more", r.user.Name, s.MaxWatches), 1)
 	}
 	defer s.watches.leave(r.user.Name)
-	if err := r.offered(req.GetAccept()); err != nil {
+	w, err := s.newWatch(stream, r, req)
+	if err != nil {
 		return err
 	}
+	r.header(ctx)
+	ctx, cancel := context.WithTimeout(ctx, lifetime(req))
+	defer cancel()
+	defer w.measure()()
+	return w.serve(ctx, req)
+}
+
+// newWatch reads what is to be watched, and how it is to be told.
+func (s *Server) newWatch(stream grpc.ServerStreamingServer[apiv1.WatchResponse], r *request, req *apiv1.WatchRequest) (*watch, error) {
+	if err := r.offered(req.GetAccept()); err != nil {
+		return nil, err
+	}
 	if err := validateWatch(req); err != nil {
-		return err
+		return nil, err
 	}
 	fieldSelector, err := naming(req.GetName(), req.GetFieldSelector())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w := &watch{server: s, r: r, stream: stream, bookmarks: req.GetAllowWatchBookmarks(), columns: !req.GetFeed(), giver: rpc.GiverOf(stream.Context())}
 	var some bool
 	if w.query, w.scope, some, err = selectors(r.res, req.GetNamespace(), req.GetLabelSelector(), fieldSelector); err != nil {
-		return err
+		return nil, err
 	}
 	if !some {
 		w.scope = nothing
 	}
 	w.hides = s.Initializers != nil && !req.GetIncludeUninitialized()
 	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
-		return err
+		return nil, err
 	}
-	if w.form, err = r.form(req.GetAccept(), "", req.GetIncludeObject()); err != nil {
-		return err
-	}
-	r.header(ctx)
-	timeout := time.Duration(req.GetTimeoutSeconds()) * time.Second
-	if timeout <= 0 {
-		timeout = watchMin + rand.N(watchMin)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	w.form, err = r.form(req.GetAccept(), "", req.GetIncludeObject())
+	return w, err
+}
 
-	defer s.Metrics.streaming(r)()
-	w.told = s.Metrics.watchEvents.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource)
-	w.sizes = s.Metrics.watchSizes.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource)
-	gauge := s.Metrics.watchers.WithLabelValues(r.res.GVK.Group, r.res.GVK.Version, r.res.GVK.Kind)
-	gauge.Inc()
-	defer gauge.Dec()
-	if err := stream.Send(&apiv1.WatchResponse{ContentType: w.form.ContentType()}); err != nil {
+// lifetime is what the client asks for, or a time of the server's choice.
+func lifetime(req *apiv1.WatchRequest) time.Duration {
+	if timeout := time.Duration(req.GetTimeoutSeconds()) * time.Second; timeout > 0 {
+		return timeout
+	}
+	return watchMin + rand.N(watchMin)
+}
+
+// measure counts the watch as open until what it returns is called.
+func (w *watch) measure() (closed func()) {
+	m, res := w.server.Metrics, w.r.res
+	streaming := m.streaming(w.r)
+	w.told = m.watchEvents.WithLabelValues(res.GVR.Group, res.GVR.Version, res.GVR.Resource)
+	w.sizes = m.watchSizes.WithLabelValues(res.GVR.Group, res.GVR.Version, res.GVR.Resource)
+	open := m.watchers.WithLabelValues(res.GVK.Group, res.GVK.Version, res.GVK.Kind)
+	open.Inc()
+	return func() {
+		open.Dec()
+		streaming()
+	}
+}
+
+// serve begins the watch and tells of events until ctx ends.
+func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
+	if err := w.stream.Send(&apiv1.WatchResponse{ContentType: w.form.ContentType()}); err != nil {
 		return err
 	}
 	if req.GetTimeoutSeconds() < 0 { // its time was up before it began
@@ -101,13 +125,13 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 	defer func() { w.watcher.Stop() }()
 	flow.Release(ctx) // from here on it costs next to nothing
 	if req.GetFeed() {
-		if err := stream.Send(&apiv1.WatchResponse{Through: w.sent}); err != nil {
+		if err := w.stream.Send(&apiv1.WatchResponse{Through: w.sent}); err != nil {
 			return err
 		}
 	}
 	if w.join = req.GetJoinAfter(); w.join > 0 {
 		// Where it takes longer, the hand-over is tried again with each event.
-		_ = s.Cache.WaitFor(ctx, w.join)
+		_ = w.server.Cache.WaitFor(ctx, w.join)
 	}
 	return w.run(ctx)
 }
