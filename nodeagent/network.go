@@ -99,6 +99,12 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	}); err != nil {
 		return nil, err
 	}
+	n.follow(informers, pods, services, nodes)
+	return n, nil
+}
+
+// follow has the parts hear of what they work by.
+func (n *network) follow(informers *object.Informers, pods *object.Informer[*corev1.Pod], services *object.Informer[*corev1.Service], nodes *object.Informer[*corev1.Node]) {
 	feed(n, services, func(old, now *corev1.Service) {
 		if now == nil {
 			n.announce.Delete(old)
@@ -127,7 +133,6 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 		}
 		n.routes.Update(now)
 	})
-	return n, nil
 }
 
 // feed gives the balancer every change of a kind, in the trace of the change, and then tells after of it, if there is one.
