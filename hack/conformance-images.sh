@@ -13,7 +13,7 @@ mkdir -p "$programs"
 tests=registry.k8s.io/e2e-test-images
 built=(agnhost="$tests/agnhost:2.63.0" agnhost-before="$tests/agnhost:2.55" nautilus="$tests/nautilus:1.8" kitten="$tests/kitten:1.8"
     busybox="$tests/busybox:1.37.0-1" sample-apiserver="$tests/sample-apiserver:1.29.2" dns="$tests/glibc-dns-testing:2.0.0" nonroot="$tests/nonroot:1.5" nginx="$tests/nginx:1.15-4"
-    nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2)
+    nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2 hostpathplugin=registry.k8s.io/sig-storage/hostpathplugin:v1.17.1)
 renamed=(nginx:latest="$tests/nginx:1.27-0")
 
 # program MODULE NAME PACKAGE compiles it without libc, for any base image.
@@ -24,6 +24,7 @@ program conformance agnhost k8s.io/kubernetes/test/images/agnhost
 program conformance nonewprivs k8s.io/kubernetes/test/images/nonewprivs
 program conformance regression-74839 k8s.io/kubernetes/test/images/regression-issue-74839
 program conformance sample-apiserver k8s.io/sample-apiserver
+program conformance hostpathplugin ./hostpathplugin
 program conformance/registry registry .
 program oracle etcd go.etcd.io/etcd/server/v3
 source=$(GOWORK=off go -C "$ROOT/test/conformance" list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost)
