@@ -36,8 +36,11 @@ const (
 	CBOR     = "application/cbor"
 )
 
-// unserved is the message of the 404 of a path at which nothing is served.
-const unserved = "the server could not find the requested resource"
+// The messages of the 404 of a path at which nothing is served, and of the 405 of a method that does not go with a path.
+const (
+	unserved   = "the server could not find the requested resource"
+	notAllowed = "the server does not allow this method on the requested resource"
+)
 
 type cborKey struct{}
 
@@ -90,8 +93,7 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 		http.Error(w, s.Message, http.StatusTooManyRequests)
 		return
 	}
-	// Those who tell that nothing is served at a path do not know CBOR, in Kubernetes as here.
-	withCBOR := r.Context().Value(cborKey{}) != nil && !(s.Code == http.StatusNotFound && s.Message == unserved)
+	withCBOR := r.Context().Value(cborKey{}) != nil && !unrouted(s)
 	taken := negotiated(strings.Join(r.Header.Values("Accept"), ","), withCBOR)
 	contentType := cmp.Or(taken, JSON)
 	body := Encode(s, contentType)
@@ -108,6 +110,20 @@ func Status(w http.ResponseWriter, r *http.Request, s metav1.Status) {
 	retryAfter(w, s)
 	w.WriteHeader(code(s))
 	_, _ = w.Write(body)
+}
+
+// unrouted reports whether a Status tells that there is no handler for a request's path, method or encodings. Those who tell that do not know CBOR, in
+// Kubernetes as here.
+func unrouted(s metav1.Status) bool {
+	switch s.Code {
+	case http.StatusNotFound:
+		return s.Message == unserved
+	case http.StatusMethodNotAllowed:
+		return s.Message == notAllowed
+	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
+		return strings.HasPrefix(s.Message, strconv.Itoa(int(s.Code))+": ")
+	}
+	return false
 }
 
 // Incomplete answers a path that ends where a resource has to be named, which nobody can be asked about: as Kubernetes, not with a Status.
@@ -252,7 +268,12 @@ func PageNotFound() metav1.Status {
 
 // NotAllowed is what Kubernetes answers where a method does not go with a path.
 func NotAllowed() metav1.Status {
-	return failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+	return failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, notAllowed)
+}
+
+// Unsupported is what Kubernetes answers where a body's encoding does not go with a path.
+func Unsupported() metav1.Status {
+	return failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type")
 }
 
 // Unauthorized is what Kubernetes answers where credentials are wanting.

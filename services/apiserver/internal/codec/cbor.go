@@ -2,15 +2,10 @@ package codec
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 
-	"github.com/fxamacker/cbor/v2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
@@ -43,16 +38,6 @@ func appendCBOR(b []byte, value any) ([]byte, error) {
 		return nil, fmt.Errorf("encode %T: %w", value, err)
 	}
 	return append(b, item...), nil
-}
-
-// cborToJSON turns the one CBOR item that a body must be into JSON, so that all that is checked of JSON is checked of it too.
-// Byte strings become text as they do in Kubernetes: base64 where they are marked as bytes, as they are elsewhere.
-func cborToJSON(body []byte) ([]byte, error) {
-	var value any
-	if err := direct.Unmarshal(body, &value); err != nil {
-		return nil, err
-	}
-	return json.Marshal(value)
 }
 
 // cbor encodes an item in the version of the resource.
@@ -102,7 +87,7 @@ func cborList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, it
 			return err
 		}
 	}
-	return add("metadata", meta, "apiVersion", gvk.GroupVersion().String())
+	return add("metadata", listMeta(meta, res.Kind.Custom != nil && form.As == Whole), "apiVersion", gvk.GroupVersion().String())
 }
 
 // listed returns what stands for the item in a list: items of a typed list do not repeat their kind.
@@ -119,45 +104,4 @@ func (i *Item) listed(res *registry.Resource, form Form) (registry.Object, error
 	bare := shallow.Interface().(registry.Object)
 	bare.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return bare, nil
-}
-
-// cbor decodes a body in CBOR.
-func (b Body) cbor(obj runtime.Object, want schema.GroupVersionKind) ([]string, error) {
-	data, err := cborToJSON(b.Data)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to determine group/version/kind: %v", err))
-	}
-	if _, custom := obj.(*unstructured.Unstructured); !custom && interpretable(data, want) {
-		// JSON is laxer: a quantity may be a number there.
-		if err := direct.Unmarshal(b.Data, reflect.New(reflect.TypeOf(obj).Elem()).Interface()); mistyped(err) {
-			return nil, badBody(want, want, err)
-		}
-	}
-	return b.json(data, obj, want, nil)
-}
-
-// optionsCBOR decodes options with the texts that the decoder of CBOR has for what is wrong. Fields that options do not have are passed over.
-func optionsCBOR(body []byte, into runtime.Object) error {
-	lax, err := cbor.DecOptions{
-		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxNestedLevels: maxDepth, UTF8: cbor.UTF8RejectInvalid, FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
-		FieldNameByteString: cbor.FieldNameByteStringAllowed, ByteStringToString: cbor.ByteStringToStringAllowedWithExpectedLaterEncoding,
-		NaN: cbor.NaNDecodeForbidden, Inf: cbor.InfDecodeForbidden, BignumTag: cbor.BignumTagForbidden,
-	}.DecMode()
-	if err != nil {
-		return fmt.Errorf("options of the decoder: %w", err)
-	}
-	var said metav1.TypeMeta
-	if err := lax.Unmarshal(body, &said); err != nil {
-		return fmt.Errorf("unable to determine group/version/kind: %w", err)
-	}
-	if err := optionsKind(said.GroupVersionKind(), into); err != nil {
-		return err
-	}
-	return lax.Unmarshal(body, into)
-}
-
-// mistyped reports whether an error of the decoding of CBOR says that a value is not of its field's type.
-func mistyped(err error) bool {
-	var wrong *cbor.UnmarshalTypeError
-	return errors.As(err, &wrong)
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
@@ -20,10 +19,10 @@ func TestCBORIsNegotiatedWhereOffered(t *testing.T) {
 	t.Parallel()
 	for accept, want := range map[string]Form{
 		"application/cbor": {Media: CBOR},
-		"application/json;q=0.9,application/cbor;q=1":                  {Media: CBOR},
-		"application/cbor;q=0.1, application/json":                     {},
-		"application/cbor;as=Table;v=v1;g=meta.k8s.io":                 {Media: CBOR, As: Table},
-		"application/cbor;as=PartialObjectMetadata;v=v1;g=meta.k8s.io": {Media: CBOR, As: PartialMetadata},
+		"application/json;q=0.9,application/cbor;q=1":                   {Media: CBOR},
+		"application/cbor;q=0.1, application/json":                      {},
+		"application/cbor;as=Table;v=v1;g=meta.k8s.io,application/yaml": {Media: YAML},
+		"application/cbor;as=PartialObjectMetadata;v=v1;g=meta.k8s.io":  {Media: CBOR, As: PartialMetadata},
 		"*/*": {Pretty: true},
 	} {
 		if got, err := withCBOR.Negotiate(accept, map[bool]string{true: "true"}[accept == "*/*"], ""); err != nil || got != want {
@@ -90,19 +89,38 @@ func TestBadCBORIsRefused(t *testing.T) {
 	}
 }
 
+// Of the fields that are not known the first is told, by its place.
 func TestUnknownFieldsOfCBORAreTold(t *testing.T) {
 	t.Parallel()
-	body, err := direct.Marshal(map[string]any{"kind": "Pod", "apiVersion": "v1", "spec": map[string]any{"wrong": int64(1)}})
+	body, err := direct.Marshal(map[string]any{"kind": "Pod", "apiVersion": "v1", "spec": map[string]any{"wrong": int64(1), "bad": 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := Body{Data: body, ContentType: "application/cbor", Offer: withCBOR, Validation: Warn}
-	if warnings, err := b.Into(&corev1.Pod{}, pods(t).GVK); err != nil || len(warnings) != 1 || warnings[0] != `unknown field "spec.wrong"` {
+	if warnings, err := b.Into(&corev1.Pod{}, pods(t).GVK); err != nil || len(warnings) != 1 || warnings[0] != `cbor: found unknown field at map element index 0` {
 		t.Errorf("%q, %v", warnings, err)
 	}
 	b.Validation = Strict
 	if _, err := b.Into(&corev1.Pod{}, pods(t).GVK); code(err) != http.StatusBadRequest {
 		t.Errorf("strict: %v", err)
+	}
+}
+
+// What cannot be read of a body is told with the kind that it says it is of, and where that cannot be told with its beginning.
+func TestKindsOfBadCBORAreTold(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"\xa2\x44kind\x43Pod\x44spec\xa2\x41a\x01\x41a\x01": `Pod in version "v1" cannot be handled as a Pod: cbor: found duplicate map key "a" at map element index 1`,
+		"\xa2\x44kind\x43Pod\x44kind\x43Pod":                `the object provided is unrecognized (must be of type Pod): unable to determine group/version/kind: cbor: found duplicate map key "kind"`,
+		"\xa2\x44kind\x44Node\x4aapiVersion\x42v1":          `Node in version "v1" cannot be handled as a Pod: converting (v1.Node) to (core.Pod): unknown conversion`,
+		"\xa2\x44kind\x44Nope\x4aapiVersion\x42v1":          `Nope in version "v1" cannot be handled as a Pod: no kind "Nope" is registered for version "v1" in scheme`,
+		"\xa2\x44kind\x43Pod\x4aapiVersion\x42v2":           `Pod in version "v2" cannot be handled as a Pod: no kind "Pod" is registered for version "v2" in scheme`,
+		"\xa2\x44kind\x44Node\x44spec\x01":                  `Node in version "v1" cannot be handled as a Pod: cbor: cannot unmarshal positive integer into Go struct field v1.Node.spec of type v1.NodeSpec`,
+	} {
+		_, err := Body{Data: []byte(body), ContentType: "application/cbor", Offer: withCBOR}.Into(&corev1.Pod{}, pods(t).GVK)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v", body, err)
+		}
 	}
 }
 
@@ -128,31 +146,6 @@ func TestListInCBORIsDeterministic(t *testing.T) {
 	}
 	if obj, err := i.Object(); err != nil || obj.GetObjectKind().GroupVersionKind() != res.GVK {
 		t.Errorf("the item has become a %v, %v", obj.GetObjectKind(), err)
-	}
-}
-
-func TestTableInCBOR(t *testing.T) {
-	t.Parallel()
-	res := pods(t)
-	for _, include := range []metav1.IncludeObjectPolicy{metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
-		b, err := item(t, res, "p", 5).Encoded(res, Form{Media: CBOR, As: Table, Include: include})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var table metav1.Table
-		if err := direct.Unmarshal(b, &table); err != nil || len(table.Rows) != 1 || table.Rows[0].Cells[0] != "p" {
-			t.Fatalf("%s: %+v, %v", include, table, err)
-		}
-		var object map[string]any
-		if include == metav1.IncludeNone {
-			continue
-		}
-		if err := direct.Unmarshal(table.Rows[0].Object.Raw, &object); err != nil {
-			t.Fatalf("%s: %v", include, err)
-		}
-		if name, _, _ := unstructured.NestedString(object, "metadata", "name"); name != "p" {
-			t.Errorf("%s: %v", include, object)
-		}
 	}
 }
 

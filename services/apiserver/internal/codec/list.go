@@ -36,10 +36,6 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 		if err != nil {
 			return err
 		}
-		if form.Media == CBOR {
-			w.b, err = encodeCBOR(t)
-			return err
-		}
 		w.b, err = encodeJSON(t)
 		return err
 	}
@@ -63,17 +59,21 @@ type customListMeta struct {
 	Continue string `json:"continue"`
 }
 
+// listMeta is how a list shows its metadata.
+func listMeta(meta metav1.ListMeta, custom bool) any {
+	if custom {
+		return customListMeta{meta, meta.Continue}
+	}
+	return meta
+}
+
 // jsonListHead is what stands before a list's items.
 func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool) ([]byte, error) {
-	var shown any = meta
-	if custom {
-		shown = customListMeta{meta, meta.Continue}
-	}
 	head, err := json.Marshal(struct {
 		Kind       string `json:"kind"`
 		APIVersion string `json:"apiVersion"`
 		Metadata   any    `json:"metadata"`
-	}{gvk.Kind, gvk.GroupVersion().String(), shown})
+	}{gvk.Kind, gvk.GroupVersion().String(), listMeta(meta, custom)})
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,10 @@ func (o Offer) route(accept, offered string) error {
 			if o.CBOR {
 				return nil
 			}
+		case "application/cbor-seq":
+			if strings.HasSuffix(offered, "application/cbor-seq") {
+				return nil
+			}
 		case "text/plain":
 			if strings.HasPrefix(offered, "text/plain") {
 				return nil
@@ -359,7 +363,7 @@ func (c clause) form(form Form, offer Offer) (Form, bool) {
 	switch as {
 	case "Table":
 		form.As = Table
-		return form, form.Media != Protobuf // the Table has no protobuf form
+		return form, form.Media == JSON || form.Media == YAML // Kubernetes has it in no other form
 	case "PartialObjectMetadata":
 		form.As = PartialMetadata
 		return form, true

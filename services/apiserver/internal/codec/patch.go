@@ -355,16 +355,9 @@ func Configuration(body []byte, want schema.GroupVersionKind, level Validation) 
 
 // ConfigurationCBOR is Configuration of a body in CBOR, in which a field that occurs twice is an error.
 func ConfigurationCBOR(body []byte, want schema.GroupVersionKind) (*unstructured.Unstructured, error) {
-	data, err := cborToJSON(body)
-	if err == nil {
-		err = jsonDepth(data)
-	}
-	object := map[string]any{}
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
-	}
+	object, err := configurationCBOR(body)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding CBOR: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err)) // as Kubernetes calls it
 	}
 	return configuration(object, want)
 }

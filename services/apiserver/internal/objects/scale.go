@@ -59,6 +59,9 @@ type changeFunc = func(ctx context.Context, old registry.Object) (registry.Objec
 // scaleUpdate reads a PUT of a Scale, which u is.
 func (s *Server) scaleUpdate(ctx context.Context, u *update, req *apiv1.UpdateRequest) (changeFunc, error) {
 	r, opts := u.r, u.opts
+	if err := r.offer.Takes(req.GetContentType()); err != nil {
+		return nil, err
+	}
 	scale := &autoscalingv1.Scale{}
 	warnings, err := codec.Body{Data: req.GetObject(), ContentType: req.GetContentType(), Validation: opts.validation, Offer: r.offer}.Into(scale, scaleGVK)
 	if err != nil && r.res.Kind.Custom != nil { // whose decoder knows no kinds but the custom one
