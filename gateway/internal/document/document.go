@@ -45,7 +45,7 @@ func Health(path string) bool {
 // Serve answers with the document at the request's path; md says who asks.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) {
 	ctx := metadata.NewOutgoingContext(r.Context(), md)
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || !consumed(r) {
 		if err := h.allowed(ctx, w, r); err != nil {
 			fail(w, r, err)
 			return

@@ -25,8 +25,8 @@ import (
 // User-Agent and the URI, a line each. The API server believes it from gateways only.
 const OriginKey = "howdah-origin-bin"
 
-// allowed says whether a document can be had by the request's method, which is not GET. Some take any, as Kubernetes has them; the
-// others take none, HEAD included. What is not there is not there by any method.
+// allowed says whether a document can be had by a request whose method is not GET, or whose body is in an encoding that is not taken. Some take any,
+// as Kubernetes has them; the others take none, HEAD included. What is not there is not there by any method.
 func (h *Handler) allowed(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	access := &apiv1.Access{Verb: strings.ToLower(r.Method), Path: path}
@@ -45,8 +45,34 @@ func (h *Handler) allowed(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return &apierrors.StatusError{ErrStatus: apistatus.Of(err)}
 	case custom: // of which one handler tells, whatever the method is
 		return nil
+	case r.Method == http.MethodGet:
+		return &apierrors.StatusError{ErrStatus: answer.Unsupported()}
 	}
 	return &apierrors.StatusError{ErrStatus: answer.NotAllowed()}
+}
+
+// consumed reports whether a document's handler takes a body of the request's Content-Type, though it reads none.
+func consumed(r *http.Request) bool {
+	said := r.Header.Get("Content-Type")
+	if said == "" {
+		return true
+	}
+	var taken []string
+	switch root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); root {
+	case "api", "apis":
+		taken = []string{answer.JSON, answer.YAML, answer.Protobuf}
+	case "version":
+		taken = []string{answer.JSON}
+	default:
+		return true
+	}
+	for one := range strings.SplitSeq(said, ",") {
+		media, _, _ := strings.Cut(one, ";")
+		if slices.Contains(taken, strings.TrimSpace(media)) {
+			return true
+		}
+	}
+	return false
 }
 
 // customKey is the metadata by which the API server says that a document lists custom resources.
@@ -67,6 +93,9 @@ func (h *Handler) lookUp(ctx context.Context, path string) (resp *apiv1.Document
 // absent reports whether a call failed because there is nothing.
 func absent(err error) bool { return err != nil && apistatus.Of(err).Code == http.StatusNotFound }
 
+// aggregation is the group of API services, which in Kubernetes the aggregator serves itself.
+const aggregation = "apiregistration.k8s.io"
+
 // byAny reports whether what stands at the path is answered to any method: all but what is about a version, and those that Kubernetes
 // describes in its OpenAPI.
 func byAny(path string) bool {
@@ -74,7 +103,7 @@ func byAny(path string) bool {
 	case "api", "version", ".well-known", "openid":
 		return false
 	case "apis":
-		return len(parts) == 1 || len(parts) == 2 && !strings.HasSuffix(path, "//")
+		return len(parts) == 1 || len(parts) == 2 && !strings.HasSuffix(path, "//") && parts[1] != aggregation
 	default:
 		return true
 	}
