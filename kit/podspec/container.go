@@ -86,6 +86,7 @@ func (s *scope) validateEphemeralContainers(path *field.Path) field.ErrorList {
 		e, at := &s.spec.EphemeralContainers[i], path.Index(i)
 		c := corev1.Container(e.EphemeralContainerCommon)
 		errs = append(errs, s.validateContainer(&c, at)...)
+		errs = append(errs, untrimmedImage(c.Image, at.Child("image"))...)
 		errs = append(errs, duplicate(seen, c.Name, at.Child("name"))...)
 		if e.TargetContainerName != "" && !others[e.TargetContainerName] {
 			errs = append(errs, field.NotFound(at.Child("targetContainerName"), e.TargetContainerName))
@@ -159,11 +160,16 @@ func duplicate(seen map[string]bool, name string, path *field.Path) field.ErrorL
 func untrimmedImages(containers []corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range containers {
-		if image := containers[i].Image; image != strings.TrimSpace(image) {
-			errs = append(errs, field.Invalid(path.Index(i).Child("image"), image, "must not have leading or trailing whitespace"))
-		}
+		errs = append(errs, untrimmedImage(containers[i].Image, path.Index(i).Child("image"))...)
 	}
 	return errs
+}
+
+func untrimmedImage(image string, path *field.Path) field.ErrorList {
+	if image == strings.TrimSpace(image) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, image, "must not have leading or trailing whitespace")}
 }
 
 func validateResizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, path *field.Path) field.ErrorList {

@@ -15,16 +15,15 @@ func RoundUp(list corev1.ResourceList) {
 	}
 }
 
-// requestLimits requests what is limited but not requested.
+// requestLimits requests what is limited but not requested. Where limits are said to be none, requests are, too.
 func requestLimits(r *corev1.ResourceRequirements) {
+	if r.Limits != nil && r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; ok {
-			continue
+		if _, ok := r.Requests[name]; !ok {
+			r.Requests[name] = limit.DeepCopy()
 		}
-		if r.Requests == nil {
-			r.Requests = corev1.ResourceList{}
-		}
-		r.Requests[name] = limit.DeepCopy()
 	}
 }
 

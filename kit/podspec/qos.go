@@ -58,8 +58,7 @@ func guaranteed(r *corev1.ResourceRequirements) bool {
 		if !ok || limit.Sign() <= 0 {
 			return false
 		}
-		// A request of zero is as none, and none is the limit.
-		if request, ok := r.Requests[name]; ok && request.Cmp(limit) != 0 && request.Sign() != 0 {
+		if request, ok := r.Requests[name]; ok && request.Cmp(limit) != 0 { // where none is said, the limit is
 			return false
 		}
 	}

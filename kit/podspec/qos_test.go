@@ -21,12 +21,14 @@ func TestQOSClass(t *testing.T) {
 		"request":            {"containers: [{name: a, resources: {requests: {cpu: 1}}}]", corev1.PodQOSBurstable},
 		"limits":             {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}]", corev1.PodQOSGuaranteed},
 		"limits, one lower":  {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 500m}}}]", corev1.PodQOSBurstable},
+		"limits, one zero":   {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}, requests: {memory: 0}}}]", corev1.PodQOSBurstable},
 		"no CPU limit":       {"containers: [{name: a, resources: {limits: {memory: 1Mi}}}]", corev1.PodQOSBurstable},
 		"no memory limit":    {"containers: [{name: a, resources: {limits: {cpu: 1}}}]", corev1.PodQOSBurstable},
 		"one of two":         {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}, {name: b}]", corev1.PodQOSBurstable},
 		"init without":       {"containers: [{name: a, resources: {limits: {cpu: 1, memory: 1Mi}}}]\ninitContainers: [{name: b}]", corev1.PodQOSBurstable},
 		"pod as a whole":     {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}}", corev1.PodQOSGuaranteed},
 		"pod, requests less": {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 1m}}", corev1.PodQOSBurstable},
+		"pod, one zero":      {"containers: [{name: a}]\nresources: {limits: {cpu: 1, memory: 1Mi}, requests: {memory: 0}}", corev1.PodQOSBurstable},
 		"pod says nothing":   {"containers: [{name: a, resources: {requests: {cpu: 1}}}]\nresources: {}", corev1.PodQOSBestEffort},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,8 +129,8 @@ func validateHostProcess(spec *corev1.PodSpec, path *field.Path) field.ErrorList
 	return errs
 }
 
-// notOnWindows is what is told of a field that only Linux has.
-const notOnWindows = "cannot be set for a windows pod"
+// NotOnWindows is what is told of a field that only Linux has.
+const NotOnWindows = "cannot be set for a windows pod"
 
 // written is a field, and whether it has a value.
 type written struct {
@@ -143,7 +143,7 @@ func refused(path *field.Path, fields []written) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range fields {
 		if f.isSet {
-			errs = append(errs, field.Forbidden(path.Child(f.name), notOnWindows))
+			errs = append(errs, field.Forbidden(path.Child(f.name), NotOnWindows))
 		}
 	}
 	return errs

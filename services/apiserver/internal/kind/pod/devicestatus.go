@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/kit/check"
+	"howdah.dev/kit/podspec"
 )
 
 // validateClaimStatuses checks what a status says of the claims that were made for the pod.
@@ -92,7 +93,7 @@ func statusLists(s *corev1.PodStatus) []listed {
 // mostID is the highest number of a user or group.
 const mostID = 1<<31 - 1
 
-func validateUsers(statuses []corev1.ContainerStatus, path *field.Path) field.ErrorList {
+func validateUsers(statuses []corev1.ContainerStatus, windows bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	id := func(n int64, at *field.Path) {
 		if n < 0 || n > mostID {
@@ -104,6 +105,10 @@ func validateUsers(statuses []corev1.ContainerStatus, path *field.Path) field.Er
 			continue
 		}
 		at, user := path.Index(i).Child("user", "linux"), c.User.Linux
+		if windows {
+			errs = append(errs, field.Forbidden(at, podspec.NotOnWindows))
+			continue
+		}
 		id(user.UID, at.Child("uid"))
 		id(user.GID, at.Child("gid"))
 		for j, g := range user.SupplementalGroups {

@@ -28,7 +28,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		New:     func() registry.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
-		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); agree(&p.Status) }),
+		Default:       typed.Do(func(p *corev1.Pod) { podspec.DefaultPod(&p.Spec); defaultStatus(&p.Status) }),
 		Share:         typed.Share(made.share),
 		Recall:        typed.Recall(made.recall),
 		Foretell:      typed.Get(func(p *corev1.Pod) []string { return podspec.AppArmorNotes(&p.ObjectMeta, &p.Spec) }),
@@ -133,6 +133,26 @@ func keepObserved(s, old *corev1.PodStatus) {
 		if first >= 0 && s.Conditions[first].ObservedGeneration == 0 {
 			s.Conditions[first].ObservedGeneration = was.ObservedGeneration
 		}
+	}
+}
+
+// defaultStatus makes one of what a status says in two ways, and gives quantities the precision that those of the spec have.
+func defaultStatus(s *corev1.PodStatus) {
+	agree(s)
+	roundUp(s.AllocatedResources, s.Resources)
+	for _, list := range statusLists(s) {
+		for i := range list.statuses {
+			roundUp(list.statuses[i].AllocatedResources, list.statuses[i].Resources)
+		}
+	}
+}
+
+// roundUp does so with the resources that a pod or container was given, and with those that it is said to have, if any.
+func roundUp(allocated corev1.ResourceList, actual *corev1.ResourceRequirements) {
+	podspec.RoundUp(allocated)
+	if actual != nil {
+		podspec.RoundUp(actual.Limits)
+		podspec.RoundUp(actual.Requests)
 	}
 }
 

@@ -44,7 +44,7 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if _, static := old.Annotations[mirrorAnnotation]; static {
 		return field.ErrorList{field.Forbidden(whole, "static pods cannot be resized")}
 	}
-	if os := old.Spec.OS; os != nil && os.Name == corev1.Windows {
+	if onWindows(old) {
 		return field.ErrorList{field.Forbidden(whole, "windows pods cannot be resized")}
 	}
 	errs := podspec.Tolerated(validate(p), &old.Spec, &old.ObjectMeta)
@@ -91,6 +91,8 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	}
 	return errs
 }
+
+func onWindows(p *corev1.Pod) bool { return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows }
 
 func sized(r *corev1.ResourceRequirements) bool { return r != nil && len(r.Requests)+len(r.Limits) > 0 }
 

@@ -43,7 +43,7 @@ func validateStatusUpdate(p, old *corev1.Pod) field.ErrorList {
 	errs = append(errs, validateClaimStatuses(p, path)...)
 	errs = append(errs, validateIPs(s, path)...)
 	for _, list := range statusLists(s) {
-		errs = append(errs, validateUsers(list.statuses, path.Child(list.name))...)
+		errs = append(errs, validateUsers(list.statuses, onWindows(p), path.Child(list.name))...)
 	}
 	errs = append(errs, validateHealth(s.ContainerStatuses, p.Spec.Containers, path.Child("containerStatuses"))...)
 	errs = append(errs, validateHealth(s.InitContainerStatuses, p.Spec.InitContainers, path.Child("initContainerStatuses"))...)
