@@ -91,7 +91,7 @@ func (w *writer) answer(o object) {
 // limit is how many objects a page may have; 0 is all of them. Lists of any state come from Kubernetes' caches, which are not paged; of events it
 // keeps none.
 func limit(i request.Info, form url.Values) int64 {
-	if form.Get("resourceVersion") == "0" && form.Get("continue") == "" && i.Resource != "events" {
+	if form.Get("resourceVersion") == "0" && i.Resource != "events" {
 		return 0
 	}
 	return integer(form, "limit")

@@ -122,7 +122,7 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	began := s.Clock.Now().Unix()
 	switch {
 	case o.token != "":
-		var t token
+		var t continueToken
 		if t, err = decodeToken(o.token); err != nil {
 			return page, apierrors.NewBadRequest("invalid continue token: " + err.Error())
 		}
@@ -171,8 +171,8 @@ func (s *Server) list(ctx context.Context, res *registry.Resource, o listOptions
 	return page, nil
 }
 
-// token is a place in a list at a revision; revision -1 goes on in the newest state.
-type token struct {
+// continueToken is a place in a list at a revision; revision -1 goes on in the newest state.
+type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
 	Start    string `json:"start"`
@@ -189,15 +189,15 @@ const (
 )
 
 func encodeToken(revision int64, start string, began int64) string {
-	b, err := json.Marshal(token{tokenVersion, revision, start, began})
+	b, err := json.Marshal(continueToken{tokenVersion, revision, start, began})
 	if err != nil { // strings and numbers always encode
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func decodeToken(text string) (t token, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+func decodeToken(text string) (t continueToken, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		err = json.Unmarshal(b, &t)
 	}
@@ -222,7 +222,7 @@ func decodeToken(text string) (t token, err error) {
 }
 
 // proceed answers a further page.
-func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cache.Query, t token) (cache.Page, error) {
+func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cache.Query, t continueToken) (cache.Page, error) {
 	query.After = res.Kind.Prefix("") + t.Start
 	if t.Revision < 0 {
 		if err := s.Cache.Fresh(ctx); err != nil {
@@ -244,7 +244,7 @@ func (s *Server) proceed(ctx context.Context, res *registry.Resource, query cach
 }
 
 // expired is the refusal of a token, with one to go on in the newest state.
-func expired(t token) error {
+func expired(t continueToken) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the " +
 		"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were " +

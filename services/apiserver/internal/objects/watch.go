@@ -195,6 +195,9 @@ type watch struct {
 func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	resource := w.server.Cache.For(w.r.res.Kind)
 	rv, initial := req.GetResourceVersion(), req.GetSendInitialEvents()
+	if from, err := parseRevision(rv); err == nil && from == 0 && rv != "" { // as 00
+		rv = "0"
+	}
 	explicit := initial == "true" || initial == "1"
 	if err := w.server.reach(ctx, w.r.res.Kind, rv); err != nil {
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
