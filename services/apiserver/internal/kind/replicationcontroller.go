@@ -24,6 +24,7 @@ func replicationController(now func() time.Time) *registry.Kind {
 	type rc = corev1.ReplicationController
 	k := row.Of[rc, corev1.ReplicationControllerList](corev1.SchemeGroupVersion, "replicationcontrollers")
 	k.Namespaced, k.ShortNames, k.Categories = true, []string{"rc"}, []string{"all"}
+	k.PrefixIsFree = true
 	row.SpecStatus(k, func(c *rc) *corev1.ReplicationControllerSpec { return &c.Spec },
 		func(c *rc) *corev1.ReplicationControllerStatus { return &c.Status }, validateReplicationControllerStatus)
 	row.AfterStatus(k, defaultReplicationController) // a status cannot take away the labels of the template

@@ -305,6 +305,10 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 	if err := i.s.Admission.Admit(ctx, attributes); err != nil {
 		return nil, err
 	}
+	if uid := i.request.UID; uid != "" && uid != account.GetUID() {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: tokenGVK.Group, Resource: tokenGVK.Kind}, i.r.name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", uid, account.GetUID()))
+	}
 	i.s.newMeta(i.request)
 	i.request.Name = i.r.name
 	i.s.Tokens.Complete(i.request)

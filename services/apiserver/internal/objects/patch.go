@@ -184,10 +184,10 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 	if err != nil {
 		return nil, err
 	}
-	if err := checkName(r, obj); err != nil {
+	if err := checkNamespace(r, obj); err != nil { // before the name, as Kubernetes does of patches
 		return nil, err
 	}
-	if err := checkNamespace(r, obj); err != nil {
+	if err := checkName(r, obj); err != nil {
 		return nil, err
 	}
 	return stored(r, obj)
@@ -262,10 +262,10 @@ func (p *patch) scale(_ context.Context, old registry.Object) (registry.Object, 
 	if err := p.apply(seen, after, scaleGVK, nil); err != nil {
 		return nil, err
 	}
-	if err := checkName(p.r, after); err != nil {
+	if err := checkNamespace(p.r, after); err != nil {
 		return nil, err
 	}
-	if err := checkNamespace(p.r, after); err != nil {
+	if err := checkName(p.r, after); err != nil {
 		return nil, err
 	}
 	entries, err := scaled.Update(before, after, p.r.manager(p.opts.manager))
@@ -298,10 +298,10 @@ func (p *patch) applyScale() (operation, bool, error) {
 		if err != nil {
 			return nil, plain(err)
 		}
-		if err := checkName(p.r, after); err != nil {
+		if err := checkNamespace(p.r, after); err != nil {
 			return nil, err
 		}
-		if err := checkNamespace(p.r, after); err != nil {
+		if err := checkName(p.r, after); err != nil {
 			return nil, err
 		}
 		dedupeOwners(p.r, after, true)
@@ -334,7 +334,8 @@ func (p *patch) apply(in, out runtime.Object, gvk schema.GroupVersionKind, kind 
 	}
 	out.GetObjectKind().SetGroupVersionKind(gvk)
 	unshare(kind, out)
-	unknown, err := codec.Fit(kind, out, strict)
+	// What says that it is of another kind is not held against the schema of this one.
+	unknown, err := codec.Fit(kind, out, strict && (patched.Mistaken == nil || patched.Mistaken.Kind == gvk.GroupKind()))
 	if err != nil {
 		return p.misfit(in, gvk, err)
 	}
@@ -424,10 +425,10 @@ func (p *patch) applyOperation() (operation, bool, error) {
 			}
 		}
 		obj.GetObjectKind().SetGroupVersionKind(p.r.res.Kind.GVK)
-		if err := checkName(p.r, obj); err != nil {
+		if err := checkNamespace(p.r, obj); err != nil {
 			return nil, err
 		}
-		return obj, checkNamespace(p.r, obj)
+		return obj, checkName(p.r, obj)
 	}
 	p.u.managed = true
 	p.u.change = func(_ context.Context, old registry.Object) (registry.Object, error) {
