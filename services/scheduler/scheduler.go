@@ -174,6 +174,9 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 	}
 	for i, item := range items {
 		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
+		if placements[i].Fault {
+			d.fails(placements[i].Message)
+		}
 		if d.volumes != nil && !s.cache.Storage.Assume(d.volumes) {
 			s.metrics.volumes.WithLabelValues("assume").Inc()
 			d.volumes = nil

@@ -33,6 +33,8 @@ type Placement struct {
 	Node string
 	// Message says why no node is feasible, as in the FailedScheduling event.
 	Message string
+	// Fault says that the message is about what the pod wants, and not about the nodes.
+	Fault bool
 	// Choice is what is to be bound before the pod goes to its node.
 	filter.Choice
 	// Release is the claim whose devices are to be given back, so that the pod finds others later; nil for none.
@@ -154,6 +156,23 @@ func (r *round) filter() {
 			r.candidates = append(r.candidates, candidate{index: i})
 		}
 	}
+	if r.fault() != "" {
+		r.candidates = nil
+	}
+}
+
+// fault says what is wrong with what the pod wants, "" where the nodes that were asked have shown nothing.
+func (r *round) fault() string {
+	for _, p := range r.prepared {
+		faulter, ok := p.check.(filter.Faulter)
+		if !ok {
+			continue
+		}
+		if why := faulter.Fault(); why != "" {
+			return fmt.Sprintf("running %q filter plugin: %s", p.filter.Name, why)
+		}
+	}
+	return ""
 }
 
 // named returns the indexes of the nodes that the pod leaves, and the name of the filter by which it rules out the others; "" where
@@ -239,12 +258,7 @@ func (r *round) total(c *candidate) {
 // candidates are used up.
 func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 	if len(r.candidates) == 0 {
-		message, release := r.message(), r.release()
-		placements := make([]Placement, 0, len(pods))
-		for _, pod := range pods {
-			placements = append(placements, Placement{Pod: pod, Message: message, Release: release})
-		}
-		return placements
+		return r.nowhere(pods)
 	}
 	upTo := len(pods)
 	if r.across {
@@ -282,6 +296,20 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 	return placements
 }
 
+// nowhere says of each pod why it goes to no node.
+func (r *round) nowhere(pods []*corev1.Pod) []Placement {
+	placement := Placement{Message: r.message(), Fault: r.fault() != ""}
+	if !placement.Fault {
+		placement.Release = r.release()
+	}
+	placements := make([]Placement, 0, len(pods))
+	for _, pod := range pods {
+		placement.Pod = pod
+		placements = append(placements, placement)
+	}
+	return placements
+}
+
 // choose has every chooser choose on a node that passed, and what they chose count for the next pod.
 func (r *round) choose(node *cluster.Node, choice *filter.Choice) error {
 	for _, c := range r.choosers {
@@ -311,6 +339,9 @@ func (r *round) release() *resourcev1.ResourceClaim {
 // message counts the nodes by reason: "0/2 nodes are available: 1
 // Insufficient cpu, 1 node(s) were unschedulable."
 func (r *round) message() string {
+	if why := r.fault(); why != "" {
+		return why
+	}
 	if len(r.snapshot.Nodes) == 0 {
 		return "no nodes available to schedule pods"
 	}

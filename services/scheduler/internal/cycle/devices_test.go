@@ -140,13 +140,13 @@ func TestDevicesRefuse(t *testing.T) {
 		{"a device that is selected", claiming("x"), []any{gpus("x", modelled(`device.attributes["gpu.example.com"].model == "h"`)), slice("n1", gpu("a", "l"), gpu("b", "h"))}, ""},
 		{"none that is selected", claiming("x"), []any{gpus("x", modelled(`device.attributes["gpu.example.com"].model == "h"`)), slice("n1", gpu("a", "l"))}, noneLeft},
 		{"a selector that fails", claiming("x"), []any{gpus("x", modelled(`device.attributes["gpu.example.com"].nothing == "h"`)), slice("n1", gpu("a", "l"))},
-			"1 claim default/x: selector #0: CEL runtime error: no such key: nothing"},
+			`running "DynamicResources" filter plugin: claim default/x: selector #0: CEL runtime error: no such key: nothing`},
 		{"two claims, one device", claiming("x", "y"), []any{gpus("x"), gpus("y"), slice("n1", gpu("a", "l"))}, noneLeft},
 		{"an incomplete pool", claiming("x"), []any{gpus("x", exactly(func(r *resourcev1.ExactDeviceRequest) { r.AllocationMode = resourcev1.DeviceAllocationModeAll })), func() any {
 			s := slice("n1", gpu("a", "l"))
 			s.Spec.Pool.ResourceSliceCount = 2
 			return s
-		}()}, `1 claim default/x, request r: asks for all devices, but resource pool gpu.example.com/n1 is currently being updated`},
+		}()}, `running "DynamicResources" filter plugin: claim default/x, request r: asks for all devices, but resource pool gpu.example.com/n1 is currently being updated`},
 		{"a device with a taint", claiming("x"), []any{gpus("x"), func() any {
 			d := gpu("a", "l")
 			d.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
@@ -171,11 +171,37 @@ func TestDevicesRefuse(t *testing.T) {
 				}
 				return
 			}
-			if want := "0/1 nodes are available: " + tt.want; placement.Node != "" || !strings.HasPrefix(placement.Message, want) {
+			want := "0/1 nodes are available: " + tt.want
+			if placement.Fault {
+				want = tt.want
+			}
+			if placement.Node != "" || !strings.HasPrefix(placement.Message, want) {
 				t.Errorf("got %q on %q, want %q", placement.Message, placement.Node, want)
 			}
 			if explained.Message != placement.Message {
 				t.Errorf("explained as %q", explained.Message)
+			}
+		})
+	}
+}
+
+// A selector that can be computed for the devices of some nodes only is a fault of who wrote it, and is not to go unnoticed on the others.
+func TestAFaultOnOneNodeIsOneOfThePod(t *testing.T) {
+	t.Parallel()
+	plain := resourcev1.Device{Name: "a"}
+	claim := gpus("x", modelled(`device.attributes["gpu.example.com"].model == "h"`))
+	for first, devices := range map[string][2]resourcev1.Device{"it is asked last": {gpu("a", "h"), plain}, "it is asked first": {plain, gpu("a", "h")}} {
+		t.Run(first, func(t *testing.T) {
+			nodes := snapshot([]*corev1.Node{node("n1", "1", "1Gi"), node("n2", "1", "1Gi")})
+			s := offering(nodes, claim, slice("n1", devices[0]), slice("n2", devices[1]))
+			p := pod("p", "", claiming("x"))
+			got := place([]*corev1.Pod{p}, s)[0]
+			if got.Node != "" || !got.Fault || !strings.Contains(got.Message, "CEL runtime error") {
+				t.Errorf("placed %+v", got)
+			}
+			explained := Default().Explain(p, s)
+			if explained.Message != got.Message || explained.Nodes[0].Feasible || explained.Nodes[1].Feasible {
+				t.Errorf("explained as %+v", explained)
 			}
 		})
 	}

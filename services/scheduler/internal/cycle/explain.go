@@ -42,6 +42,9 @@ type ScoreVerdict struct {
 // keptForOthers stands for the filters where a node would do, were it not kept for pods that had others removed from it.
 const keptForOthers = "NominatedPods"
 
+// faulty stands for them where a node would do, were nothing wrong with what the pod wants.
+const faulty = "Fault"
+
 // Explain runs every filter on every node, and every score on the feasible
 // ones: the same code that places pods.
 func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation {
@@ -75,6 +78,13 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 		if verdicts[i].Feasible {
 			feasible = append(feasible, i)
 		}
+	}
+	if why := round.fault(); why != "" {
+		for _, i := range feasible {
+			verdicts[i].Feasible = false
+			verdicts[i].Filters = append(verdicts[i].Filters, FilterVerdict{Filter: faulty, Reasons: []string{why}})
+		}
+		feasible = nil
 	}
 	p.explainScores(pod, snapshot, verdicts, feasible)
 

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,11 @@ type Wants struct {
 	allocator   structured.Allocator
 
 	found map[string]found // by node
-	// failed says why no node can be asked any more: something is wrong with a claim or a class, or the search takes too long.
-	failed string
-	away   map[*Claim]bool // those that a node did not reach, or whose devices have failed
+	// fault says what is wrong with a claim or a class: no node is asked any more.
+	fault string
+	// slow says on which node the search took too long; no other node is searched then.
+	slow string
+	away map[*Claim]bool // those that a node did not reach, or whose devices have failed
 }
 
 type found struct {
@@ -44,7 +47,7 @@ func WantsOf(pod *corev1.Pod, v View) *Wants {
 	w := &Wants{pod: pod, found: map[string]found{}, away: map[*Claim]bool{}}
 	claims, err := v.claimsOf(pod)
 	if err != nil {
-		w.failed = err.Error()
+		w.fault = err.Error()
 		return w
 	}
 	w.claims = claims
@@ -58,13 +61,17 @@ func WantsOf(pod *corev1.Pod, v View) *Wants {
 	}
 	w.allocator, err = structured.NewAllocator(context.Background(), features, v.taken(), classLister{v}, v.offered(), v.compiled)
 	if err != nil {
-		w.failed = err.Error()
+		w.fault = err.Error()
 	}
 	return w
 }
 
+// Fault says what is wrong with a claim or a class, as far as the nodes that were asked have shown it; "" where nothing is. A selector that cannot be computed for the devices of
+// one node is such a fault.
+func (w *Wants) Fault() string { return w.fault }
+
 // Nothing reports whether the pod wants no device: its templates made no claims.
-func (w *Wants) Nothing() bool { return len(w.claims) == 0 && w.failed == "" }
+func (w *Wants) Nothing() bool { return len(w.claims) == 0 && w.fault == "" }
 
 // On says why a node is refused, "" where it is not.
 func (w *Wants) On(n *corev1.Node) string {
@@ -77,8 +84,8 @@ func (w *Wants) On(n *corev1.Node) string {
 }
 
 func (w *Wants) find(n *corev1.Node) found {
-	if w.failed != "" {
-		return found{refused: w.failed}
+	if why := cmp.Or(w.fault, w.slow); why != "" {
+		return found{refused: why}
 	}
 	var away bool
 	for _, c := range w.claims {
@@ -99,11 +106,11 @@ func (w *Wants) find(n *corev1.Node) found {
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):
 		return found{refused: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
-		w.failed = fmt.Sprintf("node %s: timed out trying to allocate devices", n.Name)
-		return found{refused: w.failed}
+		w.slow = fmt.Sprintf("node %s: timed out trying to allocate devices", n.Name)
+		return found{refused: w.slow}
 	case err != nil:
-		w.failed = err.Error()
-		return found{refused: w.failed}
+		w.fault = err.Error()
+		return found{refused: w.fault}
 	case len(results) != len(w.unallocated):
 		return found{refused: tooFew}
 	}

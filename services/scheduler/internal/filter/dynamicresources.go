@@ -39,6 +39,9 @@ func (d devices) Check(n *cluster.Node) bool       { return d.wants.On(n.Object)
 func (d devices) Explain(n *cluster.Node) []string { return []string{d.wants.On(n.Object)} }
 func (d devices) Resolvable(_ *cluster.Node) bool  { return false }
 
+// Fault implements Faulter.
+func (d devices) Fault() string { return d.wants.Fault() }
+
 // Choose implements Chooser.
 func (d devices) Choose(n *cluster.Node, choice *Choice) (err error) {
 	choice.Devices, err = d.wants.Choose(n.Object)

@@ -61,6 +61,13 @@ type Releaser interface {
 	Release() *resourcev1.ResourceClaim
 }
 
+// Faulter is a Check that may find, when it is asked about a node, that something is wrong with what the pod wants and not with the node. Then the pod
+// goes nowhere, whatever other nodes have: who wrote it is to hear of it.
+type Faulter interface {
+	// Fault says what is wrong, "" where nothing was found so far.
+	Fault() string
+}
+
 // Everywhere is the check of a pod that no node can take.
 func Everywhere(reason string) Check {
 	return check{passes: func(*cluster.Node) bool { return false }, reason: reason}
