@@ -91,11 +91,14 @@ func optionsCBOR(body []byte, into runtime.Object) error {
 		return err
 	}
 	kinds := optionKinds{into}
-	_, _, err := cbor.NewSerializer(kinds, kinds).Decode(body, nil, into)
-	return err
+	said, _, err := cbor.NewSerializer(kinds, kinds).Decode(body, nil, into)
+	if err != nil {
+		return err
+	}
+	return isOptions(said, into)
 }
 
-// optionKinds tells the library to decode into the options whatever version they say they are of.
+// optionKinds tells the library to decode into the options whatever version they say they are of, and which kinds are known beside them.
 type optionKinds struct{ into runtime.Object }
 
 // ObjectKinds implements runtime.ObjectTyper.
@@ -106,12 +109,13 @@ func (k optionKinds) ObjectKinds(runtime.Object) ([]schema.GroupVersionKind, boo
 
 // Recognizes implements runtime.ObjectTyper.
 func (k optionKinds) Recognizes(gvk schema.GroupVersionKind) bool {
-	return optionsKind(gvk, k.into) == nil
+	_, err := optionsKind(gvk, k.into)
+	return err == nil
 }
 
 // New implements runtime.ObjectCreater.
 func (k optionKinds) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	return k.into, optionsKind(gvk, k.into)
+	return optionsKind(gvk, k.into)
 }
 
 // configurationCBOR decodes what a server-side apply brings.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"mime"
 	"reflect"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -294,11 +294,10 @@ func (o Offer) Options(body []byte, contentType string, into runtime.Object) err
 	var err error
 	switch media {
 	case Protobuf:
-		m, ok := into.(message)
-		if !ok {
+		if _, ok := into.(message); !ok {
 			return UnsupportedMedia("application/json")
 		}
-		err = optionsProtobuf(body, m)
+		err = optionsProtobuf(body, into)
 	case YAML:
 		if err = yamlDepth(body); err == nil {
 			if body, err = yaml.YAMLToJSON(body); err == nil {
@@ -326,14 +325,18 @@ func optionsJSON(body []byte, into runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	if err := optionsKind(*got, into); err != nil {
+	said, err := optionsKind(*got, into)
+	if err != nil {
 		return err
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, said); err != nil {
+		return err
+	}
+	return isOptions(said, into)
 }
 
 // optionsProtobuf is optionsJSON of an envelope.
-func optionsProtobuf(body []byte, into message) error {
+func optionsProtobuf(body []byte, into runtime.Object) error {
 	e, err := open(body)
 	if err != nil {
 		return err
@@ -341,25 +344,38 @@ func optionsProtobuf(body []byte, into message) error {
 	if len(body) == len(magic) {
 		return errNoBody
 	}
-	if err := optionsKind(schema.FromAPIVersionAndKind(e.apiVersion, e.kind), into); err != nil {
+	said, err := optionsKind(schema.FromAPIVersionAndKind(e.apiVersion, e.kind), into)
+	if err != nil {
 		return err
 	}
-	return into.Unmarshal(e.raw)
+	if m, ok := said.(message); ok {
+		if err := m.Unmarshal(e.raw); err != nil {
+			return err
+		}
+	}
+	return isOptions(said, into)
 }
 
-// unversioned are kinds that are in every version.
-var unversioned = []string{"Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"}
-
-// optionsKind refuses what says that it is something else.
-func optionsKind(got schema.GroupVersionKind, into any) error {
-	if want := reflect.TypeOf(into).Elem().Name(); got.Kind != "" && got.Kind != want {
-		if slices.Contains(unversioned, got.Kind) { // which are read in whatever version
-			return fmt.Errorf("converting (v1.%s) to (v1.%s): unknown conversion", got.Kind, want)
-		}
-		if got.Version == "" {
-			got.Group, got.Version = metav1.GroupName, "v1"
-		}
-		return runtime.NewNotRegisteredErrForKind(schemeName, got)
+// optionsKind returns what options are decoded into that say they are got: themselves, whatever version that is, or another of the kinds that are known
+// beside options. It refuses what is not known.
+func optionsKind(got schema.GroupVersionKind, into runtime.Object) (runtime.Object, error) {
+	if got.Kind == "" || got.Kind == reflect.TypeOf(into).Elem().Name() {
+		return into, nil
 	}
-	return nil
+	if got.Version == "" {
+		got.Group, got.Version = metav1.GroupName, "v1"
+	}
+	other, err := metascheme.Scheme.New(got)
+	if err != nil {
+		return nil, runtime.NewNotRegisteredErrForKind(schemeName, got)
+	}
+	return other, nil
+}
+
+// isOptions refuses what was decoded, but is not of the kind that is wanted.
+func isOptions(said, into runtime.Object) error {
+	if said == into {
+		return nil
+	}
+	return fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(said).Elem(), reflect.TypeOf(into).Elem())
 }

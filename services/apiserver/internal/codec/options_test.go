@@ -53,6 +53,8 @@ func TestOptionsOfNoVersion(t *testing.T) {
 		`{"kind": "Foo"}`:                          `no kind "Foo" is registered for version "meta.k8s.io/v1"`,
 		`{"kind": "Foo", "apiVersion": "apps/v1"}`: `no kind "Foo" is registered for version "apps/v1"`,
 		`{"kind": "Status", "apiVersion": "v2"}`:   "converting (v1.Status) to (v1.DeleteOptions): unknown conversion",
+		`{"kind": "Status", "status": 1}`:          "json: cannot unmarshal number into Go struct field Status.status of type string",
+		`{"kind": "Table"}`:                        "converting (v1.Table) to (v1.DeleteOptions): unknown conversion",
 	} {
 		if err := (Offer{}).Options([]byte(body), "application/json", &metav1.DeleteOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", body, err)
@@ -73,6 +75,8 @@ func TestOptionsInCBOR(t *testing.T) {
 	}{
 		{map[string]any{"dryRun": "All"}, "cbor: cannot unmarshal byte string into Go struct field v1.DeleteOptions.dryRun of type []string"},
 		{map[string]any{"kind": 1}, "unable to determine group/version/kind: cbor: cannot unmarshal positive integer into Go struct field v1.TypeMeta.kind of type string"},
+		{map[string]any{"kind": "Status", "status": 1}, "cbor: cannot unmarshal positive integer into Go struct field v1.Status.status of type string"},
+		{map[string]any{"kind": "ListOptions"}, "converting (v1.ListOptions) to (v1.DeleteOptions): unknown conversion"},
 		{map[string]any{"kind": "Foo"}, `no kind "Foo" is registered for version "meta.k8s.io/v1"`},
 		{map[string]any{"Kind": "Foo", "GracePeriodSeconds": "x", "apiVersion": "a/b/c", "dryRun": []string{"All"}}, ""},
 	} {
