@@ -26,7 +26,8 @@ func prepareResize(p, old *corev1.Pod) {
 	bumpGeneration(p, old)
 }
 
-// resizable returns the containers of old with the resources of now; now itself where there are others.
+// resizable returns the containers of old with the resources of now; now itself where there are others. Resources that are the same stay as they
+// are written: whether a node can resize init containers is asked of whatever differs in more than its meaning.
 func resizable(now, old []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, len(now))
 	for i := range now {
@@ -34,7 +35,9 @@ func resizable(now, old []corev1.Container) []corev1.Container {
 			return now
 		}
 		old[i].DeepCopyInto(&out[i])
-		out[i].Resources, out[i].ResizePolicy = now[i].Resources, now[i].ResizePolicy
+		if out[i].ResizePolicy = now[i].ResizePolicy; !equality.Semantic.DeepEqual(now[i].Resources, old[i].Resources) {
+			out[i].Resources = now[i].Resources
+		}
 	}
 	return out
 }
