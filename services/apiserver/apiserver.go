@@ -282,7 +282,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Address: cfg.address(), Virtual: reviews, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
-		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.OpenAPI{Documents: s.documents, Remote: s.aggregator}},
+		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.NewOpenAPI(s.documents, s.aggregator)},
 		Remote: s.aggregator.Versions,
 		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,
 	})

@@ -1,32 +1,50 @@
 package aggregate
 
 import (
+	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Documents answers paths of OpenAPI, as discovery.Documents does.
 type Documents interface {
 	Document(path, query, accept string) (body []byte, contentType string, err error)
-	// Hash is what the index names a document by; empty where it does not.
-	Hash(path string) string
+	// Hash names the document of a path; that of a chapter is what the index names it by. It is empty where there is none.
+	Hash(path, accept string) string
 }
 
 // OpenAPI adds the documents of remote group versions to those that are made here.
 type OpenAPI struct {
 	Documents
-	Remote *Aggregator
+	remote *Aggregator
+
+	mu   sync.Mutex
+	last index
+}
+
+// index lists the chapters of here and of remote group versions.
+type index struct {
+	of, hash string // what it was made of, and of what it says
+	body     []byte
+}
+
+// NewOpenAPI returns the documents of both.
+func NewOpenAPI(local Documents, remote *Aggregator) *OpenAPI {
+	return &OpenAPI{Documents: local, remote: remote}
 }
 
 const openapiV3 = "/openapi/v3"
 
 // Document implements discovery.Documents.
-func (o OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
+func (o *OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
 	if !strings.HasPrefix(path, openapiV3) {
 		return o.Documents.Document(path, query, accept)
 	}
-	remote := o.Remote.documents()
+	remote := o.remote.documents()
 	if d, ok := remote[strings.TrimPrefix(path, openapiV3+"/")]; ok && path != openapiV3 {
 		return d.openapi, "application/json", nil
 	}
@@ -34,24 +52,57 @@ func (o OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
 	if err != nil || path != openapiV3 || len(remote) == 0 {
 		return body, contentType, err
 	}
-	var index struct {
+	all, err := o.index(body, o.Documents.Hash(path, accept), remote)
+	return all.body, contentType, err
+}
+
+// index adds the remote documents to the index of the local ones, which has the hash.
+func (o *OpenAPI) index(local []byte, hash string, remote map[string]*knowledge) (index, error) {
+	of := hash
+	for _, name := range slices.Sorted(maps.Keys(remote)) {
+		of += " " + name + "=" + remote[name].etag
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last.of == of {
+		return o.last, nil
+	}
+	var list struct {
 		Paths map[string]any `json:"paths"`
 	}
-	if err := json.Unmarshal(body, &index); err != nil {
-		return nil, "", fmt.Errorf("openapi index: %w", err)
+	if err := json.Unmarshal(local, &list); err != nil {
+		return index{}, fmt.Errorf("openapi index: %w", err)
 	}
 	for name, d := range remote {
-		index.Paths[name] = map[string]string{"serverRelativeURL": openapiV3 + "/" + name + "?hash=" + d.etag}
+		list.Paths[name] = map[string]string{"serverRelativeURL": openapiV3 + "/" + name + "?hash=" + d.etag}
 	}
-	return encode(index), contentType, nil
+	body := encode(list)
+	o.last = index{of: of, hash: fmt.Sprintf("%X", sha512.Sum512(body)), body: body}
+	return o.last, nil
 }
 
 // Hash implements Documents.
-func (o OpenAPI) Hash(path string) string {
-	if d, ok := o.Remote.documents()[strings.TrimPrefix(path, openapiV3+"/")]; ok {
+func (o *OpenAPI) Hash(path, accept string) string {
+	local := o.Documents.Hash(path, accept)
+	if !strings.HasPrefix(path, openapiV3) {
+		return local
+	}
+	remote := o.remote.documents()
+	if d, ok := remote[strings.TrimPrefix(path, openapiV3+"/")]; ok && path != openapiV3 {
 		return d.etag
 	}
-	return o.Documents.Hash(path)
+	if path != openapiV3 || len(remote) == 0 {
+		return local
+	}
+	body, _, err := o.Documents.Document(path, "", accept)
+	if err != nil { // the document itself tells
+		return ""
+	}
+	all, err := o.index(body, local, remote)
+	if err != nil {
+		return ""
+	}
+	return all.hash
 }
 
 // documents are those of the remote group versions that have one, by the names that the index gives them.

@@ -1,12 +1,12 @@
 package openapi
 
 import (
-	"crypto/sha512"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -21,20 +21,45 @@ type chapter struct {
 	build func() ([]byte, error)
 }
 
-// chapters are all that there are now, by name: one a group and version, one a group, and those about no group.
-func (d *Documents) chapters() map[string]chapter {
-	out := map[string]chapter{}
+// edition is what there is to tell of one generation of the table. It does not change once made.
+type edition struct {
+	generation int64
+	// chapters are all documents of version 3, by name: one a group and version, one a group, and those about no group.
+	chapters map[string]chapter
+	// custom are the custom kinds, and about names the definitions of all of them.
+	custom []*registry.Resource
+	about  string
+	index  func() (*held, error)
+}
+
+// edition returns that of the table as it is now.
+func (d *Documents) edition() *edition {
+	generation := d.table.Generation() // before the table is read: what has changed since is told of the next time
+	if e := d.latest.Load(); e != nil && e.generation == generation {
+		return e
+	}
+	e := &edition{generation: generation, chapters: map[string]chapter{}}
 	for name := range general {
-		out[name] = d.chapter(generalRoute(name))
+		e.chapters[name] = d.chapter(generalRoute(name))
 	}
 	for _, gv := range d.groupVersions() {
 		about := d.about(gv)
-		out[documentName(gv)] = chapter{about, func() ([]byte, error) { return d.v3(gv) }}
+		e.chapters[documentName(gv)] = chapter{about, func() ([]byte, error) { return d.v3(gv) }}
 		if gv.Group != "" && about == "" {
-			out["apis/"+gv.Group] = d.chapter(groupRoute(gv.Group))
+			e.chapters["apis/"+gv.Group] = d.chapter(groupRoute(gv.Group))
 		}
 	}
-	return out
+	var all strings.Builder
+	for _, r := range d.table.Resources() {
+		if r.Kind.Custom != nil {
+			e.custom = append(e.custom, r)
+			fmt.Fprintf(&all, "%s %s\n", r.GVR, r.Kind.Custom.Fingerprint())
+		}
+	}
+	e.about = all.String()
+	e.index = sync.OnceValues(func() (*held, error) { return d.index(e.chapters) })
+	d.latest.Store(e)
+	return e
 }
 
 // chapter is a document about one route.
@@ -66,40 +91,30 @@ func documentName(gv schema.GroupVersion) string {
 
 // index lists the documents of version 3, each with the hash of what it says; those of custom kinds, which are made when they
 // are asked for, with one of the definitions that they are about.
-func (d *Documents) index() ([]byte, error) {
+func (d *Documents) index(chapters map[string]chapter) (*held, error) {
 	paths := map[string]any{}
-	for name, c := range d.chapters() {
+	for name, c := range chapters {
 		hash, err := d.hash(name, c)
 		if err != nil {
 			return nil, err
 		}
 		paths[name] = map[string]string{"serverRelativeURL": v3Prefix + name + "?hash=" + hash}
 	}
-	return json.Marshal(map[string]any{"paths": paths})
+	body, err := json.Marshal(map[string]any{"paths": paths})
+	return &held{body: body, hash: hashOf(body)}, err
 }
 
 const v3Prefix = "/openapi/v3/"
 
 func (d *Documents) hash(name string, c chapter) (string, error) {
-	about, err := []byte(c.about), error(nil)
-	if c.about == "" {
-		about, err = d.once(v3Prefix+name, c.build)
+	if c.about != "" {
+		return hashOf([]byte(c.about)), nil
 	}
-	return fmt.Sprintf("%X", sha512.Sum512(about)), err
-}
-
-// Hash returns the hash by which the index names a document of version 3, whatever its encoding; empty where there is none.
-func (d *Documents) Hash(path string) string {
-	name, is := strings.CutPrefix(path, v3Prefix)
-	c, found := d.chapters()[name]
-	if !is || !found {
-		return ""
+	h, err := d.kept.once(v3Prefix+name, "", c.build)
+	if err != nil {
+		return "", err
 	}
-	hash, err := d.hash(name, c)
-	if err != nil { // the document itself tells
-		return ""
-	}
-	return hash
+	return h.hash, nil
 }
 
 func (d *Documents) info() *spec.Info {

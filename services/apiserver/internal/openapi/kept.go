@@ -1,7 +1,9 @@
 package openapi
 
 import (
+	"crypto/sha512"
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,51 +12,81 @@ import (
 // maxKept is how many bytes of documents of custom kinds are kept.
 const maxKept = 16 << 20
 
-// kept holds documents that are about something that changes, up to a size: the ones made last.
+// kept holds documents: all those that never change, and of those about something that does the ones made last, up to a size.
 type kept struct {
 	mu    sync.Mutex
-	size  int
+	size  int // of those that may be forgotten
 	byKey map[string]*held
-	order []string // the oldest first
+	order []string // of those that may be forgotten, the oldest first
 }
 
+// held is a document, which whoever asks first makes while the others wait for it.
 type held struct {
 	about string
+	make  func()
 	body  []byte
+	hash  string // of the body, in hexadecimal digits
+	err   error
+	// counted says that its size is in that of all.
+	counted bool
 }
 
-// once returns the document that was made for the key about the same, or makes it.
-func (k *kept) once(key, about string, build func() ([]byte, error)) ([]byte, error) {
+// once returns the document that was made for the key about the same, or makes it. One about nothing never changes.
+func (k *kept) once(key, about string, build func() ([]byte, error)) (*held, error) {
+	h := k.held(key, about, build)
+	h.make()
 	k.mu.Lock()
-	h := k.byKey[key]
-	k.mu.Unlock()
-	if h != nil && h.about == about {
-		return h.body, nil
+	defer k.mu.Unlock()
+	if h.err != nil {
+		k.forget(key, h)
+		return nil, apierrors.NewInternalError(fmt.Errorf("openapi: %w", h.err))
 	}
-	body, err := build()
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("openapi: %w", err))
+	if k.byKey[key] == h && about != "" && !h.counted {
+		h.counted = true
+		k.size += len(h.body)
+		k.order = append(k.order, key)
+		for k.size > maxKept && len(k.order) > 1 { // the newest stays, which is what was asked for
+			k.forget(k.order[0], k.byKey[k.order[0]])
+		}
 	}
+	return h, nil
+}
+
+// held returns what there is under a key, in place of which comes what is about something else.
+func (k *kept) held(key, about string, build func() ([]byte, error)) *held {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byKey == nil {
 		k.byKey = map[string]*held{}
 	}
-	if old := k.byKey[key]; old != nil {
-		k.size -= len(old.body)
-	} else {
-		k.order = append(k.order, key)
+	old := k.byKey[key]
+	if old != nil && old.about == about {
+		return old
 	}
-	k.byKey[key] = &held{about, body}
-	for k.size += len(body); k.size > maxKept && len(k.order) > 1; {
-		oldest := k.order[0]
-		if oldest == key { // it stays: it is what was asked for
-			k.order = append(k.order[1:], key)
-			continue
+	if old != nil {
+		k.forget(key, old)
+	}
+	h := &held{about: about}
+	h.make = sync.OnceFunc(func() {
+		if h.body, h.err = build(); h.err == nil {
+			h.hash = hashOf(h.body)
 		}
-		k.size -= len(k.byKey[oldest].body)
-		delete(k.byKey, oldest)
-		k.order = k.order[1:]
-	}
-	return body, nil
+	})
+	k.byKey[key] = h
+	return h
 }
+
+// forget drops a document, unless another has taken its place.
+func (k *kept) forget(key string, h *held) {
+	if k.byKey[key] != h {
+		return
+	}
+	delete(k.byKey, key)
+	if !h.counted {
+		return
+	}
+	k.size -= len(h.body)
+	k.order = slices.DeleteFunc(k.order, func(other string) bool { return other == key })
+}
+
+func hashOf(body []byte) string { return fmt.Sprintf("%X", sha512.Sum512(body)) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
@@ -17,28 +16,21 @@ import (
 
 // whole is the document of version 2: all of the API. What does not change of it is made once; custom kinds are added to that piece
 // by piece, so that the pieces alone are ever taken apart.
-func (d *Documents) whole(binary bool) ([]byte, string, error) {
+func (d *Documents) whole(binary bool) (*held, string, error) {
 	const path = "/openapi/v2"
-	var custom []*registry.Resource
-	var about strings.Builder
-	for _, r := range d.table.Resources() {
-		if r.Kind.Custom != nil {
-			custom = append(custom, r)
-			fmt.Fprintf(&about, "%s %s\n", r.GVR, r.Kind.Custom.Fingerprint())
-		}
-	}
+	e := d.edition()
 	if !binary {
-		b, err := d.kept.once(path, about.String(), func() ([]byte, error) { return d.wholeJSON(custom) })
-		return b, "application/json", err
+		h, err := d.kept.once(path, e.about, func() ([]byte, error) { return d.wholeJSON(e.custom) })
+		return h, "application/json", err
 	}
-	b, err := d.kept.once(path+" protobuf", about.String(), func() ([]byte, error) { return d.wholeProtobuf(custom) })
-	return b, protobufV2, err
+	h, err := d.kept.once(path+" protobuf", e.about, func() ([]byte, error) { return d.wholeProtobuf(e.custom) })
+	return h, protobufV2, err
 }
 
 // fixed are the paths, definitions and parameters of the kinds that are always served. Those of custom kinds, which are pruned of the
 // models that all kinds have, need no more parameters than these.
 func (d *Documents) fixed() ([]byte, error) {
-	return d.once("/openapi/v2", func() ([]byte, error) {
+	return d.body("/openapi/v2 of no custom kind", func() ([]byte, error) {
 		m := d.models()
 		var all routes
 		for name := range general {
@@ -71,6 +63,15 @@ func (d *Documents) fixed() ([]byte, error) {
 			document.Swagger, document.Info, document.Paths, document.Definitions, document.Parameters, document.SecurityDefinitions, document.Security,
 		})
 	})
+}
+
+// body returns what never changes, which is made once.
+func (d *Documents) body(key string, build func() ([]byte, error)) ([]byte, error) {
+	h, err := d.kept.once(key, "", build)
+	if err != nil {
+		return nil, err
+	}
+	return h.body, nil
 }
 
 // written is a document of version 2 with its parts in an order that is known.
@@ -126,7 +127,7 @@ func (d *Documents) wholeJSON(custom []*registry.Resource) ([]byte, error) {
 
 // wholeProtobuf relies on what protobuf promises of messages that follow one another: they are one message.
 func (d *Documents) wholeProtobuf(custom []*registry.Resource) ([]byte, error) {
-	fixed, err := d.once("/openapi/v2 protobuf", func() ([]byte, error) {
+	fixed, err := d.body("/openapi/v2 protobuf of no custom kind", func() ([]byte, error) {
 		text, err := d.fixed()
 		if err != nil {
 			return nil, err
