@@ -2,6 +2,7 @@
 package compress
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -35,14 +36,30 @@ func Accepted(h http.Header) bool {
 // Writer compresses what is written to it. Close must be called once.
 type Writer struct{ gzip *gzip.Writer }
 
-// Begin sets the headers of a compressed answer and returns the writer of its body.
-func Begin(w http.ResponseWriter) *Writer {
-	h := w.Header()
+// Packed returns a body compressed.
+func Packed(body []byte) []byte {
+	var packed bytes.Buffer
+	z := pool.Get().(*gzip.Writer)
+	z.Reset(&packed)
+	_, _ = z.Write(body) // a buffer takes everything
+	_ = z.Close()
+	z.Reset(nil)
+	pool.Put(z)
+	return slices.Clip(packed.Bytes())
+}
+
+// Announce sets the headers of a compressed answer.
+func Announce(h http.Header) {
 	h.Set("Content-Encoding", "gzip")
 	if !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
 		h.Add("Vary", "Accept-Encoding")
 	}
-	h.Del("Content-Length")
+}
+
+// Begin sets the headers of a compressed answer and returns the writer of its body.
+func Begin(w http.ResponseWriter) *Writer {
+	Announce(w.Header())
+	w.Header().Del("Content-Length")
 	z := pool.Get().(*gzip.Writer)
 	z.Reset(w)
 	return &Writer{z}

@@ -25,10 +25,13 @@ var roots = []string{"api", "apis", "version", "openapi", "healthz", "livez", "r
 type Handler struct {
 	client apiv1.DiscoveryServiceClient
 	seen   sightings
+	packed *packed
 }
 
 // New returns a handler that asks the client.
-func New(client apiv1.DiscoveryServiceClient) *Handler { return &Handler{client: client} }
+func New(client apiv1.DiscoveryServiceClient) *Handler {
+	return &Handler{client: client, packed: newPacked()}
+}
 
 // Is reports whether a path is a document's; the root is one.
 func Is(path string) bool {
@@ -92,7 +95,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	if strings.HasPrefix(r.URL.Path, "/api") && resp.GetContentType() == answer.JSON && answer.Pretty(r) {
 		body = answer.Indented(body)
 	}
-	write(w, r, resp.GetContentType(), body)
+	h.write(w, r, resp.GetContentType(), nameOf(resp), body)
 }
 
 // fail answers with the Status of err; what is wrong with the server's health, with the text alone, as Kubernetes does.
@@ -121,15 +124,14 @@ func issuer(path string) bool {
 	return strings.HasPrefix(path, "/.well-known/") || strings.HasPrefix(path, "/openid/")
 }
 
-func write(w http.ResponseWriter, r *http.Request, contentType string, data []byte) {
+// write answers with a document; name is that of what it says in its encoding, if it has one.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, contentType, name string, data []byte) {
 	if contentType != "" {
 		w.Header().Set("Content-Type", contentType)
 	}
 	if len(data) >= compress.From && r.Method == http.MethodGet && compress.Accepted(r.Header) {
-		z := compress.Begin(w)
-		_, _ = z.Write(data) // an error means that the client has gone
-		_ = z.Close()
-		return
+		compress.Announce(w.Header())
+		data = h.packed.of(data, name)
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = w.Write(data)

@@ -60,38 +60,19 @@ func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request, resp *api
 	}
 	body := resp.GetObject()
 	if len(body) >= compress.From && r.Method != http.MethodHead && r.Header.Get("Range") == "" && compress.Accepted(r.Header) {
-		z := &squeezed{ResponseWriter: w}
-		defer z.Close()
-		w = z
+		body, w = h.packed.of(body, nameOf(resp)), packedWriter{w}
 	}
 	http.ServeContent(w, r, "", h.seen.since(r.URL.Path, etag, time.Now()), bytes.NewReader(body))
 }
 
-// squeezed compresses the body of a 200.
-type squeezed struct {
-	http.ResponseWriter
-	z *compress.Writer
-}
+// packedWriter says of a 200 that its body is compressed.
+type packedWriter struct{ http.ResponseWriter }
 
-func (s *squeezed) WriteHeader(code int) {
+func (w packedWriter) WriteHeader(code int) {
 	if code == http.StatusOK {
-		s.z = compress.Begin(s.ResponseWriter)
+		compress.Announce(w.Header())
 	}
-	s.ResponseWriter.WriteHeader(code)
-}
-
-func (s *squeezed) Write(p []byte) (int, error) {
-	if s.z != nil {
-		return s.z.Write(p)
-	}
-	return s.ResponseWriter.Write(p)
-}
-
-// Close sends the rest; an error means that the client has gone.
-func (s *squeezed) Close() {
-	if s.z != nil {
-		_ = s.z.Close()
-	}
+	w.ResponseWriter.WriteHeader(code)
 }
 
 // sightingsKept bounds the documents whose age is remembered: far more than there are.

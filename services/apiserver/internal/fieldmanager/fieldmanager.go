@@ -19,7 +19,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"howdah.dev/services/apiserver/internal/recent"
+	"howdah.dev/kit/recent"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 

@@ -3,7 +3,7 @@ package fieldmanager
 import (
 	"crypto/sha256"
 
-	"howdah.dev/services/apiserver/internal/recent"
+	"howdah.dev/kit/recent"
 )
 
 // digest names what an outcome follows from.

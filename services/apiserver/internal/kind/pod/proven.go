@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"howdah.dev/services/apiserver/internal/recent"
+	"howdah.dev/kit/recent"
 )
 
 // maxProven is how many specs, of largestTemplate bytes at most, are remembered to be right.

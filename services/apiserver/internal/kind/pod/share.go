@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"howdah.dev/services/apiserver/internal/recent"
+	"howdah.dev/kit/recent"
 )
 
 // maxTemplates is how many templates a sharer remembers at least, exact ones and others.
