@@ -32,12 +32,7 @@ func List(res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form
 
 func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form) error {
 	if form.As == Table {
-		t, err := newTable(res, items, meta, form, true)
-		if err != nil {
-			return err
-		}
-		w.b, err = encodeJSON(t)
-		return err
+		return tableList(w, res, items, meta, form)
 	}
 	gvk := res.GVK.GroupVersion().WithKind(res.ListKind)
 	if form.As == PartialMetadata {

@@ -104,12 +104,18 @@ func (e encoder) text(b []byte, s string) ([]byte, bool) {
 		case c == '"' || c == '\\': // as the keys of managed fields have
 			b = append(append(b, s[from:i]...), '\\', c)
 			from = i + 1
-		case c < ' ' || c >= 0x7f || e.html && (c == '<' || c == '>' || c == '&'):
+		case e.html && (c == '<' || c == '>' || c == '&'): // as tables say that there is none of something
+			b = append(append(b, s[from:i]...), `\u00`...)
+			b = append(b, hexadecimal[c>>4], hexadecimal[c&0xf])
+			from = i + 1
+		case c < ' ' || c >= 0x7f:
 			return e.unusual(b[:start], s), true
 		}
 	}
 	return append(append(b, s[from:]...), '"'), true
 }
+
+const hexadecimal = "0123456789abcdef"
 
 // unusual writes a string that has something to escape.
 func (e encoder) unusual(b []byte, s string) []byte {
