@@ -51,7 +51,19 @@ func podKind() *registry.Kind {
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods", Singular: "pod", Namespaced: true,
 		New: func() registry.Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} },
 		SelectableFields: func(o registry.Object) fields.Set { return fields.Set{"spec.nodeName": o.(*corev1.Pod).Spec.NodeName} },
+		StoredAt:         map[string][]int{"spec.nodeName": {2, 10}}, Indexed: []string{"spec.nodeName"},
 	}
+}
+
+// encoded is a pod as it is stored.
+func encoded(t testing.TB, kind *registry.Kind, name, node, label string) []byte {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", Labels: map[string]string{"l": label}}, Spec: corev1.PodSpec{NodeName: node}}
+	value, err := codec.Encode(context.Background(), kind, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 func tableOf(t *testing.T, kind *registry.Kind) *registry.Table {
@@ -65,12 +77,7 @@ func tableOf(t *testing.T, kind *registry.Kind) *registry.Table {
 
 func (w *world) put(name, node, label string) int64 {
 	w.t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", Labels: map[string]string{"l": label}}, Spec: corev1.PodSpec{NodeName: node}}
-	value, err := codec.Encode(context.Background(), w.kind, pod)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	write := store.Write{Op: store.Create, Key: w.kind.Key("ns", name), Value: value}
+	write := store.Write{Op: store.Create, Key: w.kind.Key("ns", name), Value: encoded(w.t, w.kind, name, node, label)}
 	if w.pods.Get(write.Key) != nil {
 		write.Op = store.Update
 	}

@@ -50,7 +50,7 @@ func TestTheDatabaseDiesDuringAReplay(t *testing.T) {
 	var killed atomic.Bool
 	restarted := make(chan error, 1)
 	source := w.cache.source
-	again := New(&slices{source, func(q store.ReplayQuery) {
+	again := New(&onePiece{source, func(q store.ReplayQuery) {
 		if q.After != first+10 || !killed.CompareAndSwap(false, true) {
 			return
 		}

@@ -77,7 +77,7 @@ func (r *Resource) become(kind *registry.Kind) {
 		r.items[key] = i
 		sorted.ReplaceOrInsert(i)
 	}
-	r.sorted, r.snapshots = sorted, nil
+	r.sorted, r.indexes, r.snapshots = sorted, nil, nil
 	r.watchers.end(ErrGone)
 }
 

@@ -13,10 +13,21 @@ type reads struct {
 	// closed says that the kind is not served any more: it shall have no series.
 	closed         atomic.Bool
 	cached, stored tally
+	// indexed are those that found objects by a field, which is the key.
+	indexed map[string]*tally
 	// initial are objects that watches began with.
 	initial atomic.Int64
 	// consistent and inconsistent are reads of the newest state that waited for the cache: with success, and in vain.
 	consistent, inconsistent atomic.Int64
+}
+
+// tallies has one for each of the names.
+func tallies(names []string) map[string]*tally {
+	out := map[string]*tally{}
+	for _, name := range names {
+		out[name] = &tally{}
+	}
+	return out
 }
 
 // tally is of lists: how many, how many objects they read, looked at and returned.
@@ -42,7 +53,11 @@ func (r *Resource) Listed(page Page) {
 		r.reads.stored.add(page.read, page.looked, len(page.Items))
 		return
 	}
-	r.reads.cached.add(page.looked, page.looked, len(page.Items))
+	tally := &r.reads.cached
+	if page.index != "" {
+		tally = r.reads.indexed[page.index]
+	}
+	tally.add(page.looked, page.looked, len(page.Items))
 }
 
 // Began counts a page that a client's watch begins with.
@@ -64,7 +79,6 @@ func (r *Resource) Waited(took time.Duration, newest bool, err error) {
 }
 
 var (
-	// Kubernetes finds objects by an index sometimes, and names it; here lists of the cache have none.
 	cachedLists    = prometheus.NewDesc("apiserver_cache_list_total", "Lists that were answered from the cache.", []string{"group", "resource", "index"}, nil)
 	cachedRead     = prometheus.NewDesc("apiserver_cache_list_fetched_objects_total", "Objects that lists looked at in the cache.", []string{"group", "resource", "index"}, nil)
 	cachedReturned = byResource("apiserver_cache_list_returned_objects_total", "Objects that lists from the cache returned.")
@@ -88,10 +102,20 @@ func (r *reads) collect(out chan<- prometheus.Metric, group, resource string) {
 	tell := func(desc *prometheus.Desc, n int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), append([]string{group, resource}, labels...)...)
 	}
-	if n := r.cached.lists.Load(); n > 0 {
-		tell(cachedLists, n, "")
-		tell(cachedRead, r.cached.read.Load(), "")
-		tell(cachedReturned, r.cached.returned.Load())
+	returned := r.cached.returned.Load()
+	found := func(t *tally, index string) {
+		if n := t.lists.Load(); n > 0 {
+			tell(cachedLists, n, index)
+			tell(cachedRead, t.read.Load(), index)
+		}
+	}
+	found(&r.cached, "")
+	for field, t := range r.indexed {
+		found(t, "f:"+field) // as Kubernetes names its indexes
+		returned += t.returned.Load()
+	}
+	if r.cached.lists.Load() > 0 || returned > 0 {
+		tell(cachedReturned, returned)
 	}
 	if n := r.stored.lists.Load(); n > 0 {
 		tell(storedLists, n)

@@ -121,13 +121,13 @@ func TestResumeEnds(t *testing.T) {
 	}
 }
 
-// slices answers one change at a time, and lets a test do something before each.
-type slices struct {
+// onePiece answers one change at a time, and lets a test do something before each.
+type onePiece struct {
 	Source
 	before func(q store.ReplayQuery)
 }
 
-func (s *slices) Replay(ctx context.Context, q store.ReplayQuery) (store.Replay, error) {
+func (s *onePiece) Replay(ctx context.Context, q store.ReplayQuery) (store.Replay, error) {
 	if s.before != nil {
 		s.before(q)
 	}
@@ -138,7 +138,7 @@ func (s *slices) Replay(ctx context.Context, q store.ReplayQuery) (store.Replay,
 func TestCompactionDuringAReplay(t *testing.T) {
 	var w *world
 	w = setupThrough(t, func(s Source) Source {
-		return &slices{s, func(q store.ReplayQuery) {
+		return &onePiece{s, func(q store.ReplayQuery) {
 			if q.After == 4 {
 				w.store.Compact(6)
 			}
@@ -157,7 +157,7 @@ func TestCompactionDuringAReplay(t *testing.T) {
 
 // TestResumeWhileWriting resumes from anywhere while the log grows and the ring forgets: nothing may be missing or repeated.
 func TestResumeWhileWriting(t *testing.T) {
-	w := setupThrough(t, func(s Source) Source { return &slices{Source: s} })
+	w := setupThrough(t, func(s Source) Source { return &onePiece{Source: s} })
 	const writes = 400
 	var wg sync.WaitGroup
 	for range 4 {

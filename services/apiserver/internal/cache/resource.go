@@ -33,6 +33,7 @@ type Resource struct {
 	mu        sync.RWMutex
 	items     map[string]*codec.Item
 	sorted    *tree
+	indexes   indexes
 	last      int64 // revision of the newest change that is in
 	ring      ring
 	watchers  watchers
@@ -58,7 +59,7 @@ func newResource(c *Cache, kind *registry.Kind) *Resource {
 		items:    map[string]*codec.Item{},
 		sorted:   newTree(),
 		watchers: newWatchers(),
-		reads:    reads{group: kind.GVK.Group, resource: kind.Resource},
+		reads:    reads{group: kind.GVK.Group, resource: kind.Resource, indexed: tallies(kind.Indexed)},
 	}
 }
 
@@ -71,7 +72,7 @@ func (r *Resource) replace(items []*codec.Item, revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.items = make(map[string]*codec.Item, len(items))
-	r.sorted, r.size = newTree(), 0
+	r.sorted, r.indexes, r.size = newTree(), nil, 0
 	for _, i := range items {
 		r.size += i.Size()
 		r.items[i.Key] = i
@@ -97,6 +98,7 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			event.Type, event.Item = Deleted, previous.At(e.Revision)
 			delete(r.items, e.Key)
 			r.sorted.Delete(previous)
+			r.indexes.change(previous, nil)
 			r.size -= previous.Size()
 		} else {
 			event.Type = Modified
@@ -111,6 +113,7 @@ func (r *Resource) apply(events []grouped, now time.Time) {
 			}
 			r.items[e.Key] = event.Item
 			r.sorted.ReplaceOrInsert(event.Item)
+			r.indexes.change(previous, event.Item)
 		}
 		r.last = e.Revision
 		r.received++
@@ -191,16 +194,18 @@ type Page struct {
 	// Remaining is the number of items behind the page, -1 where it is not known because a selector filters.
 	Remaining int64
 
-	looked int  // items that were looked at
-	stored bool // it is from the database, of which read entries were read for it
+	index  string // the field by which they were found; empty: by looking at all
+	looked int    // items that were looked at
+	stored bool   // it is from the database, of which read entries were read for it
 	read   int
 }
 
 // List answers the query from the newest state. A page that has a next one is remembered, so that At can go on with it.
 func (r *Resource) List(q Query) Page {
+	r.prepare(q)
 	r.mu.RLock()
 	revision := r.revision()
-	page := scan(r.sorted, r.kind, q)
+	page := r.find(q)
 	r.mu.RUnlock()
 	page.Revision = revision
 	if page.Next == "" {
@@ -214,7 +219,7 @@ func (r *Resource) List(q Query) Page {
 	}
 	// The state moved on between the locks: take the page again from what is remembered.
 	revision = r.revision()
-	page = scan(r.sorted, r.kind, q)
+	page = r.find(q)
 	page.Revision = revision
 	if page.Next != "" {
 		r.remember(revision)
@@ -251,7 +256,7 @@ func (r *Resource) At(ctx context.Context, q Query, revision int64) (Page, error
 	r.mu.RLock()
 	if r.last <= revision && revision <= r.revision() {
 		// Nothing of this kind changed since.
-		page := scan(r.sorted, r.kind, q)
+		page := r.find(q)
 		page.Revision = revision
 		if page.Next == "" {
 			r.mu.RUnlock()
@@ -366,7 +371,7 @@ func scan(state *tree, kind *registry.Kind, q Query) Page {
 			page.Remaining++
 			return true
 		}
-		if !i.MayHave(marks) || q.Name != "" && i.Name != q.Name || !i.Matches(q.Label, q.Field) {
+		if !q.selects(i, marks) {
 			return true
 		}
 		page.Items = append(page.Items, i)

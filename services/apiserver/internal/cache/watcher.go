@@ -59,9 +59,10 @@ func (r *Resource) Watch(scope Scope, from int64) (*Watcher, error) {
 
 // WatchList starts a watcher behind the present state, which it returns.
 func (r *Resource) WatchList(scope Scope, q Query) (*Watcher, Page) {
+	r.prepare(q)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	page := scan(r.sorted, r.kind, q)
+	page := r.find(q)
 	page.Revision = r.revision()
 	return r.start(scope), page
 }

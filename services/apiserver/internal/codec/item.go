@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"howdah.dev/services/apiserver/internal/hollow"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -178,53 +177,6 @@ func (i *Item) Copy() (registry.Object, error) {
 		return nil, err
 	}
 	return obj.DeepCopyObject().(registry.Object), nil
-}
-
-// Matches reports whether the object is what the selectors select. Nil selectors select everything.
-func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
-	if label == nil && field == nil {
-		return true
-	}
-	if label != nil && !i.labelled(label) {
-		return false
-	}
-	if field == nil {
-		return true
-	}
-	d := i.decode()
-	return d.err == nil && field.Matches(fieldsOf{i, d})
-}
-
-// Field returns the value of a selectable field.
-func (i *Item) Field(name string) string {
-	return fieldsOf{i, nil}.Get(name)
-}
-
-// fieldsOf looks fields up in an item, which is decoded only where it has to be.
-type fieldsOf struct {
-	item    *Item
-	decoded *decoded
-}
-
-func (f fieldsOf) Has(string) bool { return true }
-
-func (f fieldsOf) Get(field string) string {
-	switch field {
-	case "metadata.name":
-		return f.item.Name
-	case "metadata.namespace":
-		return f.item.Namespace
-	}
-	if f.item.Kind.SelectableFields == nil {
-		return ""
-	}
-	if f.decoded == nil {
-		f.decoded = f.item.decode()
-	}
-	if f.decoded.err != nil {
-		return ""
-	}
-	return f.decoded.fields()[field]
 }
 
 // memo returns what is kept for the key, or nil.

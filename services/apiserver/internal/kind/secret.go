@@ -47,6 +47,7 @@ func secret(now func() time.Time) *registry.Kind {
 		SelectableFields: typed.Get(func(s *corev1.Secret) fields.Set {
 			return fields.Set{"type": string(s.Type)}
 		}),
+		StoredAt: map[string][]int{"type": {3}}, // of k8s.io/api/core/v1/generated.proto
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),
 			column.String("Type", corev1.Secret{}.SwaggerDoc()["type"]),

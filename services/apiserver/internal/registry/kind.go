@@ -132,6 +132,11 @@ type Kind struct {
 	SelectableFields func(Object) fields.Set
 	// Selectable names those of SelectableFields that the storage version has; nil: all.
 	Selectable []string
+	// StoredAt tells of those of SelectableFields that are strings of the stored object where they lie in it: the numbers of the
+	// protobuf fields that lead there. Who selects by these alone has no object decoded for it.
+	StoredAt map[string][]int
+	// Indexed names those of StoredAt by whose values lists find objects without looking at the others.
+	Indexed []string
 
 	// Columns and Cells make the Table that kubectl prints; Cells returns
 	// one value a column. nil is Name and Created At.

@@ -36,6 +36,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		Validate:       typed.Check(validate),
 
 		SelectableFields: typed.Get(selectable),
+		StoredAt:         storedAt(),
 		Selectable:       append(fieldsOf("involvedObject"), "reportingComponent", "source"),
 		Columns:          columns,
 		Cells:            typed.Get(func(e *corev1.Event) []any { return cells(e, now()) }),
@@ -49,6 +50,15 @@ func fieldsOf(object string) []string {
 		names = append(names, object+"."+part)
 	}
 	return names
+}
+
+// storedAt is where the fields lie that clients select by: numbers of k8s.io/api/core/v1/generated.proto.
+func storedAt() map[string][]int {
+	out := map[string][]int{"reason": {3}, "type": {9}}
+	for n, part := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} { // of an ObjectReference
+		out["involvedObject."+part], out["regarding."+part] = []int{2, n + 1}, []int{2, n + 1}
+	}
+	return out
 }
 
 func selectable(e *corev1.Event) fields.Set {

@@ -75,6 +75,8 @@ func Kind(now func() time.Time) *registry.Kind {
 		}},
 
 		SelectableFields: typed.Get(selectable),
+		StoredAt:         storedAt,
+		Indexed:          []string{"spec.nodeName"}, // each kubelet lists its own
 		Columns:          columns,
 		Cells:            typed.Get(func(p *corev1.Pod) []any { return cells(p, now()) }),
 		RowConditions:    typed.Get(finished),
@@ -176,6 +178,12 @@ func dropStatus(s *corev1.PodStatus) {
 			}
 		}
 	}
+}
+
+// storedAt is where the fields lie that clients select by: numbers of k8s.io/api/core/v1/generated.proto.
+var storedAt = map[string][]int{
+	"spec.restartPolicy": {2, 3}, "spec.serviceAccountName": {2, 8}, "spec.nodeName": {2, 10}, "spec.schedulerName": {2, 19},
+	"status.phase": {3, 1}, "status.nominatedNodeName": {3, 11},
 }
 
 func selectable(p *corev1.Pod) fields.Set {
