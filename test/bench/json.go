@@ -163,7 +163,7 @@ func (b *bench) requestsOf(ctx context.Context, kind jsonKind, objects dynamic.R
 		limit func(worker int) int
 		call  func(worker, i int) error
 	}{
-		{"create", func(int) int { return 1 << 30 }, func(w, i int) error {
+		{"create", func(int) int { return unlimited }, func(w, i int) error {
 			obj, err := objectOf(fmt.Sprintf(kind.object, name(w, i)))
 			if err != nil {
 				return err

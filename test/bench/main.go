@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,11 +50,12 @@ type scenario struct {
 }
 
 // scenarios run in this order: the small before the large.
-var scenarios = []scenario{
+var scenarios = slices.Concat([]scenario{
 	{"idle", idle}, {"floor", floor}, {"objects", objects}, {"json", inJSON}, {"list", list}, {"watch", watch},
+}, breadthScenarios(), []scenario{
 	{"deployment-1000", replicas(1000)}, {"deployment-5000", replicas(5000)},
 	{"podstart", podStart}, {"services", services}, {"memory", memory},
-}
+})
 
 // bench measures one control plane.
 type bench struct {
@@ -75,6 +77,7 @@ type settings struct {
 	period   time.Duration
 	profiles string         // folder; empty: none are taken
 	only     *regexp.Regexp // names of the scenarios that are run
+	kinds    *regexp.Regexp // names of the requests that the scenarios of breadth measure
 }
 
 func (b *bench) report(f figure) {
@@ -108,10 +111,14 @@ func run(ctx context.Context) (err error) {
 		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
 		period      = flag.Duration("period", 3*time.Second, "how long each number of clients creates, and gets")
 		only        = flag.String("only", ".", "pattern of the scenarios to run")
+		kinds       = flag.String("kinds", ".", "pattern of the kinds of requests that the scenarios breadth-... measure")
 	)
 	flag.Parse()
 	s := settings{out: json.NewEncoder(os.Stdout), prometheus: *prometheus, period: *period, profiles: *profiles}
 	if s.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	if s.kinds, err = regexp.Compile(*kinds); err != nil {
 		return err
 	}
 	if s.clients, err = numbers(*clients); err != nil {

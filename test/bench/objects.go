@@ -49,7 +49,7 @@ func objects(ctx context.Context, b *bench) error {
 			}, true},
 		}
 		for _, s := range steps {
-			limit := func(int) int { return 1 << 30 }
+			limit := func(int) int { return unlimited }
 			if s.all {
 				limit = func(worker int) int { return counts[worker] }
 			}
@@ -66,9 +66,17 @@ func objects(ctx context.Context, b *bench) error {
 	return b.remove(ctx, "bench-objects")
 }
 
+// unlimited is more calls than fit into any period.
+const unlimited = 1 << 30
+
 // measure calls from many clients for the bench's period, or until each has made
 // limit calls.
 func (b *bench) measure(clients int, limit func(worker int) int, call func(worker, i int) error) (figure, error) {
+	return b.measureFor(b.period, clients, limit, call)
+}
+
+// measureFor is measure for another period.
+func (b *bench) measureFor(period time.Duration, clients int, limit func(worker int) int, call func(worker, i int) error) (figure, error) {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -80,7 +88,7 @@ func (b *bench) measure(clients int, limit func(worker int) int, call func(worke
 	for worker := range clients {
 		wg.Go(func() {
 			var mine []time.Duration
-			for i := 0; i < limit(worker) && fault.Load() == nil && (time.Since(start) < b.period || limit(worker) < 1<<30); i++ {
+			for i := 0; i < limit(worker) && fault.Load() == nil && (time.Since(start) < period || limit(worker) < unlimited); i++ {
 				began := time.Now()
 				if err := call(worker, i); err != nil {
 					fault.CompareAndSwap(nil, &err)

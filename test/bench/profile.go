@@ -62,7 +62,7 @@ func (p *profiler) fetch(ctx context.Context, what, name string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answers %s", response.Status)
 	}
-	file, err := os.Create(filepath.Join(p.dir, strings.ReplaceAll(name, " ", "-")+".pprof"))
+	file, err := os.Create(filepath.Join(p.dir, strings.NewReplacer(" ", "-", "/", "-").Replace(name)+".pprof"))
 	if err != nil {
 		return err
 	}

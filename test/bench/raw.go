@@ -21,7 +21,10 @@ import (
 // server's. All streams of a connection are read by one goroutine.
 type rawWatchers struct {
 	// sent are the times at which the writes began, in their order; 0 is not yet.
-	sent    []atomic.Int64
+	sent []atomic.Int64
+	// Each stream is told of so many events, of every step-th write.
+	events, step int
+
 	conns   []*rawConn
 	reading sync.WaitGroup
 	arrived chan struct{} // one for each stream that has had all
@@ -45,6 +48,8 @@ type rawStream struct {
 	head   []byte
 	left   int
 	events int
+	// first is the number of the first write that the stream is told of.
+	first int
 }
 
 // window is the largest that HTTP/2 knows.
@@ -56,25 +61,42 @@ const (
 )
 
 // openRaw opens so many watches of a path, each of which is told of so many events, in protobuf or JSON.
-func openRaw(ctx context.Context, config *rest.Config, path, media string, watchers, events int) (_ *rawWatchers, err error) {
-	r := &rawWatchers{sent: make([]atomic.Int64, events), arrived: make(chan struct{}, watchers), failed: make(chan error, watchers+1), media: media}
+func openRaw(ctx context.Context, config *rest.Config, path, media string, watchers, events int) (*rawWatchers, error) {
+	r := &rawWatchers{sent: make([]atomic.Int64, events), events: events, step: 1, media: media}
+	return r, r.openAll(ctx, config, watchers, func(int) string { return path }, func(int) int { return 0 })
+}
+
+// openOwn opens so many watches, each of a path of its own. Watch n is told of every write whose number is n, modulo their count, until it
+// has had so many events.
+func openOwn(ctx context.Context, config *rest.Config, path func(n int) string, media string, watchers, events int) (*rawWatchers, error) {
+	r := &rawWatchers{sent: make([]atomic.Int64, watchers*events), events: events, step: watchers, media: media}
+	return r, r.openAll(ctx, config, watchers, path, func(n int) int { return n })
+}
+
+// openAll opens the watches on as many connections as they need, and closes those that stand if one does not.
+func (r *rawWatchers) openAll(ctx context.Context, config *rest.Config, watchers int, path func(n int) string, first func(n int) int) (err error) {
+	r.arrived, r.failed = make(chan struct{}, watchers), make(chan error, watchers+1)
 	defer func() {
 		if err != nil {
 			r.close()
 		}
 	}()
-	for left := watchers; left > 0; {
+	for done := 0; done < watchers; {
 		c, most, err := r.dial(ctx, config)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		some := min(left, most)
-		if err := c.open(config, path, some); err != nil {
-			return nil, err
+		some := min(watchers-done, most)
+		at := done
+		for n := range some {
+			c.streams[uint32(2*n+1)] = &rawStream{first: first(at + n)}
 		}
-		left -= some
+		if err := c.open(config, func(n int) string { return path(at + n) }, some); err != nil {
+			return err
+		}
+		done += some
 	}
-	return r, nil
+	return nil
 }
 
 // dial connects, and returns how many streams the server lets a connection have.
@@ -121,16 +143,13 @@ func (r *rawWatchers) dial(ctx context.Context, config *rest.Config) (*rawConn, 
 }
 
 // open begins the watches and waits until all stand.
-func (c *rawConn) open(config *rest.Config, path string, streams int) error {
+func (c *rawConn) open(config *rest.Config, path func(n int) string, streams int) error {
 	server, err := url.Parse(config.Host)
 	if err != nil {
 		return err
 	}
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for n := range streams {
-		c.streams[uint32(2*n+1)] = &rawStream{}
-	}
 	c.all.reading.Go(func() {
 		if err := c.read(); err != nil {
 			c.all.failed <- err
@@ -139,7 +158,7 @@ func (c *rawConn) open(config *rest.Config, path string, streams int) error {
 	for n := range streams {
 		block.Reset()
 		for _, field := range [][2]string{
-			{":method", "GET"}, {":scheme", "https"}, {":authority", server.Host}, {":path", path}, {"accept", c.all.media},
+			{":method", "GET"}, {":scheme", "https"}, {":authority", server.Host}, {":path", path(n)}, {"accept", c.all.media},
 			{"user-agent", "bench"},
 		} {
 			if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
@@ -232,13 +251,13 @@ func (c *rawConn) count(f *http2.DataFrame) error {
 
 // event notes an event of a stream. There may be more than were waited for, of what happens to the objects afterwards.
 func (c *rawConn) event(s *rawStream, now int64) {
-	if s.events >= len(c.all.sent) {
+	if s.events >= c.all.events {
 		return
 	}
-	if at := c.all.sent[s.events].Load(); at != 0 {
+	if at := c.all.sent[s.first+s.events*c.all.step].Load(); at != 0 {
 		c.took = append(c.took, time.Duration(now-at))
 	}
-	if s.events++; s.events == len(c.all.sent) {
+	if s.events++; s.events == c.all.events {
 		c.all.arrived <- struct{}{}
 	}
 }
