@@ -53,7 +53,13 @@ func (w *watching) next() *apiv1.WatchEvent {
 	case e := <-w.events:
 		return e
 	case err := <-w.ended:
-		w.t.Fatalf("the watch ended: %v", err)
+		select {
+		case e := <-w.events: // that came before the end
+			w.ended <- err
+			return e
+		default:
+			w.t.Fatalf("the watch ended: %v", err)
+		}
 	case <-time.After(time.Minute):
 		w.t.Fatal("no event came")
 	}
