@@ -21,6 +21,11 @@ func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
 
 // Field returns the value of a selectable field.
 func (i *Item) Field(name string) string {
+	if way := i.Kind.StoredAt[name]; way != nil { // an item that has just come has its bytes at hand
+		if value, ok := i.stored(way); ok {
+			return value
+		}
+	}
 	return (&fieldsOf{item: i}).Get(name)
 }
 
@@ -48,7 +53,10 @@ func (f *fieldsOf) Get(field string) string {
 	if i.Kind.SelectableFields == nil {
 		return ""
 	}
-	if way := i.Kind.StoredAt[field]; way != nil {
+	if f.decoded == nil {
+		f.decoded = i.decoded.Load() // to look there is cheaper than to read the bytes, which are cold
+	}
+	if way := i.Kind.StoredAt[field]; f.decoded == nil && way != nil {
 		if value, ok := i.stored(way); ok {
 			return value
 		}

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,10 +14,23 @@ import (
 // chunk is the size at which a piece of a list is handed on, in bytes. Pieces are at most this plus one object.
 const chunk = 256 << 10
 
+// bufferKept is the largest buffer that is used again, in bytes.
+const bufferKept = 4 * chunk
+
+// buffers are what lists were put together in: they would be half of what a short list leaves to the garbage collector.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // List writes the list of the items, in the version and form that is asked for, piece by piece to emit, which must not
 // keep the piece. Items are not encoded again: their bytes are put one behind the other.
 func List(res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form, emit func([]byte) error) error {
-	w := &writer{emit: emit, whole: form.Media == YAML || form.Pretty}
+	buffer := buffers.Get().(*[]byte)
+	w := &writer{b: (*buffer)[:0], emit: emit, whole: form.Media == YAML || form.Pretty}
+	defer func() {
+		if cap(w.b) <= bufferKept {
+			*buffer = w.b[:0]
+			buffers.Put(buffer)
+		}
+	}()
 	if err := list(w, res, items, meta, form); err != nil {
 		return err
 	}
@@ -187,15 +201,12 @@ func (w *writer) full() error {
 }
 
 func (w *writer) flush() error {
-	for len(w.b) > 0 {
-		n := min(len(w.b), 2*chunk)
-		if err := w.emit(w.b[:n]); err != nil {
+	for rest := w.b; len(rest) > 0; {
+		n := min(len(rest), 2*chunk)
+		if err := w.emit(rest[:n]); err != nil {
 			return err
 		}
-		if n == len(w.b) {
-			break
-		}
-		w.b = w.b[n:]
+		rest = rest[n:]
 	}
 	w.b = w.b[:0]
 	return nil

@@ -50,16 +50,19 @@ func (s *listSender) piece(b []byte) error {
 	case !s.hold:
 		return s.pass(slices.Clone(b))
 	}
-	s.held = append(s.held, b...)
-	if len(s.held) < compressFrom {
+	if len(s.held)+len(b) < compressFrom {
+		s.held = append(s.held, b...)
 		return nil
 	}
 	s.gzip, s.hold = compressors.Get().(*gzip.Writer), false
 	s.gzip.Reset(&s.out)
 	s.response.ContentEncoding = "gzip"
-	err := s.compress(s.held)
+	held := s.held
 	s.held = nil
-	return err
+	if err := s.compress(held); err != nil {
+		return err
+	}
+	return s.compress(b)
 }
 
 func (s *listSender) compress(b []byte) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -263,7 +264,7 @@ func (h *History) ListAt(req *apiv1.ListAtRequest, stream grpc.ServerStreamingSe
 	r.header(ctx)
 	response := &apiv1.ListAtResponse{ContentType: form.ContentType()}
 	return codec.List(r.res, page.items, page.meta, form, func(piece []byte) error {
-		response.Object = piece
+		response.Object = slices.Clone(piece) // within a process its bytes are shared
 		err := stream.Send(response)
 		response.ContentType = ""
 		return err
