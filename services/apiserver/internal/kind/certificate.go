@@ -101,20 +101,30 @@ func condition(r *signingRequest) string {
 
 type csrCondition = certificatesv1.CertificateSigningRequestCondition
 
-func decides(t certificatesv1.RequestConditionType) bool {
-	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied
-}
+// decisions are the conditions that say what was decided.
+var decisions = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied}
 
-// undecided leaves decisions as they are: approval has a subresource, and permissions, of its own.
+func decides(t certificatesv1.RequestConditionType) bool { return slices.Contains(decisions, t) }
+
+// undecided leaves decisions as they are: approval has a subresource, and permissions, of its own. More or fewer than there were are left to validation.
 func undecided(now, old []csrCondition) []csrCondition {
 	out := slices.Clone(now)
-	for i := range out {
-		was := slices.IndexFunc(old, func(o csrCondition) bool { return o.Type == out[i].Type })
-		if was >= 0 && decides(out[i].Type) {
-			out[i] = old[was]
+	for _, t := range decisions {
+		was := conditionsOf(old, t)
+		if len(conditionsOf(out, t)) != len(was) {
+			continue
+		}
+		for i := range out {
+			if out[i].Type == t {
+				out[i], was = was[0], was[1:]
+			}
 		}
 	}
 	return out
+}
+
+func conditionsOf(list []csrCondition, t certificatesv1.RequestConditionType) []csrCondition {
+	return slices.DeleteFunc(slices.Clone(list), func(c csrCondition) bool { return c.Type != t })
 }
 
 // stamped fills the times that the client left out.

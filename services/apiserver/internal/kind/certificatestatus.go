@@ -29,8 +29,8 @@ func validateIssued(r, old *signingRequest) field.ErrorList {
 		}
 	}
 	errs = append(errs, keepsDecisions(r, old)...)
-	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied} {
-		if hasCondition(r, t) && !hasCondition(old, t) {
+	for _, t := range decisions {
+		if len(conditionsOf(r.Status.Conditions, t)) > len(conditionsOf(old.Status.Conditions, t)) {
 			errs = append(errs, field.Forbidden(path.Child("conditions"), fmt.Sprintf("updates may not add a condition of type %q", t)))
 		}
 	}
@@ -67,8 +67,8 @@ func validateConditions(list []csrCondition) field.ErrorList {
 
 func keepsDecisions(r, old *signingRequest) field.ErrorList {
 	var errs field.ErrorList
-	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
-		if hasCondition(old, t) && !hasCondition(r, t) {
+	for _, t := range append(slices.Clone(decisions), certificatesv1.CertificateFailed) {
+		if len(conditionsOf(r.Status.Conditions, t)) < len(conditionsOf(old.Status.Conditions, t)) {
 			errs = append(errs, field.Forbidden(field.NewPath("status", "conditions"), fmt.Sprintf("updates may not remove a condition of type %q", t)))
 		}
 	}
