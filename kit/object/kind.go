@@ -58,6 +58,8 @@ var (
 	EventV1               = kindOf("events.k8s.io", "v1", "Event", "events", true, func() *eventsv1.Event { return &eventsv1.Event{} })
 	EndpointSlice         = kindOf("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true, func() *discoveryv1.EndpointSlice { return &discoveryv1.EndpointSlice{} })
 	NetworkPolicy         = kindOf("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true, func() *networkingv1.NetworkPolicy { return &networkingv1.NetworkPolicy{} })
+	Ingress               = kindOf("networking.k8s.io", "v1", "Ingress", "ingresses", true, func() *networkingv1.Ingress { return &networkingv1.Ingress{} })
+	IngressClass          = kindOf("networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, func() *networkingv1.IngressClass { return &networkingv1.IngressClass{} })
 	Lease                 = kindOf("coordination.k8s.io", "v1", "Lease", "leases", true, func() *coordinationv1.Lease { return &coordinationv1.Lease{} })
 	Deployment            = kindOf("apps", "v1", "Deployment", "deployments", true, func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	ReplicationController = kindOf("", "v1", "ReplicationController", "replicationcontrollers", true, func() *corev1.ReplicationController { return &corev1.ReplicationController{} })
