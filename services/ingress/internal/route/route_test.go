@@ -439,4 +439,3 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(list)), "ingresses")
 }
-
