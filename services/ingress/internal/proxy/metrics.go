@@ -3,7 +3,7 @@ package proxy
 import (
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,8 +22,7 @@ type Metrics struct {
 	faults      prometheus.Gauge
 	reloads     prometheus.Counter
 
-	mu    sync.Mutex
-	known map[string]bool // Ingresses of the table in use
+	known atomic.Pointer[map[string]bool] // Ingresses of the table in use
 }
 
 // NewMetrics registers the metrics.
@@ -73,9 +72,8 @@ func (m *Metrics) unconnected(r *route.Route) {
 }
 
 func (m *Metrics) knows(r *route.Route) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.known[r.Namespace+"/"+r.Ingress]
+	known := m.known.Load()
+	return known != nil && (*known)[r.Namespace+"/"+r.Ingress]
 }
 
 // use takes note of a table.
@@ -83,11 +81,11 @@ func (m *Metrics) use(t *route.Table) {
 	m.reloads.Inc()
 	m.routes.Set(float64(t.Routes))
 	m.faults.Set(float64(len(t.Faults)))
-	m.mu.Lock()
-	before := m.known
-	m.known = t.Ingresses
-	m.mu.Unlock()
-	for key := range before {
+	before := m.known.Swap(&t.Ingresses)
+	if before == nil {
+		return
+	}
+	for key := range *before {
 		if t.Ingresses[key] {
 			continue
 		}
