@@ -22,12 +22,14 @@ const (
 
 // Config is what a keeper needs.
 type Config struct {
-	Node   string // this node's name
+	Node   string // this node's name; "" for a machine that is no node, and has routes to the nodes' pods alone
 	Ranges Ranges
 	// PodCIDRs is called with this node's pod CIDRs when they become known or change, after the routes stand: the
 	// place to write the CNI configuration. An error makes the keeper try again. Nil: not called.
 	PodCIDRs func([]netip.Prefix) error
-	Log      *slog.Logger // default: slog.Default
+	// Applied is called whenever all routes stand. Nil: not called.
+	Applied func()
+	Log     *slog.Logger // default: slog.Default
 }
 
 // Keeper keeps routes and masquerading as the Node objects say.
@@ -135,11 +137,14 @@ func (k *Keeper) sync(last **applied) error {
 	}
 	var errs []error
 	v6 := slices.ContainsFunc(now.own, func(p netip.Prefix) bool { return p.Addr().Is6() })
-	if fresh {
+	node := k.cfg.Node != ""
+	if fresh && node {
 		errs = append(errs, EnableForwarding(v6))
 	}
 	errs = append(errs, Reconcile(now.routes))
-	if fresh || !slices.Equal(old.masquerade.From, now.masquerade.From) || !slices.Equal(old.masquerade.Except, now.masquerade.Except) {
+	if !node {
+		now.masquerade = Masquerade{}
+	} else if fresh || !slices.Equal(old.masquerade.From, now.masquerade.From) || !slices.Equal(old.masquerade.Except, now.masquerade.Except) {
 		errs = append(errs, now.masquerade.Apply())
 	}
 	if k.cfg.PodCIDRs != nil && len(now.own) > 0 {
@@ -152,5 +157,8 @@ func (k *Keeper) sync(last **applied) error {
 		return err
 	}
 	*last = now
+	if k.cfg.Applied != nil {
+		k.cfg.Applied()
+	}
 	return nil
 }

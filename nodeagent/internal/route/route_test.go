@@ -162,6 +162,59 @@ func TestPacketsBetweenNodesAndOutside(t *testing.T) {
 	}
 }
 
+// TestMachineThatIsNoNode has routes to pods and fences, and neither forwards nor masquerades.
+func TestMachineThatIsNoNode(t *testing.T) {
+	node1, guest := netnstest.New(t, "node1"), netnstest.New(t, "guest")
+	netnstest.Connect(node1, "eth0", guest, "eth0")
+	node1.Address("eth0", "192.0.2.11/24")
+	node1.Address("lo", "10.77.1.2/32") // a pod
+	guest.Address("eth0", "192.0.2.30/24")
+	guest.Route("0.0.0.0/0", "192.0.2.11", "")
+	const forwarding = "/proc/sys/net/ipv4/ip_forward"
+	guest.Do(func() error { return os.WriteFile(forwarding, []byte("0"), 0o644) })
+	applied := make(chan struct{}, 1)
+	k := NewKeeper(Config{Ranges: ranges, Applied: func() { applied <- struct{}{} }})
+	k.Update(node("node1", "10.77.1.0/24", "192.0.2.11"))
+	k.Synced()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- guest.Try(func() error { return k.Run(ctx) }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-applied:
+	case <-time.After(time.Minute):
+		t.Fatal("the routes do not stand")
+	}
+	if got := seenAs(t, guest, "192.0.2.30", node1, "10.77.1.2:7000"); got != "192.0.2.30" {
+		t.Errorf("seen as %s", got)
+	}
+	for _, address := range []string{"10.96.0.1:80", "10.77.99.1:80"} {
+		if err := guest.Try(func() error { _, err := net.DialTimeout("tcp", address, 5*time.Second); return err }); !errors.Is(err, unix.EHOSTUNREACH) {
+			t.Errorf("%s: %v, want EHOSTUNREACH", address, err)
+		}
+	}
+	guest.Do(func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		tables, err := c.ListTables()
+		if err == nil && len(tables) > 0 {
+			t.Errorf("there are tables: %v", tables[0].Name)
+		}
+		data, err2 := os.ReadFile(forwarding)
+		if strings.TrimSpace(string(data)) != "0" {
+			t.Errorf("it forwards: %s", data)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
 func seenAs(t *testing.T, from *netnstest.Namespace, source string, to *netnstest.Namespace, address string) string {
 	t.Helper()
 	var l net.Listener
