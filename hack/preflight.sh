@@ -15,7 +15,8 @@ listening() { ss -Hltn "sport = :$1" 2>/dev/null | grep -q .; }
 
 ports() {
     local entry service variable port
-    for entry in gateway:HOWDAH_REST_PORT:6443 jaeger:HOWDAH_JAEGER_PORT:16686 jaeger:HOWDAH_OTLP_PORT:4317 \
+    for entry in gateway:HOWDAH_REST_PORT:6443 ingress:HOWDAH_INGRESS_HTTP_PORT:8080 ingress:HOWDAH_INGRESS_HTTPS_PORT:8443 \
+        jaeger:HOWDAH_JAEGER_PORT:16686 jaeger:HOWDAH_OTLP_PORT:4317 \
         prometheus:HOWDAH_PROMETHEUS_PORT:9090 grafana:HOWDAH_GRAFANA_PORT:3000; do
         IFS=: read -r service variable port <<<"$entry"
         port=${!variable:-$port}

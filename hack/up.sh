@@ -57,6 +57,7 @@ if [ -f "$STATE/grafana" ]; then grafana=http://127.0.0.1:${HOWDAH_GRAFANA_PORT:
 cat <<MESSAGE
 
     Kubernetes API   https://127.0.0.1:$port
+    Ingress          http://127.0.0.1:${HOWDAH_INGRESS_HTTP_PORT:-8080} and https://127.0.0.1:${HOWDAH_INGRESS_HTTPS_PORT:-8443}
     Jaeger           http://127.0.0.1:${HOWDAH_JAEGER_PORT:-16686}
     Prometheus       http://127.0.0.1:${HOWDAH_PROMETHEUS_PORT:-9090}
     Grafana          $grafana

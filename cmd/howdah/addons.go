@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,16 +19,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/services/ingress"
 )
 
 // addonsCommand creates the objects that lead pods to the cluster's DNS,
-// which runs beside the control plane and not in a pod, and the class of
-// volumes that are folders of the nodes.
+// which runs beside the control plane and not in a pod, the class of
+// volumes that are folders of the nodes, and that of Ingresses.
 func addonsCommand() *cobra.Command {
 	r := &role{name: "addons"}
-	var api, dnsAddress, clusterDNS, storageClass string
+	var api, dnsAddress, clusterDNS, storageClass, ingressClass string
 	var timeout time.Duration
-	cmd := r.command("Create the Service of the cluster's DNS and the default StorageClass", func(ctx context.Context) error {
+	cmd := r.command("Create the Service of the cluster's DNS and the default classes of storage and Ingresses", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		conn, err := r.dialAPI(api)
@@ -39,6 +42,9 @@ func addonsCommand() *cobra.Command {
 			if err := ensureStorage(ctx, client, storageClass); err != nil {
 				return err
 			}
+			if err := ensureIngressClass(ctx, client, ingressClass); err != nil {
+				return err
+			}
 			return ensureDNS(ctx, client, clusterDNS, dnsAddress)
 		})
 	})
@@ -48,6 +54,7 @@ func addonsCommand() *cobra.Command {
 	f.StringVar(&dnsAddress, "dns-address", "", "address of the DNS server")
 	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
 	f.StringVar(&storageClass, "storage-class", "local-path", "name of the default StorageClass, whose volumes are folders of the nodes; empty makes none")
+	f.StringVar(&ingressClass, "ingress-class", "howdah", "name of the IngressClass that howdah's ingress controller serves, the default one unless there is another; empty makes none")
 	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
 	return cmd
 }
@@ -86,6 +93,29 @@ func ensureStorage(ctx context.Context, client *object.Client, name string) erro
 	return nil
 }
 
+// ensureIngressClass creates the class of Ingresses that howdah's ingress controller serves. One that is there stays as it is, and so does a class that is the
+// default already.
+func ensureIngressClass(ctx context.Context, client *object.Client, name string) error {
+	if name == "" {
+		return nil
+	}
+	classes := object.For(client, object.IngressClass)
+	there, _, err := classes.List(ctx, "", metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list IngressClasses: %w", err)
+	}
+	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.IngressClassSpec{Controller: ingress.Controller}}
+	if !slices.ContainsFunc(there, func(c *networkingv1.IngressClass) bool {
+		return c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true"
+	}) {
+		class.Annotations = map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"}
+	}
+	if _, err := classes.Create(ctx, class); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the IngressClass %s: %w", name, err)
+	}
+	return nil
+}
+
 // dnsPorts are those of Kubernetes' own kube-dns Service.
 var dnsPorts = []struct {
 	name     string
@@ -120,10 +150,10 @@ func ensureDNS(ctx context.Context, client *object.Client, clusterIP, address st
 	} else if err != nil {
 		return fmt.Errorf("read the Service kube-dns: %w", err)
 	}
-	slices := object.For(client, object.EndpointSlice)
-	_, err := slices.Create(ctx, slice)
+	endpoints := object.For(client, object.EndpointSlice)
+	_, err := endpoints.Create(ctx, slice)
 	if apierrors.IsAlreadyExists(err) {
-		_, err = slices.Update(ctx, slice)
+		_, err = endpoints.Update(ctx, slice)
 	}
 	if err != nil {
 		return fmt.Errorf("write the EndpointSlice kube-dns: %w", err)

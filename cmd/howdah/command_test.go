@@ -27,8 +27,8 @@ func execute(t *testing.T, args ...string) (string, error) {
 func TestHelpOfEverySubcommand(t *testing.T) {
 	t.Parallel()
 	commands := command().Commands()
-	if len(commands) != 17 {
-		t.Errorf("%d subcommands, want 17", len(commands))
+	if len(commands) != 18 {
+		t.Errorf("%d subcommands, want 18", len(commands))
 	}
 	for _, cmd := range commands {
 		out, err := execute(t, cmd.Name(), "--help")
@@ -125,6 +125,17 @@ func TestWrongUseIsExplained(t *testing.T) {
 	}
 	if out, err := execute(t, "version"); err != nil || !strings.HasPrefix(out, "howdah (Kubernetes v1.36") {
 		t.Errorf("version: %q, %v", out, err)
+	}
+}
+
+func TestIngressReportsAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	flags := ingressFlags{redirectPort: 70000, header: -1, otherRanges: []string{"10.96.0.0/16"}}
+	err := (&role{}).ingress(t.Context(), flags)
+	for _, want := range []string{"--max-connections: 0", "--redirect-port: 70000", "--header-timeout", "--answer-timeout", "--idle-timeout", "--drain-period", "--service-cidr is for --cluster-cidr"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func command() *cobra.Command {
 		},
 	}
 	root.AddCommand(
-		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), standaloneCommand(),
+		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), standaloneCommand(),
 		migrateCommand(), pkiCommand(), addonsCommand(), healthCommand(),
 		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), versionCommand(),
 	)

@@ -60,6 +60,7 @@ func TestInitMakesWhatTheRolesNeed(t *testing.T) {
 		{"scheduler", "system:kube-scheduler", "", []string{"scheduler"}, true},
 		{"controllers", "system:kube-controller-manager", "", []string{"controllers"}, true},
 		{"dns", "system:coredns", "howdah:dns", nil, true},
+		{"ingress", "howdah:ingress", "howdah:ingresses", []string{"ingress", "127.0.0.1"}, true},
 		{"prometheus", "howdah:prometheus", "howdah:monitors", nil, true},
 		{"node1", "system:node:node1", "system:nodes", []string{"node1", "127.0.0.1"}, true},
 		{"admin", "kubernetes-admin", "system:masters", nil, true},

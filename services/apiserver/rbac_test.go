@@ -10,6 +10,9 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
+// second drops what came with an error.
+func second(_ []byte, err error) error { return err }
+
 const rbacGroup = "rbac.authorization.k8s.io/v1/"
 
 // as returns the fixture with another caller.
@@ -60,6 +63,30 @@ func TestRBAC(t *testing.T) {
 	_, err = jane.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"User","name":"jane"}]}`)
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{APIGroups:["*"], Resources:["*"], Verbs:["*"]}`) {
 		t.Errorf("binding oneself to cluster-admin: %v", err)
+	}
+
+	// The ingress controller follows what it routes, and writes nothing but status, events and its own Lease.
+	edge := f.as("howdah:ingress", "howdah:ingresses")
+	for _, resource := range []string{"networking.k8s.io/v1/ingresses", "networking.k8s.io/v1/ingressclasses", "v1/services", "v1/secrets", "v1/nodes", "discovery.k8s.io/v1/endpointslices"} {
+		if err := list(edge, resource, ""); err != nil {
+			t.Errorf("the ingress controller and %s: %v", resource, err)
+		}
+	}
+	for _, resource := range []string{"v1/pods", "v1/configmaps"} {
+		if err := list(edge, resource, ""); !apierrors.IsForbidden(err) {
+			t.Errorf("the ingress controller and %s: %v", resource, err)
+		}
+	}
+	must(edge.create("coordination.k8s.io/v1/leases", "kube-system", `{"metadata":{"name":"howdah-ingress"}}`))
+	must(edge.get("coordination.k8s.io/v1/leases", "kube-system", "howdah-ingress"))
+	must(edge.create("v1/events", "default", `{"metadata":{"name":"e"},"involvedObject":{"kind":"Ingress","namespace":"default","name":"i"}}`))
+	for _, err := range []error{
+		second(edge.get("coordination.k8s.io/v1/leases", "kube-system", "other")), second(edge.create("coordination.k8s.io/v1/leases", "default", `{"metadata":{"name":"x"}}`)),
+		second(edge.get("v1/secrets", "default", "x")), second(edge.create("networking.k8s.io/v1/ingresses", "default", `{"metadata":{"name":"x"}}`)),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("beyond its role: %v", err)
+		}
 	}
 
 	// A node reads what its pods refer to, and nothing else.

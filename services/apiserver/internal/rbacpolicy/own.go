@@ -1,5 +1,7 @@
 package rbacpolicy
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // own are the roles that howdah has beside Kubernetes' own. Their label tells them apart.
 func (p *Policy) own() {
 	var h Policy
@@ -46,6 +48,22 @@ func (p *Policy) own() {
 	h.clusterRole("howdah:gateway", rule("apiregistration.k8s.io", "apiservices", "list watch"))
 	h.bind("howdah:gateway", group("howdah:gateways"))
 
+	// The ingress controller. It has the certificates that Ingresses name, and so it may list Secrets; it watches those of the type kubernetes.io/tls alone,
+	// which a role cannot say. By its Lease it elects who writes.
+	h.clusterRole("howdah:ingress",
+		rule("networking.k8s.io", "ingresses ingressclasses", "list watch"),
+		rule("networking.k8s.io", "ingresses/status", "update"),
+		rule("core", "services secrets nodes", "list watch"),
+		rule("discovery.k8s.io", "endpointslices", "list watch"),
+		events(),
+	)
+	h.bind("howdah:ingress", group("howdah:ingresses"))
+	h.role(metav1.NamespaceSystem, "howdah:ingress",
+		rule("coordination.k8s.io", "leases", "create"),
+		named(rule("coordination.k8s.io", "leases", "get update"), "howdah-ingress"),
+	)
+	h.bindRole(metav1.NamespaceSystem, "howdah:ingress", "howdah:ingress", group("howdah:ingresses"))
+
 	// Whoever reads the metrics of the control plane by its certificate.
 	h.clusterRole("howdah:monitoring",
 		urls("get", "/healthz /healthz/* /livez /livez/* /metrics /readyz /readyz/*"),
@@ -62,6 +80,14 @@ func (p *Policy) own() {
 	for _, binding := range h.ClusterRoleBindings {
 		binding.Labels[bootstrapLabel] = ownValue
 	}
+	for _, role := range h.Roles {
+		role.Labels[bootstrapLabel] = ownValue
+	}
+	for _, binding := range h.RoleBindings {
+		binding.Labels[bootstrapLabel] = ownValue
+	}
+	p.Roles = append(p.Roles, h.Roles...)
+	p.RoleBindings = append(p.RoleBindings, h.RoleBindings...)
 	p.ClusterRoles = append(p.ClusterRoles, h.ClusterRoles...)
 	p.ClusterRoleBindings = append(p.ClusterRoleBindings, h.ClusterRoleBindings...)
 }
