@@ -154,8 +154,7 @@ func (f *front) serve(address string, h http.Handler) *httptest.Server {
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
-	f.t.Cleanup(s.CloseClientConnections)
-	f.t.Cleanup(func() { go s.Close() })
+	f.t.Cleanup(func() { _ = s.Config.Close() }) // it waits for no handler
 	f.place(address, s.Listener.Addr().String())
 	return s
 }
