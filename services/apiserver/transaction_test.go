@@ -254,8 +254,12 @@ subjects: [{kind: User, name: jane, apiGroup: rbac.authorization.k8s.io}]
 	jane := rpc.User{Name: "jane"}
 	const allowed = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"mine"}}`
 	const refused = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"mine"}}`
-	_, err = f.transact(jane, &apiv1.TransactRequest{Object: []byte(`[` + allowed + `,` + refused + `]`)})
-	status := apistatus.Of(err)
+	var status metav1.Status
+	f.await("jane's role counts", func() bool { // roles are followed
+		_, err := f.transact(jane, &apiv1.TransactRequest{Object: []byte(`[` + allowed + `,` + refused + `]`)})
+		status = apistatus.Of(err)
+		return status.Details != nil && len(status.Details.Causes) == 1
+	})
 	if status.Code != 403 || len(status.Details.Causes) != 1 || !strings.Contains(status.Message, `item 1 (apply secrets "mine" in namespace "default"): secrets "mine" is forbidden: User "jane" cannot patch resource "secrets"`) {
 		t.Errorf("%d %s", status.Code, status.Message)
 	}

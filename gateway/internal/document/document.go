@@ -91,11 +91,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body := resp.GetObject()
+	body, name := resp.GetObject(), nameOf(resp)
 	if strings.HasPrefix(r.URL.Path, "/api") && resp.GetContentType() == answer.JSON && answer.Pretty(r) {
-		body = answer.Indented(body)
+		body, name = answer.Indented(body), "" // the name is that of the other form
 	}
-	h.write(w, r, resp.GetContentType(), nameOf(resp), body)
+	h.write(w, r, resp.GetContentType(), name, body)
 }
 
 // fail answers with the Status of err; what is wrong with the server's health, with the text alone, as Kubernetes does.
