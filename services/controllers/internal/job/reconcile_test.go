@@ -99,9 +99,10 @@ func TestEachEndIsCountedOnce(t *testing.T) {
 				t.Errorf("indexes %q", s.CompletedIndexes)
 			}
 			mu.Lock()
-			defer mu.Unlock()
-			if created != want {
-				t.Errorf("%d pods were created, want %d", created, want)
+			made := created
+			mu.Unlock() // a write that is intercepted waits for it, and holds up the list below
+			if made != want {
+				t.Errorf("%d pods were created, want %d", made, want)
 			}
 			for _, p := range controllertest.List(c, object.Pod) {
 				if tracked(p) {
