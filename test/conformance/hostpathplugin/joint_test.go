@@ -58,7 +58,7 @@ func dial(t *testing.T, to net.Addr) net.Conn {
 
 func TestOtherModesAreRefused(t *testing.T) {
 	for _, at := range [][2]string{{"", "tcp://:1"}, {"/socket", ""}, {"/socket", "unix:///other"}} {
-		if err := run(context.Background(), at[0], at[1], false); err == nil || !strings.Contains(err.Error(), "only the proxy mode") {
+		if _, err := open(at[0], at[1]); err == nil || !strings.Contains(err.Error(), "only the proxy mode") {
 			t.Errorf("%q: %v", at, err)
 		}
 	}
@@ -66,16 +66,15 @@ func TestOtherModesAreRefused(t *testing.T) {
 
 func TestTheEndClosesWhatIsJoined(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "socket")
-	tests, err := net.Listen("tcp", "127.0.0.1:0")
+	j, err := open(socket, "tcp://127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := tests.Addr()
-	tests.Close()
+	j.tell = t.Logf
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, socket, "tcp://"+address.String(), true) }()
-	far, near := dialWhenThere(t, address), dialWhenThere(t, &net.UnixAddr{Name: socket, Net: "unix"})
+	go func() { ended <- j.serve(ctx) }()
+	far, near := dial(t, j.tests.Addr()), dial(t, j.node.Addr())
 	if _, err := io.WriteString(far, "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -84,20 +83,9 @@ func TestTheEndClosesWhatIsJoined(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("run: %v", err)
+		t.Errorf("serve: %v", err)
 	}
 	if _, err := near.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection outlives the end")
 	}
-}
-
-// dialWhenThere dials until somebody listens.
-func dialWhenThere(t *testing.T, to net.Addr) net.Conn {
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(time.Millisecond) {
-		if conn, err := net.Dial(to.Network(), to.String()); err == nil {
-			conn.Close()
-			break
-		}
-	}
-	return dial(t, to)
 }

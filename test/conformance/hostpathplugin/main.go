@@ -25,31 +25,35 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *endpoint, *proxy, *verbosity >= 5); err != nil {
+	j, err := open(*endpoint, *proxy)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *verbosity >= 5 {
+		j.tell = log.Printf
+	}
+	if err := j.serve(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, endpoint, proxy string, tell bool) error {
+// open listens at both ends.
+func open(endpoint, proxy string) (joint, error) {
 	address, ok := strings.CutPrefix(proxy, "tcp://")
 	if endpoint == "" || !ok {
-		return errors.New("only the proxy mode is here: --endpoint=PATH and --proxy-endpoint=tcp://HOST:PORT are required")
+		return joint{}, errors.New("only the proxy mode is here: --endpoint=PATH and --proxy-endpoint=tcp://HOST:PORT are required")
 	}
 	if err := os.Remove(endpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove the socket of an earlier run: %w", err)
+		return joint{}, fmt.Errorf("remove the socket of an earlier run: %w", err)
 	}
 	node, err := net.Listen("unix", endpoint)
 	if err != nil {
-		return err
+		return joint{}, err
 	}
 	tests, err := net.Listen("tcp", address)
 	if err != nil {
 		node.Close()
-		return err
+		return joint{}, err
 	}
-	j := joint{node: node, tests: tests}
-	if tell {
-		j.tell = log.Printf
-	}
-	return j.serve(ctx)
+	return joint{node: node, tests: tests}, nil
 }

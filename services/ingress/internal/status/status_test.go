@@ -95,7 +95,8 @@ func TestWriter(t *testing.T) {
 	w.All() // nobody leads: nothing happens
 	becomes := func(want points) {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		for {
 			got, err := resource.Get(t.Context(), "shop", "web")
 			if err != nil {
@@ -104,10 +105,16 @@ func TestWriter(t *testing.T) {
 			if cmp.Equal(got.Status.LoadBalancer.Ingress, want) {
 				return
 			}
-			if time.Now().After(deadline) {
+			changes, err := resource.Watch(ctx, "shop", metav1.ListOptions{ResourceVersion: got.ResourceVersion})
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-changes.ResultChan():
+				changes.Stop()
+			case <-ctx.Done():
 				t.Fatalf("the status has %v, want %v", got.Status.LoadBalancer.Ingress, want)
 			}
-			time.Sleep(5 * time.Millisecond) // nothing tells of it here
 		}
 	}
 	for range 2 { // terms
