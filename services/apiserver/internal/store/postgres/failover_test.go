@@ -138,13 +138,8 @@ func (f *failover) finish(t *testing.T) {
 		t.Errorf("tail from before the failover: %v, want ErrTooOld", err)
 	}
 	told := f.told(t, page.Revision)
-	later := maps.Collect(func(yield func(string, int64) bool) {
-		for key, revision := range there {
-			if revision > jump && !yield(key, revision) {
-				return
-			}
-		}
-	})
+	later := maps.Clone(there)
+	maps.DeleteFunc(later, func(_ string, revision int64) bool { return revision <= jump })
 	if !maps.Equal(told, later) {
 		t.Errorf("the log tells of %d writes since the failover, there are %d", len(told), len(later))
 	}
