@@ -92,22 +92,17 @@ func (f *fixture) define(text string) *apiextensionsv1.CustomResourceDefinition 
 	if err := json.Unmarshal(answer, &d); err != nil {
 		f.t.Fatal(err)
 	}
-	made := f.definition(d.Name, func(d *apiextensionsv1.CustomResourceDefinition) bool {
-		return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-		})
-	})
-	// Requests wait until their server follows the definition; who looks into its table has to, too.
-	f.await("the resources of "+made.Name, func() bool {
-		return !slices.ContainsFunc(made.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			resource := schema.GroupVersionResource{Group: made.Spec.Group, Version: v.Name, Resource: made.Spec.Names.Plural}
-			return v.Served && f.server.objects.Table.Find(resource) == nil
-		})
-	})
-	return made
+	return f.definition(d.Name, established)
 }
 
-// definition waits until a definition is as it should be.
+func established(d *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+}
+
+// definition waits until a definition is as it should be and, where that is established, until the server's table has it:
+// requests wait for that by themselves, but who looks into the table (typeOf, among others) has to, too.
 func (f *fixture) definition(name string, is func(*apiextensionsv1.CustomResourceDefinition) bool) *apiextensionsv1.CustomResourceDefinition {
 	f.t.Helper()
 	d := &apiextensionsv1.CustomResourceDefinition{}
@@ -121,6 +116,15 @@ func (f *fixture) definition(name string, is func(*apiextensionsv1.CustomResourc
 			f.t.Fatal(err)
 		}
 		return is(d)
+	})
+	if !established(d) || d.DeletionTimestamp != nil {
+		return d
+	}
+	f.await("the resources of "+d.Name, func() bool {
+		return !slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			resource := schema.GroupVersionResource{Group: d.Spec.Group, Version: v.Name, Resource: d.Spec.Names.Plural}
+			return v.Served && f.server.objects.Table.Find(resource) == nil
+		})
 	})
 	return d
 }
