@@ -1,4 +1,4 @@
-// Network policies, at the node's end of every pod's interface, in both directions.
+// Network policies, at the node's end of every pod's interface, in both directions, and source.h: whose packets they are.
 //
 // A packet costs at most one look-up each of its pod, its connection, its far address and its port, whatever the number of
 // policies is. Addresses are as in maps.h: 16 bytes in network order, IPv4 as ::ffff:a.b.c.d. Ports are in network order.
@@ -145,6 +145,8 @@ struct {
 	__type(value, __u64);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } drops SEC(".maps");
+
+#include "source.h"
 
 struct packet {
 	struct connection_key key;
@@ -382,6 +384,9 @@ static __always_inline void refresh(struct connection *c, struct packet *p, __u6
 
 // judge decides on one packet of the pod behind the interface.
 //
+// A packet that a pod sends in another's name goes nowhere, whether or not a policy is about the pod: rules, here and at other nodes, tell
+// peers apart by their addresses.
+//
 // The packets that go the way of a connection's first one are asked about each time, so that a changed policy cuts what it
 // forbids; those that go the other way are answers. Connections are remembered of pods that no policy is about, too: one that comes later
 // must not cut what it does not forbid.
@@ -389,8 +394,11 @@ static __always_inline int judge(struct __sk_buff *skb, int direction)
 {
 	struct packet p;
 	__u32 ifindex = skb->ifindex;
-	struct subject *subject = bpf_map_lookup_elem(&subjects, &ifindex);
+	struct subject *subject;
 
+	if (direction == EGRESS && !genuine(skb))
+		return drop_spoofed();
+	subject = bpf_map_lookup_elem(&subjects, &ifindex);
 	if (!subject)
 		return NEXT;
 

@@ -84,6 +84,7 @@ const (
 	PolicyMapOwn            = "own"
 	PolicyMapPeers          = "peers"
 	PolicyMapPorts          = "ports"
+	PolicyMapSpoofed        = "spoofed"
 	PolicyMapSubjects       = "subjects"
 	PolicyProgPolicyFromPod = "policy_from_pod"
 	PolicyProgPolicyToPod   = "policy_to_pod"
@@ -145,6 +146,7 @@ type PolicyMapSpecs struct {
 	Own         *ebpf.MapSpec `ebpf:"own"`
 	Peers       *ebpf.MapSpec `ebpf:"peers"`
 	Ports       *ebpf.MapSpec `ebpf:"ports"`
+	Spoofed     *ebpf.MapSpec `ebpf:"spoofed"`
 	Subjects    *ebpf.MapSpec `ebpf:"subjects"`
 }
 
@@ -180,6 +182,7 @@ type PolicyMaps struct {
 	Own         *ebpf.Map `ebpf:"own"`
 	Peers       *ebpf.Map `ebpf:"peers"`
 	Ports       *ebpf.Map `ebpf:"ports"`
+	Spoofed     *ebpf.Map `ebpf:"spoofed"`
 	Subjects    *ebpf.Map `ebpf:"subjects"`
 }
 
@@ -191,6 +194,7 @@ func (m *PolicyMaps) Close() error {
 		m.Own,
 		m.Peers,
 		m.Ports,
+		m.Spoofed,
 		m.Subjects,
 	)
 }

@@ -86,10 +86,18 @@ func mapsOf(o *bpf.PolicyMaps, barrier func() error) Maps {
 // close frees the agent's hold; what is pinned stays and works on.
 func (d *datapath) close() error { return errors.Join(d.objects.Close(), d.barrier.Close()) }
 
-// drops counts the packets that were dropped in a direction.
+// drops counts the packets that no rule allowed in a direction.
 func (d *datapath) drops(direction Direction) float64 {
+	return count(d.objects.Drops, uint32(direction))
+}
+
+// spoofed counts the packets that came from no address of their pod.
+func (d *datapath) spoofed() float64 { return count(d.objects.Spoofed, 0) }
+
+// count sums up what each CPU has counted under a key.
+func count(m *ebpf.Map, key uint32) float64 {
 	var counts []uint64
-	if err := d.objects.Drops.Lookup(uint32(direction), &counts); err != nil {
+	if err := m.Lookup(key, &counts); err != nil {
 		return 0
 	}
 	sum := 0.0
@@ -126,8 +134,8 @@ func (d *datapath) attach(name string, index int) error {
 	return nil
 }
 
-// tidy forgets the links of interfaces that are gone, or that are not ours any more.
-func (d *datapath) tidy(keep map[string]bool) error {
+// tidy forgets the links of interfaces that are gone.
+func (d *datapath) tidy(there map[string]int) error {
 	entries, err := os.ReadDir(d.pins)
 	if err != nil {
 		return fmt.Errorf("list pinned links: %w", err)
@@ -135,7 +143,8 @@ func (d *datapath) tidy(keep map[string]bool) error {
 	var errs []error
 	for _, e := range entries {
 		for _, prefix := range []string{pinToPod, pinFromPod} {
-			if name, ok := strings.CutPrefix(e.Name(), prefix); ok && !keep[name] {
+			name, ours := strings.CutPrefix(e.Name(), prefix)
+			if _, ok := there[name]; ours && !ok {
 				errs = append(errs, os.Remove(filepath.Join(d.pins, e.Name())))
 			}
 		}

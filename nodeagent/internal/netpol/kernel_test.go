@@ -222,6 +222,9 @@ func (n *node) settled() {
 	}
 }
 
+// programs are those that work for the enforcer.
+func (n *node) programs() *datapath { return n.e.metrics.programs.Load() }
+
 func (n *node) dump() string {
 	s, err := Dump(n.pins)
 	if err != nil {

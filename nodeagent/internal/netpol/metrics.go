@@ -13,8 +13,8 @@ type metrics struct {
 	refused  prometheus.Gauge
 	seconds  prometheus.Histogram
 	errors   prometheus.Counter
-	// drops counts the packets that the programs dropped; nil before they are loaded.
-	drops atomic.Pointer[func(Direction) float64]
+	// programs count the packets that they drop; nil while none are loaded.
+	programs atomic.Pointer[datapath]
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -42,12 +42,20 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "howdah_netpol_dropped_packets_total", Help: "Packets of pods that network policies do not allow, by direction.",
 			ConstLabels: prometheus.Labels{"direction": d.String()},
 		}, func() float64 {
-			if read := m.drops.Load(); read != nil {
-				return (*read)(d)
+			if programs := m.programs.Load(); programs != nil {
+				return programs.drops(d)
 			}
 			return 0
 		}))
 	}
+	collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "howdah_netpol_spoofed_packets_total", Help: "Packets of pods that were dropped because they came from no address of their pod.",
+	}, func() float64 {
+		if programs := m.programs.Load(); programs != nil {
+			return programs.spoofed()
+		}
+		return 0
+	}))
 	for _, c := range collectors {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ type wanted struct {
 	subjects map[uint32][2]string
 	tables   map[string]*Table   // equal pointers are equal tables
 	own      map[netip.Addr]bool // nil: as they are
+	left     map[uint32]bool     // interfaces that are there and keep what they have: a sandbox may outlive its pod while there is no agent
 }
 
 // plan is the way from the state to what is wanted.
@@ -107,7 +108,7 @@ func makePlan(st *state, w wanted) plan {
 		}
 	}
 	for ifindex := range st.subjects {
-		if _, ok := w.subjects[ifindex]; !ok {
+		if _, ok := w.subjects[ifindex]; !ok && !w.left[ifindex] {
 			p.drop = append(p.drop, ifindex)
 		}
 	}

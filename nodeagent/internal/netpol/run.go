@@ -37,9 +37,8 @@ func (e *Enforcer) Run(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	read := d.drops
-	e.metrics.drops.Store(&read)
-	defer e.metrics.drops.Store(nil)
+	e.metrics.programs.Store(d)
+	defer e.metrics.programs.Store(nil)
 	s := &syncer{Enforcer: e, datapath: d, maps: e.wrap(d.maps()), groups: map[string]*group{}, attached: map[string]int{}, problems: map[types.NamespacedName]string{}}
 	e.cfg.Log.Info("network policies loaded", "reused", reused)
 
@@ -110,11 +109,12 @@ type syncer struct {
 // round is what one sync works on.
 type round struct {
 	wanted
-	sandboxes map[string]*sandbox
-	links     map[string]int // index by interface, of sandboxes
-	problems  map[types.NamespacedName]string
-	policies  int
-	refused   int
+	sandboxes  map[string]*sandbox
+	interfaces map[string]int // index by name, of the node's
+	links      map[string]int // those of them that are sandboxes'
+	problems   map[types.NamespacedName]string
+	policies   int
+	refused    int
 }
 
 // sync writes what changed; with full set it first reads the maps again and compares everything.
@@ -134,20 +134,12 @@ func (s *syncer) sync(ctx context.Context, full bool) error {
 	err = errors.Join(apply(s.maps, s.st, p), s.attach(r.links))
 	s.settle(ctx, r, p, err)
 	// Every packet meets the new rules by now; what is left is tidying, and waits for programs.
-	err = errors.Join(err, collect(s.maps, s.st), s.datapath.tidy(keys(r.links)))
+	err = errors.Join(err, collect(s.maps, s.st), s.datapath.tidy(r.interfaces))
 	if !p.empty() || full {
 		s.metrics.seconds.Observe(s.cfg.Now().Sub(began).Seconds())
 	}
 	s.count(r)
 	return err
-}
-
-func keys[V any](m map[string]V) map[string]bool {
-	out := map[string]bool{}
-	for k := range m {
-		out[k] = true
-	}
-	return out
 }
 
 // read takes the state anew from the kernel.
@@ -185,8 +177,8 @@ func (s *syncer) collect(full bool) (round, error) {
 	s.settling.Take(&s.waiting)
 	s.takeCauses()
 	r := round{
-		wanted: wanted{subjects: map[uint32][2]string{}, tables: map[string]*Table{}, own: s.own},
-		links:  map[string]int{}, sandboxes: map[string]*sandbox{}, problems: map[types.NamespacedName]string{},
+		wanted:     wanted{subjects: map[uint32][2]string{}, tables: map[string]*Table{}, own: s.own, left: map[uint32]bool{}},
+		interfaces: links, links: map[string]int{}, sandboxes: map[string]*sandbox{}, problems: map[types.NamespacedName]string{},
 	}
 	for key, problems := range s.world.problems {
 		r.problems[key] = strings.Join(problems, "; ")
@@ -219,6 +211,11 @@ func (s *syncer) collect(full bool) (round, error) {
 			groups[key], r.tables[key] = g, &g.table
 		}
 		r.subjects[uint32(index)] = of
+	}
+	for _, index := range links {
+		if _, ok := r.subjects[uint32(index)]; !ok {
+			r.left[uint32(index)] = true
+		}
 	}
 	s.groups = groups
 	for _, g := range groups {

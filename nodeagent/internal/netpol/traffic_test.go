@@ -61,8 +61,11 @@ func TestDefaultDeny(t *testing.T) {
 	n.stopped(web.Namespace, "udp", outsideAddress+":80", "isolated for egress, to outside")
 	n.passes(web.Namespace, "tcp", nodeAddress+":8080", "isolated for egress, to its node")
 	n.passes(web.Namespace, "tcp", "["+nodeAddress6+"]:8080", "isolated for egress, to its node")
-	if in, out := (*n.e.metrics.drops.Load())(Ingress), (*n.e.metrics.drops.Load())(Egress); in < 8 || out < 3 {
+	if in, out := n.programs().drops(Ingress), n.programs().drops(Egress); in < 8 || out < 3 {
 		t.Errorf("%v and %v packets were counted as dropped", in, out)
+	}
+	if forged := n.programs().spoofed(); forged != 0 {
+		t.Errorf("%v packets were dropped for their source", forged)
 	}
 	n.remove(policyObject(t, denyIngress), policyObject(t, denyEgress))
 	n.passes(other.Namespace, "tcp", "10.77.0.2:80", "after the policies")
