@@ -67,16 +67,20 @@ func setup(t *testing.T, change func(*Config)) *fixture {
 	if f.server, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// run runs the server until the test ends.
+func (f *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.server.Run(ctx) }()
-	t.Cleanup(func() {
+	f.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("ended with %v", err)
+			f.t.Errorf("ended with %v", err)
 		}
 	})
-	return f
 }
 
 // dial connects to a server of its own that says which address was dialled.
@@ -196,6 +200,7 @@ func TestObjectsBecomeRoutes(t *testing.T) {
 	f.class("howdah")
 	f.service("tea", "10.0.0.1")
 	create(f, object.Ingress, ingressOf("shops", "howdah", "tea", "coffee"))
+	f.run()
 	answer := make(chan string, 1)
 	go func() { answer <- f.get("tea.example.com") }()
 	select {
@@ -261,6 +266,7 @@ func TestObjectsBecomeRoutes(t *testing.T) {
 func TestEventsTellOfFaults(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
+	f.run()
 	close(f.reachable)
 	f.class("howdah")
 	create(f, object.Ingress, ingressOf("shops", "howdah", "gone"))
@@ -281,6 +287,7 @@ func TestEventsTellOfFaults(t *testing.T) {
 func TestAddressesOfAService(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(c *Config) { c.PublishAddresses, c.PublishService = nil, "edge/front" })
+	f.run()
 	close(f.reachable)
 	f.class("howdah")
 	create(f, object.Ingress, ingressOf("shops", "howdah", "tea"))
