@@ -173,7 +173,7 @@ func TestInformer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			added := make(chan string, 10)
 			// Plain list and watch: the streamed list is the API server's to serve.

@@ -65,7 +65,7 @@ func TestKubectl(t *testing.T) {
 			if websockets == "false" && tt.name == "logs" {
 				c.do(c.client("admin"), "POST", "/api/v1/namespaces/default/pods", pod)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			cmd := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", path}, tt.args...)...)
 			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECTL_REMOTE_COMMAND_WEBSOCKETS="+websockets)
 			cmd.Stdin = strings.NewReader(tt.in)

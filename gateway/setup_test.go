@@ -167,7 +167,7 @@ func (c *cluster) dialTLS(name string) *tls.Conn {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		c.t.Fatal(err)
 	}
 	return conn
@@ -180,7 +180,7 @@ func echoOver(port uint16, text, greeting string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
 	go func() {

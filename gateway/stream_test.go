@@ -95,7 +95,7 @@ func TestExec(t *testing.T) {
 				if name == "websocket v4" && tt.in != "" {
 					t.Skip("v4 over WebSocket cannot close stdin")
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				target := client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name("p").SubResource("exec").
 					VersionedParams(&corev1.PodExecOptions{

@@ -29,7 +29,7 @@ func TestVolumeOfANode(t *testing.T) {
 	}
 	await := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) { // over REST nothing else tells
+		for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) { // over REST nothing else tells
 			if time.Now().After(deadline) {
 				t.Fatalf("waited for %s", what)
 			}

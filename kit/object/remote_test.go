@@ -73,7 +73,7 @@ func TestRemoteObjects(t *testing.T) {
 		select {
 		case event := <-w.ResultChan():
 			seen[event.Object.(*metav1.PartialObjectMetadata).Name] = event.Type
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("only %v was seen", seen)
 		}
 	}

@@ -177,7 +177,7 @@ func TestHealthAndGracefulStop(t *testing.T) {
 	expect(healthv1.HealthCheckResponse_NOT_SERVING) // before the streams end
 	// The client hears of it a moment later.
 	err = call(t, conn)
-	for deadline := time.Now().Add(30 * time.Second); err == nil && time.Now().Before(deadline); err = call(t, conn) {
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); err = call(t, conn) {
 		time.Sleep(time.Millisecond)
 	}
 	if status.Code(err) != codes.Unavailable {

@@ -68,7 +68,7 @@ plugins:
 	// The kind of presets comes with the plugin.
 	preset := `{"apiVersion":"settings.k8s.io/v1alpha1","kind":"PodPreset","metadata":{"name":"db"},"spec":{"selector":{"matchLabels":{"role":"front"}},"env":[{"name":"DB","value":"there"}],
 		"volumeMounts":[{"name":"cache","mountPath":"/cache"}],"volumes":[{"name":"cache","emptyDir":{}}]}}`
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = f.create("settings.k8s.io/v1alpha1/podpresets", "fresh", preset); err == nil || time.Now().After(deadline) {
 			break
 		}
@@ -84,7 +84,7 @@ plugins:
 		return string(body)
 	}
 	front := made("front") // a plugin knows a preset as soon as the cache does
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(front, "podpreset.admission.kubernetes.io/podpreset-db") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(front, "podpreset.admission.kubernetes.io/podpreset-db") && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 		front = made("front")
 	}
@@ -122,7 +122,7 @@ func TestPodSecurityPolicies(t *testing.T) {
 		return err
 	}
 	err := privileged() // the plugin knows a policy as soon as the cache does
-	for deadline := time.Now().Add(30 * time.Second); err != nil && strings.Contains(err.Error(), "no providers available") && time.Now().Before(deadline); err = privileged() {
+	for deadline := time.Now().Add(time.Minute); err != nil && strings.Contains(err.Error(), "no providers available") && time.Now().Before(deadline); err = privileged() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Privileged containers are not allowed") {

@@ -10,7 +10,7 @@ import (
 // A cluster begins with the objects that clients count on.
 func TestTheClustersOwnObjects(t *testing.T) {
 	f := startMemory(t)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, o := range []struct{ resource, namespace, name string }{
 		{"v1/namespaces", "", "kube-node-lease"}, {"scheduling.k8s.io/v1/priorityclasses", "", "system-node-critical"},
 		{"v1/services", "default", "kubernetes"}, {"networking.k8s.io/v1/servicecidrs", "", "kubernetes"},

@@ -125,7 +125,7 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	f.await("the end of the definition", func() bool { _, err := f.get(crds, "", "widgets.example.com"); return apierrors.IsNotFound(err) })
 	select {
 	case <-w.ended: // as the kind did
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the watch goes on")
 	}
 	told := map[string]int{}

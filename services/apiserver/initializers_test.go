@@ -114,7 +114,7 @@ func next(t *testing.T, events <-chan string, want string) {
 		if got != want {
 			t.Fatalf("got the event %s, want %s", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("no event, want %s", want)
 	}
 }

@@ -260,7 +260,7 @@ func TestRefusalsLeaveNothing(t *testing.T) {
 		t.Errorf("the address is held: %v", err)
 	}
 	remove()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	_, err := f.create("v1/services", "default", service)
 	for ; err != nil && strings.Contains(err.Error(), "never") && time.Now().Before(deadline); _, err = f.create("v1/services", "default", service) {
 		time.Sleep(10 * time.Millisecond)

@@ -26,7 +26,7 @@ type answered struct {
 
 // proxied makes a request as a gateway does. send, which may be nil, goes after the headers, piece by piece.
 func (f *fixture) proxied(open *apiv1.ConnectOpen, send ...string) (answered, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
 	defer cancel()
 	stream, err := f.api.Connect(ctx)
 	if err != nil {

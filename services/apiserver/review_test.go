@@ -99,7 +99,7 @@ func TestImpersonatedRequests(t *testing.T) {
 		}
 		got := ask()
 		// The roles are in force a moment after they were made.
-		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(got, c.want) && time.Now().Before(deadline); got = ask() {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(got, c.want) && time.Now().Before(deadline); got = ask() {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if !strings.Contains(got, c.want) {

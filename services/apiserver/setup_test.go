@@ -91,7 +91,7 @@ func serve(t testing.TB, server *Server) *fixture {
 	case err := <-ran:
 		ran <- err
 		t.Fatalf("run: %v", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server does not become ready")
 	}
 	f := &fixture{t: t, server: server, listen: listen, ctx: t.Context()}

@@ -80,7 +80,7 @@ func create[T object.Object](t *testing.T, client *object.Client, kind object.Ki
 // satisfy ok, and returns them.
 func await[T object.Object](t *testing.T, client *object.Client, kind object.Kind[T], what string, ok func([]T) bool) []T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	namespace := ""
 	resource := object.For(client, kind)

@@ -43,7 +43,7 @@ func setupReal(t *testing.T, enabled string, configure ...func(*Config)) *object
 	start(t, api.Run)
 	select {
 	case <-api.Ready():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the apiserver does not become ready")
 	}
 	listener := rpc.ListenInMemory()
@@ -194,9 +194,6 @@ func TestManyReplicasOnTheRealAPI(t *testing.T) {
 	// A pod's end is awaited by its set's: listing 5,000 pods again and again would be the test's own load.
 	await(t, client, object.ReplicaSet, "the end of the set", func(s []*appsv1.ReplicaSet) bool { return len(s) == 0 })
 	for len(must(object.For(client, object.Pod).List(t.Context(), "", metav1.ListOptions{Limit: 1}))) > 0 {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatal("pods are left")
-		}
 		await(t, client, object.Pod, "fewer pods", func(p []*corev1.Pod) bool { return len(p) < 2500 })
 		await(t, client, object.Pod, "no pods", func(p []*corev1.Pod) bool { return len(p) == 0 })
 	}

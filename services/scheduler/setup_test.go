@@ -193,7 +193,7 @@ func addMany[T object.Object](w *world, kind object.Kind[T], count int, make fun
 // awaitPods follows the pods until done says so of all of them, by name.
 func (w *world) awaitPods(what string, done func(pods map[string]*corev1.Pod) bool) map[string]*corev1.Pod {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	pods := object.For(w.client, object.Pod)
 	all, list, err := pods.List(ctx, "", metav1.ListOptions{})

@@ -70,7 +70,7 @@ func create[T object.Object](w *world, kind object.Kind[T], objects ...T) {
 // soon waits for what the scheduler keeps to itself, of which nothing tells.
 func (w *world) soon(what string, ok func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatalf("waited in vain for %s", what)
 		}
@@ -80,7 +80,7 @@ func (w *world) soon(what string, ok func() bool) {
 // await follows a kind until an object is as it is to be, and returns it.
 func await[T object.Object](w *world, kind object.Kind[T], what string, is func(T) bool) T {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	all, list, err := object.For(w.client, kind).List(ctx, "", metav1.ListOptions{})
 	if err != nil {

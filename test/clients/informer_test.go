@@ -349,7 +349,7 @@ func (a *arena) churn(ctx context.Context, halt <-chan struct{}) map[string]stri
 
 // change writes once, and notes what was acknowledged.
 func (a *arena) change(ctx context.Context, client *kubernetes.Clientset, name string, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	maps := client.CoreV1().ConfigMaps("churn")
 	m := &corev1.ConfigMap{

@@ -91,7 +91,7 @@ func TestPluginRoutesAndServicesTogether(t *testing.T) {
 	background(t, callers[0].node, b.Run)
 	select {
 	case <-b.Ready():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("balancer not ready")
 	}
 	check := func(name string, from *netnstest.Namespace, address string) {

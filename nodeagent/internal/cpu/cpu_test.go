@@ -285,7 +285,7 @@ func TestKeeper(t *testing.T) {
 	}
 	await := func(want ...string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); fmt.Sprint(updates()) != fmt.Sprint(want); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); fmt.Sprint(updates()) != fmt.Sprint(want); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("updates %q, want %q", updates(), want)
 			}

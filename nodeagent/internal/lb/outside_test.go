@@ -172,7 +172,7 @@ func bulk(c *cluster, address string) error {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	go func() {
 		conn.Write(data)

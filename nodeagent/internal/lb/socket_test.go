@@ -275,7 +275,7 @@ func TestSessionAffinity(t *testing.T) {
 	}
 	// Not before the timeout, which counts from the last connection; after it the next in turn.
 	moved := false
-	for deadline := time.Now().Add(20 * time.Second); !moved && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !moved && time.Now().Before(deadline); {
 		<-time.After(3100 * time.Millisecond)
 		moved = !maps.Equal(answers(t, ns, "tcp", "10.96.0.10:80", 20), first)
 	}

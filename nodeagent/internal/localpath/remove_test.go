@@ -130,7 +130,7 @@ func TestFolderGoesWithItsVolume(t *testing.T) {
 		t.Fatalf("the folder of a volume in use: %v", err)
 	}
 	used.Store(false)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		list, _, err := volumes.List(ctx, "", metav1.ListOptions{})
 		if err != nil {

@@ -67,7 +67,7 @@ func (h *heard) problem(place string) string {
 // await waits until the pods that are told are those.
 func (h *heard) await(want ...string) {
 	h.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	var last []string
 	for {
 		select {

@@ -136,7 +136,7 @@ func (w *world) has(what string) bool {
 
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	limit, tick := time.After(20*time.Second), time.NewTicker(2*time.Millisecond)
+	limit, tick := time.After(time.Minute), time.NewTicker(2*time.Millisecond)
 	defer tick.Stop()
 	for !check() {
 		select {

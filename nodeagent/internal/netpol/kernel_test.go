@@ -182,7 +182,7 @@ func (n *node) start(objects ...any) {
 	case err := <-ended:
 		cancel()
 		n.t.Fatalf("enforcer ended: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		cancel()
 		n.t.Fatal("enforcer not ready after 20 s")
 	}
@@ -215,7 +215,7 @@ func (n *node) remove(objects ...any) {
 
 func (n *node) settled() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := n.e.Settled(ctx); err != nil {
 		n.t.Fatalf("enforcer did not settle: %v\n%s", err, n.dump())

@@ -62,7 +62,7 @@ func (n *node) balance(objects ...any) {
 	})
 	select {
 	case <-b.Ready():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		n.t.Fatal("load balancer not ready after 20 s")
 	}
 }

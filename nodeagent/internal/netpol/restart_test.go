@@ -107,7 +107,7 @@ func TestIsolate(t *testing.T) {
 	n.start(namespaceObject("default", nil), policyObject(t, letIn))
 	late := n.pod(podObject("default", "late", 5, map[string]string{"app": "web"}))
 	late.Echo(t, "tcp", ":80", "late")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := n.e.Isolate(ctx, late.object, late.sandbox); err != nil { // the enforcer hears of the pod by this alone
 		t.Fatal(err)

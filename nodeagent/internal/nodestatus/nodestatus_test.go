@@ -175,7 +175,7 @@ func TestReporter(t *testing.T) {
 	}()
 	within := func(what string, check func() bool) {
 		t.Helper()
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for !check() {
 			if time.Now().After(deadline) {
 				t.Fatalf("never: %s", what)

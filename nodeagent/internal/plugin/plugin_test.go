@@ -53,7 +53,7 @@ func (f *fake) heard(t *testing.T) *registerapi.RegistrationStatus {
 	select {
 	case s := <-f.told:
 		return s
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the plugin is told nothing")
 		return nil
 	}
@@ -87,7 +87,7 @@ func (h *handler) want(t *testing.T, want string) {
 		if got != want {
 			t.Fatalf("the handler heard %q, want %q", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("the handler heard nothing, want %q", want)
 	}
 }

@@ -54,7 +54,7 @@ func phase(phase corev1.PodPhase) corev1.PodStatus {
 
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !check() {
 		select {

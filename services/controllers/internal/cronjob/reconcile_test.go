@@ -66,7 +66,7 @@ func finish(c *controllertest.Cluster, j *batchv1.Job, how batchv1.JobConditionT
 // awaitEvent returns when the event has been recorded.
 func awaitEvent(c *controllertest.Cluster, prefix string) {
 	c.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case e := <-c.Events.Events:

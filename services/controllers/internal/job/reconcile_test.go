@@ -173,7 +173,7 @@ func TestFailedJobEndsItsPods(t *testing.T) {
 // awaitEvent reads events up to one.
 func awaitEvent(c *controllertest.Cluster, want string) {
 	c.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case e := <-c.Events.Events:

@@ -207,7 +207,7 @@ func TestProvisionerIsAsked(t *testing.T) {
 				if e == want {
 					return
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("no event %q", want)
 			}
 		}

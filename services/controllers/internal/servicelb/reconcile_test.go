@@ -66,7 +66,7 @@ func (c *cloud) fail(fails bool) {
 // awaitEvents returns when these events have come, in this order; others may come between.
 func awaitEvents(c *controllertest.Cluster, reasons ...string) {
 	c.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for _, reason := range reasons {
 		for {
 			select {

@@ -199,7 +199,7 @@ func TestRefusedPod(t *testing.T) {
 		if want := `Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: pods "web-0" is forbidden: exceeded quota`; e != want {
 			t.Errorf("event %q, want %q", e, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no event")
 	}
 	if n := c.API.Calls("create pods"); n > 20 {

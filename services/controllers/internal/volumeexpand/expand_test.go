@@ -49,7 +49,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 		if e != "Normal ExternalExpanding waiting for an external controller to expand this PVC" {
 			t.Errorf("event %q", e)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nobody is told")
 	}
 }

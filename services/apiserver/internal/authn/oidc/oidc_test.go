@@ -108,7 +108,7 @@ func started(t *testing.T, p *Provider) *Provider {
 	t.Cleanup(func() { cancel(); <-done })
 	select {
 	case <-p.found:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the provider is not found")
 	}
 	return p

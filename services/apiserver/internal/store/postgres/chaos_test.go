@@ -80,7 +80,7 @@ func TestChaos(t *testing.T) {
 func pause(d time.Duration) { time.Sleep(d) }
 
 func restart(t *testing.T, server *pgtest.Server) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := server.Restart(ctx); err != nil {
 		t.Errorf("restart: %v", err)

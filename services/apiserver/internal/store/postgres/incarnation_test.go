@@ -97,7 +97,7 @@ func TestProcessNoticesThatRevisionsAreGone(t *testing.T) {
 	first := write(t, s, store.Create, "/a", "one")
 	tailing := make(chan struct{})
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
 		ended <- s.Tail(ctx, first-1, func(events []store.Event) error {
