@@ -40,7 +40,8 @@ type request struct {
 	// ready makes what the calls need; it is not measured, and may be nil.
 	ready func(ctx context.Context) error
 	call  func(ctx context.Context, worker, i int) error
-	// done removes what would be in the way of what comes next; it is not measured, and may be nil.
+	// done removes what would be in the way of what comes next; it is not measured, and may be nil. It is called of a kind that is left out,
+	// too, where there may be nothing to remove.
 	done func(ctx context.Context) error
 	// figure measures a kind that is more than calls which do not depend on each other; clients, most and call are not used then.
 	figure func(ctx context.Context) (figure, error)
@@ -74,6 +75,12 @@ func breadth(ctx context.Context, b *bench, namespace string, requests func(cont
 	}
 	for _, r := range list {
 		if !b.kinds.MatchString(r.name) {
+			if r.done != nil { // it also removes what the area has made before any of its kinds
+				err = r.done(ctx)
+			}
+			if err != nil {
+				return fmt.Errorf("after %s: %w", r.name, err)
+			}
 			continue
 		}
 		if err := b.single(ctx, r); err != nil {

@@ -73,7 +73,12 @@ func listRequests(ctx context.Context, w *wide) ([]request, error) {
 		{name: "list of 3,000 events as a table", clients: 1, call: tables.got(within + "/events")},
 		{name: "list of 500 nodes, JSON", clients: 2, call: inJSON.got("/api/v1/nodes?labelSelector=" + ofBench)},
 		{name: "list of namespaces", call: inJSON.got("/api/v1/namespaces")},
-		{name: "delete collection of 500 nodes, each", ready: w.forgetPods, figure: w.once(breadthNodes, w.forgetNodes)},
+		{name: "delete collection of 500 nodes, each", ready: w.forgetPods, figure: w.once(breadthNodes, w.forgetNodes), done: func(ctx context.Context) error {
+			if err := w.forgetPods(ctx); err != nil {
+				return err
+			}
+			return w.forgetNodes(ctx)
+		}},
 	}, nil
 }
 
