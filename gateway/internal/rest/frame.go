@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"mime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -104,6 +105,36 @@ func frames(f framer, events []*apiv1.WatchEvent) []byte {
 		out = f.appendFrame(out, e.GetType(), e.GetObject())
 	}
 	return out
+}
+
+// pieceBytes is from which size on frames are written, in bytes.
+const pieceBytes = 128 << 10
+
+// pieces are the buffers that frames of many events are made in. What a watch begins with is as long as a list: in memory of its own, it would
+// be most of what it costs.
+var pieces = sync.Pool{New: func() any { return new([]byte) }}
+
+// inPieces gives the frames of all events to write, some at a time. write must not keep them, unless it fails.
+func inPieces(f framer, events []*apiv1.WatchEvent, write func([]byte) error) error {
+	buffer := pieces.Get().(*[]byte)
+	b := (*buffer)[:0]
+	for _, e := range events {
+		if b = f.appendFrame(b, e.GetType(), e.GetObject()); len(b) < pieceBytes {
+			continue
+		}
+		if err := write(b); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
+	if err := write(b); err != nil {
+		return err
+	}
+	if cap(b) <= 4*pieceBytes { // one large object would be kept for ever
+		*buffer = b
+		pieces.Put(buffer)
+	}
+	return nil
 }
 
 // recentFrames is how many frames are kept.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
@@ -51,5 +52,55 @@ func TestFramesOfCBOR(t *testing.T) {
 	}
 	if n, err := stream.Read(buffer); err != io.EOF {
 		t.Errorf("%d bytes more, %v", n, err)
+	}
+}
+
+// However many events a response has, and however large they are, the pieces make up the frames of all, in their order; a writer that failed may
+// keep what it was given.
+func TestFramesInPieces(t *testing.T) {
+	t.Parallel()
+	event := func(n, size int) *apiv1.WatchEvent {
+		return &apiv1.WatchEvent{Type: "ADDED", Object: bytes.Repeat([]byte{byte('a' + n%26)}, size)}
+	}
+	var small, mixed []*apiv1.WatchEvent
+	for n := range 1000 {
+		small = append(small, event(n, 1500))
+	}
+	for n, size := range []int{1, pieceBytes, 0, 6 * pieceBytes, pieceBytes - 40, 3} {
+		mixed = append(mixed, event(n, size))
+	}
+	for name, events := range map[string][]*apiv1.WatchEvent{"none": nil, "two": small[:2], "many small": small, "large between small": mixed} {
+		for _, f := range []framer{jsonFramer{}, protobufFramer{}, cborFramer{}} {
+			var got []byte
+			longest := 0
+			err := inPieces(f, events, func(b []byte) error {
+				got = append(got, b...)
+				longest = max(longest, len(b))
+				return nil
+			})
+			if err != nil || !bytes.Equal(got, frames(f, events)) {
+				t.Errorf("%s, %T: %d bytes, %v", name, f, len(got), err)
+			}
+			if name == "many small" && longest > pieceBytes+2000 {
+				t.Errorf("%s, %T: a piece of %d bytes", name, f, longest)
+			}
+		}
+	}
+	failed := errors.New("gone")
+	var kept, was []byte
+	err := inPieces(jsonFramer{}, small, func(b []byte) error {
+		kept, was = b, bytes.Clone(b)
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	for range 3 {
+		if err := inPieces(jsonFramer{}, mixed, func([]byte) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	if !bytes.Equal(kept, was) {
+		t.Error("what a failed write was given has changed")
 	}
 }

@@ -43,7 +43,11 @@ func (h *Handler) watch(ctx context.Context, out *writer, x *exchange, form url.
 			x.framer = framerFor(response.GetContentType())
 			out.Header()["Content-Type"] = []string{x.framer.contentType()}
 		}
-		out.push(h.frames.of(x.framer, response.GetEvents()))
+		if events := response.GetEvents(); len(events) > 1 {
+			out.pushed(func(write func([]byte) error) error { return inPieces(x.framer, events, write) })
+		} else {
+			out.push(h.frames.of(x.framer, events))
+		}
 		return nil
 	}
 	own := &ownWatch{client: h.client, request: req}

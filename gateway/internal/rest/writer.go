@@ -134,25 +134,41 @@ func (w *writer) FlushError() error {
 
 // push sends the frames of a watch on their way at once; none of them sends the headers.
 func (w *writer) push(frames ...[]byte) {
+	w.pushed(func(write func([]byte) error) error {
+		for _, b := range frames {
+			if err := write(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pushed sends on its way what make gives to write, which has been done with it when it returns without an error.
+func (w *writer) pushed(make func(write func([]byte) error) error) {
 	if w.exchange.err != nil || w.gone {
 		return
 	}
 	w.begin()
 	w.stall.begin()
 	defer w.stall.end()
-	for _, b := range frames {
-		if len(b) == 0 {
-			continue
-		}
-		if _, err := w.ResponseWriter.Write(b); err != nil {
-			w.check(err)
-			return
-		}
+	if err := make(w.piece); err != nil {
+		w.check(err)
+		return
 	}
 	if w.control == nil {
 		w.control = http.NewResponseController(w.ResponseWriter)
 	}
 	w.check(w.control.Flush())
+}
+
+// piece writes a piece of a watch, unless there is nothing in it.
+func (w *writer) piece(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := w.ResponseWriter.Write(b)
+	return err
 }
 
 // finish sends what is held back. It is called once, when the mux is done.

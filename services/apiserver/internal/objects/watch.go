@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,8 @@ const (
 	bookmarkBefore = 2 * time.Second
 	// responseBytes is about the most that one response carries; a transaction is never split.
 	responseBytes = 1 << 20
+	// responseEvents is the most events of the initial state that one response carries.
+	responseEvents = 1000
 )
 
 // Watch implements apiv1.ObjectServiceServer.
@@ -249,28 +252,31 @@ func (w *watch) replayed(ctx context.Context, events []*cache.Event) error {
 	return w.send(ctx, events)
 }
 
+// initial sends the state that a watch begins with.
 func (w *watch) initial(items []*codec.Item) error {
-	response := &apiv1.WatchResponse{}
-	size := 0
-	for _, item := range items {
-		b, err := w.encode(item)
-		if err != nil {
-			return err
-		}
-		w.told.Inc()
-		w.sizes.Observe(float64(len(b)))
-		response.Events = append(response.Events, &apiv1.WatchEvent{Type: "ADDED", Object: b, Revision: item.Revision})
-		if size += len(b); size >= responseBytes {
-			if err := w.stream.Send(response); err != nil {
+	for batch := range slices.Chunk(items, responseEvents) {
+		// Receivers may keep what they are sent: a batch's events are in one piece of memory, but no two batches are.
+		events, told, size := make([]apiv1.WatchEvent, len(batch)), make([]*apiv1.WatchEvent, 0, len(batch)), 0
+		for n, item := range batch {
+			b, err := w.encode(item)
+			if err != nil {
 				return err
 			}
-			response, size = &apiv1.WatchResponse{}, 0
+			w.told.Inc()
+			w.sizes.Observe(float64(len(b)))
+			e := &events[n]
+			e.Type, e.Object, e.Revision = "ADDED", b, item.Revision
+			told = append(told, e)
+			if size += len(b); size < responseBytes && n < len(batch)-1 {
+				continue
+			}
+			if err := w.stream.Send(&apiv1.WatchResponse{Events: told}); err != nil {
+				return err
+			}
+			told, size = told[len(told):], 0
 		}
 	}
-	if len(response.Events) == 0 {
-		return nil
-	}
-	return w.stream.Send(response)
+	return nil
 }
 
 // run sends events until the watch ends. Ends by time, shutdown and slowness are clean: the client resumes.
