@@ -35,6 +35,8 @@ type Managers struct {
 	managers map[key]*Manager
 	// trees are the outcomes of all custom kinds.
 	trees recent.Map[digest, treeOutcome]
+	// scales are the entries that Scales have, scaleUpdates what comes of updates of them.
+	scales, scaleUpdates memo[scaleOutcome]
 }
 
 type key struct {

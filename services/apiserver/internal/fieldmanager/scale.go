@@ -16,25 +16,42 @@ import (
 
 // Scaled keeps the managed fields of an object of which a client sees a Scale only.
 type Scaled struct {
-	handler *managedfields.ScaleHandler
-	merger  *managedfields.FieldManager
-	entries []metav1.ManagedFieldsEntry
+	managers *Managers
+	res      *registry.Resource
+	owned    []metav1.ManagedFieldsEntry
+	entries  []metav1.ManagedFieldsEntry
+	// owners is what outcomes follow from beside the change; nil: they are not remembered.
+	owners []byte
 }
 
 // ForScale returns what keeps the managed fields of an object of the resource, which are owned, through its Scale.
 func (m *Managers) ForScale(res *registry.Resource, owned []metav1.ManagedFieldsEntry) (*Scaled, error) {
-	s := &Scaled{handler: managedfields.NewScaleHandler(owned, res.GVK.GroupVersion(), m.replicas(res))}
+	s := &Scaled{managers: m, res: res, owned: owned, owners: ownersOf(res, owned)}
+	if o, known := s.recall(&m.scales, s.owners); known {
+		s.entries = o.scale.at(owned, present())
+		return s, nil
+	}
 	var err error
-	if s.entries, err = s.handler.ToSubresource(); err != nil {
+	if s.entries, err = s.handler().ToSubresource(); err != nil {
 		return nil, fmt.Errorf("managed fields of the scale: %w", err)
 	}
-	types, err := m.more()
+	s.remember(&m.scales, s.owners, present(), s.entries, nil)
+	return s, nil
+}
+
+// handler translates between the entries of the object and those of its Scale.
+func (s *Scaled) handler() *managedfields.ScaleHandler {
+	return managedfields.NewScaleHandler(s.owned, s.res.GVK.GroupVersion(), s.managers.replicas(s.res))
+}
+
+// merger keeps the managed fields of Scales.
+func (s *Scaled) merger() (*managedfields.FieldManager, error) {
+	types, err := s.managers.more()
 	if err != nil {
 		return nil, fmt.Errorf("field types of a Scale: %w", err)
 	}
 	gvk := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-	s.merger, err = managedfields.NewDefaultFieldManager(types, scales{}, scales{}, scales{}, gvk, gvk.GroupVersion(), "scale", nil)
-	return s, err
+	return managedfields.NewDefaultFieldManager(types, scales{}, scales{}, scales{}, gvk, gvk.GroupVersion(), "scale", nil)
 }
 
 // Entries are the managed fields of the Scale.
@@ -42,17 +59,36 @@ func (s *Scaled) Entries() []metav1.ManagedFieldsEntry { return s.entries }
 
 // Update records in the Scale obj that the manager made it of live, and returns the managed fields that the object is to have.
 func (s *Scaled) Update(live, obj *autoscalingv1.Scale, manager string) ([]metav1.ManagedFieldsEntry, error) {
+	question := s.ask(live, obj, manager)
+	if o, known := s.recall(&s.managers.scaleUpdates, question); known {
+		now := present()
+		obj.ManagedFields = o.scale.at(s.owned, now)
+		return o.object.at(s.owned, now), nil
+	}
+	merger, err := s.merger()
+	if err != nil {
+		return nil, err
+	}
+	asked := present()
 	live = live.DeepCopy()
 	live.ManagedFields = s.entries
-	s.merger.UpdateNoErrors(live, obj, manager)
-	return s.parent(obj)
+	merger.UpdateNoErrors(live, obj, manager)
+	entries, err := s.parent(obj)
+	if err == nil {
+		s.remember(&s.managers.scaleUpdates, question, asked, obj.ManagedFields, entries)
+	}
+	return entries, err
 }
 
 // Apply applies a configuration to the Scale live, and returns the new Scale and the managed fields that the object is to have.
 func (s *Scaled) Apply(live *autoscalingv1.Scale, applied *unstructured.Unstructured, manager string, force bool) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+	merger, err := s.merger()
+	if err != nil {
+		return nil, nil, err
+	}
 	live = live.DeepCopy()
 	live.ManagedFields = s.entries
-	merged, err := s.merger.Apply(live, applied, manager, force)
+	merged, err := merger.Apply(live, applied, manager, force)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +101,7 @@ func (s *Scaled) Apply(live *autoscalingv1.Scale, applied *unstructured.Unstruct
 }
 
 func (s *Scaled) parent(scale *autoscalingv1.Scale) ([]metav1.ManagedFieldsEntry, error) {
-	entries, err := s.handler.ToParent(scale.ManagedFields)
+	entries, err := s.handler().ToParent(scale.ManagedFields)
 	if err != nil {
 		return nil, fmt.Errorf("managed fields of the object: %w", err)
 	}

@@ -26,8 +26,12 @@ type outcome struct {
 	times   []int
 }
 
-// thisTime is the index of an entry whose time is that of the update.
-const thisTime = -1
+const (
+	// thisTime is the index of an entry whose time is that of the update.
+	thisTime = -1
+	// noTime is the index of an entry without a time.
+	noTime = -2
+)
 
 // Update records in obj that the manager made it of live; both are of the storage version. The entry of a manager that changes a
 // field has the time of the write, also where it owned that field before; the others keep theirs.
@@ -50,7 +54,7 @@ func (m *Manager) Update(live, obj registry.Object, manager string) {
 	before := live.GetManagedFields()
 	if known, ok := m.updates.Get(q.digest); ok {
 		m.repeats.hit(q.owners)
-		obj.SetManagedFields(known.at(before))
+		obj.SetManagedFields(known.at(before, present()))
 		return
 	}
 	m.repeats.miss(q.owners)
@@ -161,14 +165,15 @@ func equalFields(x, y reflect.Value) bool {
 
 var typeMeta = reflect.TypeFor[metav1.TypeMeta]()
 
-// at returns the entries of an outcome for an object that had those before.
-func (o outcome) at(before []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+// at returns the entries of an outcome for an object that had those before, of a write that is made now.
+func (o outcome) at(before []metav1.ManagedFieldsEntry, now *metav1.Time) []metav1.ManagedFieldsEntry {
 	entries := slices.Clone(o.entries)
-	now := present()
 	for i, from := range o.times {
-		if from == thisTime {
+		switch from {
+		case noTime:
+		case thisTime:
 			entries[i].Time = now
-		} else {
+		default:
 			entries[i].Time = before[from].Time
 		}
 	}
