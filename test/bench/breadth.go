@@ -19,7 +19,7 @@ var breadthAreas = []struct {
 	requests func(ctx context.Context, w *wide) ([]request, error)
 }{
 	{"nodes", nodeRequests}, {"access", accessRequests}, {"workloads", workloadRequests}, {"refusals", refusedRequests}, {"large", largeRequests},
-	{"discovery", discoveryRequests}, {"lists", listRequests}, {"watches", watchRequests},
+	{"discovery", discoveryRequests}, {"webhooks", webhookRequests}, {"secrets", secretRequests}, {"lists", listRequests}, {"watches", watchRequests},
 }
 
 // breadthScenarios are the areas as scenarios.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const readyWithin = 30 * time.Minute
 var limits = []string{"--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"}
 
 // startKubernetes has the script, hack/oracle.sh, start etcd, kube-apiserver and kube-controller-manager, and waits until the API is ready.
-func startKubernetes(ctx context.Context, script string) (_ *target, err error) {
+func startKubernetes(ctx context.Context, script, cipher string) (_ *target, err error) {
 	t := &target{system: kubernetesSystem, note: "kube-apiserver and etcd, without the controller manager"}
 	defer func() {
 		if err != nil {
@@ -45,7 +46,16 @@ func startKubernetes(ctx context.Context, script string) (_ *target, err error) 
 	t.cleanup = append(t.cleanup, func() { _, _ = oracle(context.WithoutCancel(ctx), "stop") })
 	starting, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	said, err := oracle(starting, append([]string{"start"}, limits...)...)
+	own, err := os.MkdirTemp("", "kubernetes-bench")
+	if err != nil {
+		return nil, err
+	}
+	t.cleanup = append(t.cleanup, func() { _ = os.RemoveAll(own) })
+	flags, err := encryption(own, cipher)
+	if err != nil {
+		return nil, err
+	}
+	said, err := oracle(starting, slices.Concat([]string{"start"}, limits, flags)...)
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,7 @@ func run(ctx context.Context) (err error) {
 		profiles    = flag.String("profiles", "", "folder for CPU profiles of the standalone; empty takes none")
 		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
 		period      = flag.Duration("period", 3*time.Second, "how long each number of clients creates, and gets")
+		encrypt     = flag.String("encrypt", "", "how secrets are encrypted in the database: aescbc, aesgcm or secretbox; empty: they are not")
 		only        = flag.String("only", ".", "pattern of the scenarios to run")
 		kinds       = flag.String("kinds", ".", "pattern of the kinds of requests that the scenarios breadth-... measure")
 	)
@@ -129,7 +130,7 @@ func run(ctx context.Context) (err error) {
 	}
 	var theirs, ours []figure
 	if *kubernetes {
-		theirs, err = s.measureStarted(ctx, func() (*target, error) { return startKubernetes(ctx, *oracle) })
+		theirs, err = s.measureStarted(ctx, func() (*target, error) { return startKubernetes(ctx, *oracle, *encrypt) })
 		if err != nil {
 			return fmt.Errorf("measure Kubernetes: %w", err)
 		}
@@ -137,7 +138,7 @@ func run(ctx context.Context) (err error) {
 	if *cluster {
 		ours, err = s.measure(ctx, nil, os.Getenv("KUBECONFIG"))
 	} else {
-		ours, err = s.measureStarted(ctx, func() (*target, error) { return startStandalone(ctx, *howdah, *databaseURL, *nodes) })
+		ours, err = s.measureStarted(ctx, func() (*target, error) { return startStandalone(ctx, *howdah, *databaseURL, *nodes, *encrypt) })
 	}
 	if err != nil {
 		return err

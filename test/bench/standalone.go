@@ -13,8 +13,8 @@ import (
 	"howdah.dev/test/internal/standalone"
 )
 
-// startStandalone makes a database and starts the binary on it.
-func startStandalone(ctx context.Context, binary, databaseURL string, nodes int) (_ *target, err error) {
+// startStandalone makes a database and starts the binary on it, with secrets encrypted by the cipher, if there is one.
+func startStandalone(ctx context.Context, binary, databaseURL string, nodes int, cipher string) (_ *target, err error) {
 	t := &target{system: howdahSystem, nodes: nodes, note: "all roles and the simulated nodes in one process, without PostgreSQL"}
 	defer func() {
 		if err != nil {
@@ -42,7 +42,11 @@ func startStandalone(ctx context.Context, binary, databaseURL string, nodes int)
 	if t.metrics, err = standalone.FreeAddress(); err != nil {
 		return nil, err
 	}
-	process, err := standalone.New(binary, dir, database, "--metrics-listen", t.metrics, "--simulate", strconv.Itoa(nodes))
+	flags, err := encryption(dir, cipher)
+	if err != nil {
+		return nil, err
+	}
+	process, err := standalone.New(binary, dir, database, append(flags, "--metrics-listen", t.metrics, "--simulate", strconv.Itoa(nodes))...)
 	if err != nil {
 		return nil, err
 	}
