@@ -89,9 +89,9 @@ func Subdomain(value string, path *field.Path) field.ErrorList {
 	return Each(validation.IsDNS1123Subdomain(value), value, path)
 }
 
-// QualifiedName refuses what is not [prefix/]name, as label keys are.
-func QualifiedName(value string, path *field.Path) field.ErrorList {
-	return Each(validation.IsQualifiedName(value), value, path)
+// QualifiedName refuses what is not [prefix/]name, as label keys are. Errors tell a value of a type of its own as JSON, as Kubernetes' do.
+func QualifiedName[T ~string](value T, path *field.Path) field.ErrorList {
+	return Each(validation.IsQualifiedName(string(value)), value, path)
 }
 
 // Port refuses numbers outside 1 to 65535.

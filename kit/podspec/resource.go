@@ -73,7 +73,7 @@ func requirements(r *corev1.ResourceRequirements, claims []string, path *field.P
 
 // ResourceName refuses what is not the name of a resource anywhere.
 func ResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
-	if errs := check.QualifiedName(string(name), path); len(errs) > 0 {
+	if errs := check.QualifiedName(name, path); len(errs) > 0 {
 		return errs
 	}
 	return known(name, path)

@@ -42,7 +42,7 @@ func LimitRange() *registry.Kind {
 		seen := map[corev1.LimitType]bool{}
 		for i := range l.Spec.Limits {
 			item, at := &l.Spec.Limits[i], field.NewPath("spec", "limits").Index(i)
-			if bad := check.QualifiedName(string(item.Type), at.Child("type")); len(bad) > 0 {
+			if bad := check.QualifiedName(item.Type, at.Child("type")); len(bad) > 0 {
 				errs = append(errs, bad...)
 			} else if !strings.Contains(string(item.Type), "/") && !slices.Contains(standardTypes, item.Type) {
 				errs = append(errs, field.Invalid(at.Child("type"), item.Type, "must be a standard limit type or fully qualified"))
