@@ -163,7 +163,9 @@ func validateSigningRequest(r, old *signingRequest) field.ErrorList {
 	block, _ := pem.Decode(r.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		errs = append(errs, field.Invalid(path.Child("request"), r.Spec.Request, "PEM block type must be CERTIFICATE REQUEST"))
-	} else if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+	} else if request, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+		errs = append(errs, field.Invalid(path.Child("request"), r.Spec.Request, err.Error()))
+	} else if err := request.CheckSignature(); err != nil { // who asks has not the key
 		errs = append(errs, field.Invalid(path.Child("request"), r.Spec.Request, err.Error()))
 	}
 	if len(r.Spec.Usages) == 0 {
