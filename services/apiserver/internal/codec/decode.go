@@ -111,7 +111,7 @@ func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 	if err != nil {
 		return unrecognized(b.Data, want, envelopeProblem(b.Data, err))
 	}
-	if err := e.check(b.Data, want); err != nil {
+	if err := e.check(want); err != nil {
 		return err
 	}
 	m, ok := obj.(message)

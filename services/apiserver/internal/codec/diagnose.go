@@ -159,21 +159,24 @@ func envelopeProblem(data []byte, found error) error {
 	return found
 }
 
-// check fails where the envelope is of another kind. What it leaves out is taken for what is wanted.
-func (e envelope) check(whole []byte, want schema.GroupVersionKind) error {
-	version, err := schema.ParseGroupVersion(e.apiVersion)
-	if err != nil {
-		return unrecognized(whole, want, err)
-	}
-	got := version.WithKind(e.kind)
+// check fails where the envelope is of another kind. What it leaves out is taken for what is wanted, and so is a version that cannot be one.
+func (e envelope) check(want schema.GroupVersionKind) error {
+	got := schema.FromAPIVersionAndKind(e.apiVersion, e.kind)
 	if got.Version == "" {
 		got.Group, got.Version = want.Group, want.Version
 	}
 	if got.Kind == "" {
 		got.Kind = want.Kind
 	}
-	if got != want {
-		return otherKind(got, want)
+	if got == want {
+		return nil
 	}
-	return nil
+	if other, err := knownBeside(want).New(got); err == nil {
+		if m, ok := other.(message); ok {
+			if err := m.Unmarshal(e.raw); err != nil {
+				return badBody(got, want, err)
+			}
+		}
+	}
+	return otherKind(got, want)
 }

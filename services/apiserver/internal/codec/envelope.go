@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -78,7 +79,7 @@ type envelope struct {
 	contentType      string
 }
 
-// open reads an envelope without copying its body.
+// open reads an envelope without copying its body. What it says of the body's content encoding does not count, as in Kubernetes.
 func open(b []byte) (envelope, error) {
 	var e envelope
 	if len(b) < len(magic) || [4]byte(b[:4]) != magic {
@@ -98,15 +99,17 @@ func open(b []byte) (envelope, error) {
 			})
 		case tagRaw:
 			e.raw = value
-		case tagEncoding:
-			if len(value) > 0 {
-				return fmt.Errorf("content encoding %q is not supported", value)
-			}
 		case tagContentType:
 			e.contentType = string(value)
 		}
 		return nil
 	})
+	if err != nil { // the library knows how to skip more
+		var u runtime.Unknown
+		if u.Unmarshal(b[len(magic):]) == nil {
+			return envelope{u.APIVersion, u.Kind, u.Raw, u.ContentType}, nil
+		}
+	}
 	return e, err
 }
 
