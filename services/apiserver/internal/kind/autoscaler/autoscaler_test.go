@@ -95,6 +95,34 @@ func TestFromV1(t *testing.T) {
 	}
 }
 
+func TestBehaviorOfAnnotations(t *testing.T) {
+	t.Parallel()
+	for text, refused := range map[string]string{
+		`{}`:   "",
+		`null`: "",
+		`[]`:   "",
+		`{"ScaleUp":{"StabilizationWindowSeconds":5}}`: "spec.behavior.scaleUp.policies",
+		`{"ScaleDown":{}}`: "spec.behavior.scaleDown.policies",
+		`{"ScaleUp":{"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":5}]}}`: "",
+	} {
+		in := &autoscalingv1.HorizontalPodAutoscaler{}
+		in.Annotations = map[string]string{behaviorAnnotation: text}
+		in.Spec.MaxReplicas, in.Spec.ScaleTargetRef = 2, autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d"}
+		h := fromV1(in)
+		if none := !strings.Contains(text, ":"); none != (h.Spec.Behavior == nil) {
+			t.Errorf("%s: behavior %+v", text, h.Spec.Behavior)
+		}
+		fill(h)
+		var got string
+		if errs := validate(h, false); len(errs) > 0 {
+			got = errs[0].Field
+		}
+		if got != refused {
+			t.Errorf("%s: %q is refused, not %q", text, got, refused)
+		}
+	}
+}
+
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	h := parsed(t, full)

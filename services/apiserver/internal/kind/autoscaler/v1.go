@@ -78,12 +78,21 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler) *scaler {
 	if annotated(in.Annotations, conditionsAnnotation, &conditions) {
 		recast.Into(&conditions, &out.Status.Conditions)
 	}
-	var behavior *autoscalingv2.HorizontalPodAutoscalerBehavior
-	if annotated(in.Annotations, behaviorAnnotation, &behavior) {
-		out.Spec.Behavior = behavior
+	var behavior autoscalingv2.HorizontalPodAutoscalerBehavior
+	if annotated(in.Annotations, behaviorAnnotation, &behavior) && behavior != (autoscalingv2.HorizontalPodAutoscalerBehavior{}) {
+		spelled(behavior.ScaleUp)
+		spelled(behavior.ScaleDown)
+		out.Spec.Behavior = &behavior
 	}
 	out.Annotations = bare(in.Annotations)
 	return out
+}
+
+// spelled leaves rules that an annotation gives without policies without them, so that they are refused: only fields are filled in.
+func spelled(r *autoscalingv2.HPAScalingRules) {
+	if r != nil && r.Policies == nil {
+		r.Policies = []autoscalingv2.HPAScalingPolicy{}
+	}
 }
 
 // annotated reads one of the annotations; what is no JSON counts as absent.
