@@ -2,6 +2,7 @@ package event
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/kit/check"
@@ -12,11 +13,14 @@ import (
 func validateEvents(obj, old registry.Object, meta field.ErrorList) field.ErrorList {
 	e := obj.(*corev1.Event)
 	errs := append(validateBoth(e, "reportingController"), meta...)
-	errs = append(errs, validateSeries(e)...)
 	if old == nil {
-		return append(errs, validateNew(e)...)
+		return append(append(errs, validateSeries(e)...), validateNew(e)...)
 	}
-	return append(errs, validateSame(e, old.(*corev1.Event))...)
+	was := old.(*corev1.Event)
+	if !equality.Semantic.DeepEqual(e.Series, was.Series) { // the older API takes any
+		errs = append(errs, validateSeries(e)...)
+	}
+	return append(errs, validateSame(e, was)...)
 }
 
 // validateSeries wants of a series, if there is one, that something was repeated, and when.

@@ -65,6 +65,20 @@ func TestChangedEvents(t *testing.T) {
 	}
 }
 
+func TestASeriesOfTheOlderAPIMayStay(t *testing.T) {
+	t.Parallel()
+	old, e := valid(), valid()
+	old.Series, e.Series = &corev1.EventSeries{Count: 1}, &corev1.EventSeries{Count: 1}
+	e.Annotations = map[string]string{"a": "b"}
+	if errs := validateEvents(e, old, nil); len(errs) > 0 {
+		t.Errorf("what was there is held against the change: %v", errs)
+	}
+	e.Series.Count = 5
+	if diff := cmp.Diff([]string{"series.lastObservedTime"}, fieldsNamed(validateEvents(e, old, nil))); diff != "" {
+		t.Errorf("want (-), got (+)\n%s", diff)
+	}
+}
+
 func fieldsNamed(errs field.ErrorList) []string {
 	var names []string
 	for _, err := range errs {
