@@ -110,15 +110,14 @@ func (s *Server) fill(ctx context.Context, user *authn.User, obj registry.Object
 	return nil
 }
 
-// token tells whose the token is. Why it is nobody's is in the status, too.
+// token tells whose the token is. Why it is nobody's is in the status, too, beside what the request says in it: Kubernetes leaves that.
 func (s *Server) token(ctx context.Context, r *authenticationv1.TokenReview) error {
 	if r.Spec.Token == "" {
 		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	r.Status = authenticationv1.TokenReviewStatus{}
 	user, audiences, err := s.Authenticator.Review(ctx, r.Spec.Token, r.Spec.Audiences)
 	if err != nil {
-		r.Status.Error = err.Error()
+		r.Status.Authenticated, r.Status.Error = false, err.Error()
 		return nil
 	}
 	r.Status.Authenticated, r.Status.User, r.Status.Audiences = true, info(user), audiences
