@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -142,4 +143,17 @@ func FuzzWarnings(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestTokensNameNoTypeOfOurs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`[1]`:        "continue key is not valid: json: cannot unmarshal array into Go value of type storage.continueToken",
+		`"x"`:        "continue key is not valid: json: cannot unmarshal string into Go value of type storage.continueToken",
+		`{"rv":"1"}`: "continue key is not valid: json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
+	} {
+		if _, err := decodeToken(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }

@@ -201,6 +201,10 @@ func decodeToken(text string) (t continueToken, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &t)
 	}
+	if misfit := (*json.UnmarshalTypeError)(nil); errors.As(err, &misfit) && misfit.Field == "" {
+		// It would tell the name of a type of ours.
+		err = fmt.Errorf("json: cannot unmarshal %s into Go value of type storage.continueToken", misfit.Value)
+	}
 	if err != nil {
 		return t, fmt.Errorf("continue key is not valid: %w", err)
 	}
