@@ -237,12 +237,16 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	return form, misfit
 }
 
-// offered refuses an Accept header that names nothing that is offered at all, be it for watches or not.
+// offered refuses an Accept header that names nothing that is offered of the kind at all, be it for watches or not.
 func (r *request) offered(accept string) error {
 	if err := r.route(accept); err != nil {
 		return err
 	}
-	if _, err := r.offer.Negotiate(accept, "", ""); err != nil {
+	form, err := r.offer.Negotiate(accept, "", "")
+	if err == nil {
+		_, err = form.For(r.res.Kind, accept, r.offer)
+	}
+	if err != nil {
 		return err
 	}
 	return r.wrong

@@ -198,10 +198,11 @@ type watch struct {
 func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	resource := w.server.Cache.For(w.r.res.Kind)
 	rv, initial := req.GetResourceVersion(), req.GetSendInitialEvents()
-	if from, err := parseRevision(rv); err == nil && from == 0 && rv != "" { // as 00
-		rv = "0"
-	}
 	explicit := initial == "true" || initial == "1"
+	marks := w.bookmarks && (explicit || rv == "" || rv == "0") // it began with the state, and is told where that ends
+	if from, err := parseRevision(rv); err == nil && from == 0 && rv != "" {
+		rv = "0" // as 00, which Kubernetes reads as any state, but not as the wish for one
+	}
 	if err := w.server.reach(ctx, w.r.res.Kind, rv); err != nil {
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}
@@ -236,7 +237,7 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 		gvr := w.r.res.GVR
 		w.server.Metrics.watchLists.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, scopeOf(w.r)).Observe(time.Since(w.r.start).Seconds())
 	}
-	if w.bookmarks { // it began with the state, whether that was asked for or not
+	if marks {
 		if err := w.bookmark(page.Revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
 			w.watcher.Stop()
 			return err
