@@ -32,6 +32,7 @@ import (
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/source"
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
@@ -64,6 +65,7 @@ type Agent struct {
 	rotator     *logs.Rotator
 	streams     *stream.Server
 	endpoint    *endpoint.Server
+	serving     *serving.Keeper // nil: the endpoint shows the certificate that it is given
 	usage       *usage.Gatherer
 	evictor     *evict.Keeper
 	volumeStats *volumestats.Keeper
@@ -204,7 +206,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.prepareStatic(ctx); err != nil {
 		return err
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.endpoint.Run, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
 }
 
 // serve runs what needs the node in the API and full informers.

@@ -24,6 +24,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("pod", n.testPod)
 	t.Run("streams", n.testStreams)
 	t.Run("endpoint", n.testEndpoint)
+	t.Run("serving certificate", n.testServing)
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)

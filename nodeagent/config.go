@@ -120,6 +120,9 @@ type Endpoint struct {
 	Anonymous bool
 	// TLS has the node's certificate, and the authorities of clients' certificates as ClientCAs.
 	TLS *tls.Config
+	// RotateServerCertificates has the endpoint show a certificate of the signer kubernetes.io/kubelet-serving, which the agent asks for and which
+	// somebody has to approve, as a kubelet's serverTLSBootstrap does. That of TLS is shown while there is none.
+	RotateServerCertificates bool
 	// LogDir is the folder that /logs/ shows; default /var/log.
 	LogDir string
 }

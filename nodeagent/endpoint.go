@@ -1,9 +1,11 @@
 package nodeagent
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -11,9 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/access"
 	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/stream"
 )
 
@@ -37,6 +41,9 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	config.Gatherer, _ = cfg.Registerer.(prometheus.Gatherer)
 	if e := cfg.Endpoint; e != nil {
 		config.Addresses, config.TLS, config.LogDir = cfg.on(e.Port), e.TLS, e.LogDir
+		if e.RotateServerCertificates {
+			config.TLS = a.rotating(e.TLS)
+		}
 		if e.ReadOnlyPort != 0 {
 			config.ReadOnly = cfg.on(e.ReadOnlyPort)
 		}
@@ -50,6 +57,38 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 		})
 	}
 	return endpoint.New(config)
+}
+
+// runEndpoint serves, and keeps what it shows of itself.
+func (a *Agent) runEndpoint(ctx context.Context) error {
+	if a.serving == nil {
+		return a.endpoint.Run(ctx)
+	}
+	return task.Run(ctx, a.endpoint.Run, a.serving.Run)
+}
+
+// rotating is a configuration that shows the certificate that the agent is given on request.
+func (a *Agent) rotating(own *tls.Config) *tls.Config {
+	a.serving = serving.New(serving.Config{
+		NodeName: a.cfg.NodeName, Dir: filepath.Join(a.cfg.KubeletDir, "pki"), Client: a.cfg.Objects, Clock: a.cfg.Clock, Registerer: a.cfg.Registerer,
+		Otherwise: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if own.GetCertificate != nil {
+				return own.GetCertificate(hello)
+			}
+			if len(own.Certificates) == 0 {
+				return nil, errors.New("the node has no certificate yet")
+			}
+			return &own.Certificates[0], nil
+		},
+	})
+	a.nodes.AddHandler(func(_, now *corev1.Node) {
+		if now != nil {
+			a.serving.Update(now)
+		}
+	})
+	out := own.Clone()
+	out.Certificates, out.GetCertificate = nil, a.serving.Certificate
+	return out
 }
 
 // on names a port on each of the node's addresses.
@@ -75,7 +114,7 @@ func (c Config) settings() map[string]any {
 	c.Manifests.settings(s)
 	c.Managers.settings(s)
 	if e := c.Endpoint; e != nil {
-		s["port"], s["readOnlyPort"] = e.Port, e.ReadOnlyPort
+		s["port"], s["readOnlyPort"], s["serverTLSBootstrap"] = e.Port, e.ReadOnlyPort, e.RotateServerCertificates
 		s["authentication"] = map[string]any{
 			"anonymous": map[string]any{"enabled": e.Anonymous}, "webhook": map[string]any{"enabled": true, "cacheTTL": "2m0s"},
 		}

@@ -27,7 +27,7 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls         []string
 	maxPods                                                                int64
 	port, readOnlyPort                                                     int32
-	anonymous                                                              bool
+	anonymous, rotateServing                                               bool
 	simulate                                                               int
 	keep                                                                   nodeagent.ImageKeep
 	volumeStats                                                            time.Duration
@@ -83,6 +83,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.Int32Var(&n.port, "kubelet-port", 10250, "port of the HTTPS endpoint for metrics and whatever else asks kubelets; 0 opens none")
 	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
 	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
+	f.BoolVar(&n.rotateServing, "rotate-server-certificates", false, "ask the signer kubernetes.io/kubelet-serving for the certificate of the HTTPS endpoint, and for another one before it ends; somebody has to approve each request")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -100,6 +101,9 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	balancers, err6 := prefixes("--load-balancer-cidr", n.balancerCIDRs)
 	if n.cloud != "" && n.cloud != "external" {
 		err6 = errors.Join(err6, fmt.Errorf("--cloud-provider: %q is neither empty nor external", n.cloud))
+	}
+	if n.rotateServing && n.port == 0 {
+		err6 = errors.Join(err6, errors.New("--rotate-server-certificates: there is no HTTPS endpoint (--kubelet-port is 0)"))
 	}
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
@@ -153,7 +157,7 @@ func nodeagentCommand() *cobra.Command {
 			return r.simulate(ctx, cfg, n.simulate)
 		}
 		if n.port != 0 {
-			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, TLS: r.identity.Public()}
+			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, TLS: r.identity.Public()}
 		}
 		agent, err := nodeagent.New(cfg)
 		if err != nil {

@@ -135,6 +135,7 @@ func TestSignersRules(t *testing.T) {
 		"node's client with a name": {node, clientUsages, x509.CertificateRequest{Subject: nodeName, DNSNames: []string{"a"}}, "DNS"},
 		"node's client with an IP":  {node, clientUsages, x509.CertificateRequest{Subject: nodeName, IPAddresses: address}, "IP"},
 		"node's server":             {serving, servingUsages, x509.CertificateRequest{Subject: nodeName, IPAddresses: address}, ""},
+		"node's server, EC key":     {serving, "digital signature,server auth", x509.CertificateRequest{Subject: nodeName, DNSNames: []string{"a"}, IPAddresses: address}, ""},
 		"node's server, no address": {serving, servingUsages, x509.CertificateRequest{Subject: nodeName}, "required"},
 		"node's server, email":      {serving, servingUsages, x509.CertificateRequest{Subject: nodeName, IPAddresses: address, EmailAddresses: []string{"a@b.c"}}, "Email"},
 		"node's server, URI":        {serving, servingUsages, x509.CertificateRequest{Subject: nodeName, IPAddresses: address, URIs: []*url.URL{{Scheme: "a", Host: "b"}}}, "URI"},

@@ -1,0 +1,284 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+
+	"howdah.dev/kit/object"
+)
+
+const (
+	firstPause = 2 * time.Second
+	lastPause  = 32 * time.Second
+	// refusedPause is how long nothing is asked for after somebody has refused it.
+	refusedPause = 15 * time.Minute
+	// watchFor bounds one watch of a request; another one follows.
+	watchFor = 10 * time.Minute
+)
+
+// Config of a Keeper. All but Random are required.
+type Config struct {
+	NodeName string
+	// Dir keeps the certificate over the agent's lives.
+	Dir    string
+	Client *object.Client
+	// Otherwise gives the certificate to show while there is none of the signer's.
+	Otherwise  func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Clock      clock.WithTicker
+	Registerer prometheus.Registerer
+	// Random is from 0 to 1: when, in its time, a certificate is replaced. Default: by chance.
+	Random func() float64
+}
+
+// Keeper keeps the node's serving certificate.
+type Keeper struct {
+	cfg     Config
+	metrics *metrics
+	changed chan struct{} // the node has come to say something else of itself
+
+	mu       sync.Mutex
+	template *Template        // nil: not known yet
+	shown    *tls.Certificate // nil: none yet
+	due      time.Time        // when it is to be replaced
+}
+
+// New returns a keeper that shows what an earlier life of the agent was given. It asks for nothing before Run.
+func New(cfg Config) *Keeper {
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
+	}
+	k := &Keeper{cfg: cfg, changed: make(chan struct{}, 1)}
+	k.metrics = newMetrics(cfg.Registerer, k.left)
+	kept, err := load(cfg.Dir)
+	if err != nil {
+		slog.Warn("another serving certificate will be asked for", "err", err)
+	}
+	if kept != nil {
+		k.show(kept)
+	}
+	return k
+}
+
+// Update tells of a node as the API has it; all others than the keeper's are ignored.
+func (k *Keeper) Update(node *corev1.Node) {
+	if node.Name != k.cfg.NodeName {
+		return
+	}
+	t, ok := TemplateOf(node)
+	if !ok {
+		return // one that has lost its addresses is reached where it was
+	}
+	k.mu.Lock()
+	same := k.template != nil && k.template.equal(t)
+	k.template = &t
+	k.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Certificate is for tls.Config: the signer's, or the other one while there is none that lasts.
+func (k *Keeper) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	shown := k.shown
+	k.mu.Unlock()
+	if shown == nil || !k.cfg.Clock.Now().Before(shown.Leaf.NotAfter) {
+		return k.cfg.Otherwise(hello)
+	}
+	return shown, nil
+}
+
+// left is how many seconds the certificate lasts.
+func (k *Keeper) left() float64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shown == nil {
+		return math.Inf(1)
+	}
+	return k.shown.Leaf.NotAfter.Sub(k.cfg.Clock.Now()).Seconds()
+}
+
+func (k *Keeper) show(c *tls.Certificate) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shown != nil {
+		k.metrics.lived.Observe(k.cfg.Clock.Now().Sub(k.shown.Leaf.NotBefore).Seconds())
+	}
+	k.shown, k.due = c, due(c.Leaf, k.cfg.Random())
+}
+
+// Run asks for certificates until ctx ends:
+//
+//  1. Without an address of the node there is nothing to ask for.
+//  2. A certificate that says all that the node does is kept until it is due.
+//  3. Otherwise one is asked for, and shown once it is there. What is shown meanwhile goes on to be.
+//  4. What fails is tried again after a pause that grows; what somebody has refused, after a long one, or when the node says something else of itself.
+func (k *Keeper) Run(ctx context.Context) error {
+	pause := firstPause
+	for ctx.Err() == nil {
+		template, wait := k.next()
+		if template == nil || wait > 0 {
+			k.pause(ctx, wait)
+			continue
+		}
+		err := k.rotate(ctx, *template)
+		if err == nil || ctx.Err() != nil || errors.Is(err, errOutdated) {
+			pause = firstPause
+			continue
+		}
+		k.metrics.errors.Inc()
+		wait = pause
+		pause = min(2*pause, lastPause)
+		if _, ok := errors.AsType[refusal](err); ok {
+			wait = refusedPause
+		}
+		slog.Error("the serving certificate could not be replaced", "node", k.cfg.NodeName, "err", err, "after", wait)
+		k.pause(ctx, wait)
+	}
+	return ctx.Err()
+}
+
+// next is what to ask for, and how long there is nothing to ask; with no template there is nothing before a change.
+func (k *Keeper) next() (*Template, time.Duration) {
+	select {
+	case <-k.changed: // it is seen to with this look
+	default:
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.template == nil || k.shown == nil || k.template.check(k.shown.Leaf) != nil {
+		return k.template, 0
+	}
+	return k.template, max(k.due.Sub(k.cfg.Clock.Now()), 0)
+}
+
+// pause waits for a change of the node; for as long as given, where that is not 0.
+func (k *Keeper) pause(ctx context.Context, d time.Duration) {
+	var over <-chan time.Time
+	if d > 0 {
+		timer := k.cfg.Clock.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-k.changed:
+	case <-over:
+	}
+}
+
+// errOutdated ends the wait for a certificate that would not say any more what the node does.
+var errOutdated = errors.New("the node says something else of itself by now")
+
+// rotate asks for a certificate, waits for it, and shows it.
+func (k *Keeper) rotate(ctx context.Context, t Template) error {
+	asked, key, err := newRequest(t)
+	if err != nil {
+		return err
+	}
+	created, err := object.For(k.cfg.Client, requestKind).Create(ctx, asked)
+	if err != nil {
+		return fmt.Errorf("ask for a certificate: %w", err)
+	}
+	slog.Info("a serving certificate is asked for, which somebody has to approve", "node", k.cfg.NodeName, "request", created.Name, "names", t.DNSNames, "addresses", t.Addresses)
+	certificate, err := k.await(ctx, created, t)
+	if err != nil {
+		return err
+	}
+	fresh, err := pair(certificate, key, t, k.cfg.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("request %s: %w", created.Name, err)
+	}
+	if err := save(k.cfg.Dir, certificate, key); err != nil { // the next life asks for another one
+		slog.Error("the serving certificate is lost with the agent", "node", k.cfg.NodeName, "err", err)
+	}
+	k.show(fresh)
+	slog.Info("serving certificate replaced", "node", k.cfg.NodeName, "request", created.Name, "until", fresh.Leaf.NotAfter)
+	return nil
+}
+
+// await waits until a request is answered, for as long as it is there: somebody may have to come to do it.
+func (k *Keeper) await(ctx context.Context, r *request, t Template) ([]byte, error) {
+	requests, name := object.For(k.cfg.Client, requestKind), r.Name
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		certificate, err := k.follow(ctx, requests, r, t)
+		if len(certificate) > 0 || err != nil {
+			return certificate, err
+		}
+		k.pause(ctx, pause)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if k.outdated(t) {
+			return nil, errOutdated
+		}
+		now, err := requests.Get(ctx, "", name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, gone(name)
+		case err == nil:
+			r = now
+		}
+	}
+}
+
+func gone(name string) error { return fmt.Errorf("request %s is gone and was not answered", name) }
+
+func (k *Keeper) outdated(t Template) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.template == nil || !k.template.equal(t)
+}
+
+// follow reads the answer to a request, or waits for it as long as one watch lasts.
+func (k *Keeper) follow(ctx context.Context, requests object.Resource[*request], r *request, t Template) ([]byte, error) {
+	if certificate, err := answer(r); len(certificate) > 0 || err != nil {
+		return certificate, err
+	}
+	w, err := requests.Watch(ctx, "", metav1.ListOptions{
+		FieldSelector: "metadata.name=" + r.Name, ResourceVersion: r.ResourceVersion, TimeoutSeconds: new(int64(watchFor.Seconds())),
+	})
+	if err != nil {
+		return nil, nil // it is looked at again
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-k.changed:
+			if k.outdated(t) {
+				return nil, errOutdated
+			}
+		case e, ok := <-w.ResultChan():
+			now, isRequest := e.Object.(*request)
+			switch {
+			case !ok || !isRequest:
+				return nil, nil
+			case e.Type == watch.Deleted:
+				return nil, gone(r.Name)
+			}
+			if certificate, err := answer(now); len(certificate) > 0 || err != nil {
+				return certificate, err
+			}
+		}
+	}
+}
