@@ -105,11 +105,14 @@ func (b Body) Into(obj runtime.Object, want schema.GroupVersionKind) (warnings [
 
 func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 	e, err := open(b.Data)
-	if err == nil && len(b.Data) == len(magic) {
+	switch {
+	case len(b.Data) == 0:
+		err = errNoData
+	case len(b.Data) == len(magic) && err == nil:
 		err = errNoBody
 	}
 	if err != nil {
-		return unrecognized(b.Data, want, envelopeProblem(b.Data, err))
+		return unrecognized(b.Data, want, err)
 	}
 	if err := e.check(want); err != nil {
 		return err

@@ -145,20 +145,6 @@ var (
 	errNoBody = errors.New("empty body")
 )
 
-// envelopeProblem says what is wrong with a protobuf body that cannot be opened, in the words of the library where it has some.
-func envelopeProblem(data []byte, found error) error {
-	switch {
-	case len(data) == 0:
-		return errNoData
-	case errors.Is(found, errNoEnvelope):
-		return found
-	}
-	if err := (&runtime.Unknown{}).Unmarshal(data[len(magic):]); err != nil {
-		return err
-	}
-	return found
-}
-
 // check fails where the envelope is of another kind. What it leaves out is taken for what is wanted, and so is a version that cannot be one.
 func (e envelope) check(want schema.GroupVersionKind) error {
 	got := schema.FromAPIVersionAndKind(e.apiVersion, e.kind)

@@ -104,13 +104,14 @@ func open(b []byte) (envelope, error) {
 		}
 		return nil
 	})
-	if err != nil { // the library knows how to skip more
+	if err != nil { // the library knows how to skip more, and says what is wrong in its words
 		var u runtime.Unknown
-		if u.Unmarshal(b[len(magic):]) == nil {
-			return envelope{u.APIVersion, u.Kind, u.Raw, u.ContentType}, nil
+		if err := u.Unmarshal(b[len(magic):]); err != nil {
+			return e, err
 		}
+		return envelope{u.APIVersion, u.Kind, u.Raw, u.ContentType}, nil
 	}
-	return e, err
+	return e, nil
 }
 
 // bodyOf returns the body of an envelope that the store keeps, whose kind is known from its key.

@@ -29,6 +29,9 @@ func TestEnvelopes(t *testing.T) {
 		"another kind":             {start + meta("v1", "ConfigMap") + body, "converting (v1.ConfigMap) to (core.Pod): unknown conversion"},
 		"another kind, unreadable": {start + meta("v1", "ConfigMap") + cut, "cannot be handled as a Pod: unexpected EOF"},
 		"a group that never ends":  {start + meta("v1", "Pod") + body + "\x4b", "unexpected EOF"},
+		"cut":                      {start + meta("v1", "Pod") + body[:3], "unexpected EOF"},
+		"nothing":                  {"", "empty data"},
+		"no body":                  {start, "empty body"},
 		"another beginning":        {"k8s\x01" + meta("v1", "Pod") + body, "expected prefix"},
 	} {
 		t.Run(name, func(t *testing.T) {
