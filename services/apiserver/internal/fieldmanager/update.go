@@ -90,11 +90,16 @@ func (m *Manager) ask(live, obj registry.Object, manager string) (q question, ok
 	if !m.repeats.likely(q.owners) {
 		return q, false
 	}
-	c, err := m.compare(live, obj)
+	was, is := m.differing(live, obj)
+	if scalars, ok := appendScalars(append(append(b[:0], q.owners[:]...), 's'), was, is); ok {
+		q.digest = sha256.Sum256(scalars)
+		return q, true
+	}
+	c, err := m.compare(was, is)
 	if err != nil {
 		return q, false
 	}
-	q.digest, ok = withChanges(b, c)
+	q.digest, ok = withChanges(append(append(b[:0], q.owners[:]...), 'f'), c)
 	return q, ok
 }
 
@@ -110,9 +115,9 @@ func withChanges(b []byte, c *typed.Comparison) (digest, bool) {
 	return sha256.Sum256(b), true
 }
 
-// compare returns which fields differ, but for the managed fields themselves.
-func (m *Manager) compare(live, obj registry.Object) (*typed.Comparison, error) {
-	before, after := Untracked(live), Untracked(obj)
+// differing returns copies of two objects without managed fields, and without most of what is equal in both.
+func (m *Manager) differing(live, obj registry.Object) (before, after registry.Object) {
+	before, after = Untracked(live), Untracked(obj)
 	if before != live && after != obj {
 		x, y := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 		if ignored := x.FieldByName(m.ignored); m.ignored != "" && ignored.IsValid() && x.Type() == y.Type() {
@@ -121,6 +126,11 @@ func (m *Manager) compare(live, obj registry.Object) (*typed.Comparison, error) 
 		}
 		level(x, y, 0)
 	}
+	return before, after
+}
+
+// compare returns which fields differ.
+func (m *Manager) compare(before, after registry.Object) (*typed.Comparison, error) {
 	from, err := m.types.ObjectToTyped(before, typed.AllowDuplicates)
 	if err != nil {
 		return nil, err
