@@ -45,11 +45,14 @@ func patchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 	if !ok {
 		return nil
 	}
+	if done, ok := patchScalars(named, in); ok {
+		return &done
+	}
 	part, rest := reflect.New(from.Elem().Type()), reflect.New(from.Elem().Type())
 	rest.Elem().Set(from.Elem())
-	for _, path := range named {
-		part.Elem().FieldByIndex(path).Set(from.Elem().FieldByIndex(path))
-		rest.Elem().FieldByIndex(path).SetZero()
+	for _, n := range named {
+		part.Elem().FieldByIndex(n.path).Set(from.Elem().FieldByIndex(n.path))
+		rest.Elem().FieldByIndex(n.path).SetZero()
 	}
 	before, ok := part.Interface().(runtime.Object)
 	if !ok {
@@ -62,15 +65,21 @@ func patchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 		return nil
 	}
 	done := reflect.ValueOf(rest.Interface().(runtime.Object).DeepCopyObject())
-	for _, path := range named {
-		done.Elem().FieldByIndex(path).Set(after.Elem().FieldByIndex(path))
+	for _, n := range named {
+		done.Elem().FieldByIndex(n.path).Set(after.Elem().FieldByIndex(n.path))
 	}
 	return &done
 }
 
+// namedPart is a field that a patch names, by its place in the object, and what the patch says of it.
+type namedPart struct {
+	path  []int
+	value json.RawMessage
+}
+
 // partsOf returns which fields of a type a patch names: those of the object or, where it says so of a part, those of that part. ok is
 // false for a patch that is no object, names something else, or names a field twice.
-func partsOf(patch []byte, of reflect.Type) (paths [][]int, ok bool) {
+func partsOf(patch []byte, of reflect.Type) (named []namedPart, ok bool) {
 	if bytes.IndexByte(patch, '\\') >= 0 { // a name may be written in another way
 		return nil, false
 	}
@@ -85,7 +94,7 @@ func partsOf(patch []byte, of reflect.Type) (paths [][]int, ok bool) {
 			return nil, false
 		}
 		if field.within == nil || len(f.value) == 0 || f.value[0] != '{' {
-			paths = append(paths, []int{field.index})
+			named = append(named, namedPart{[]int{field.index}, f.value})
 			continue
 		}
 		members, ok := membersOf(f.value)
@@ -97,10 +106,10 @@ func partsOf(patch []byte, of reflect.Type) (paths [][]int, ok bool) {
 			if !ok {
 				return nil, false
 			}
-			paths = append(paths, []int{field.index, index})
+			named = append(named, namedPart{[]int{field.index, index}, m.value})
 		}
 	}
-	return paths, true
+	return named, true
 }
 
 // member is a field of a JSON object.
