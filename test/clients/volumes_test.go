@@ -196,6 +196,11 @@ func TestVolumesThatAreMade(t *testing.T) {
 	u.claim("data", corev1.ReadWriteOnce)
 	u.pod("db", ofClaim("data"))
 	u.chosen("data")
+	// A claim without any annotation would be told of in other words.
+	u.await("the provisioner's name at the claim", func(ctx context.Context) (bool, error) {
+		claim, err := u.CoreV1().PersistentVolumeClaims(u.name).Get(ctx, "data", metav1.GetOptions{})
+		return err == nil && claim.Annotations["volume.kubernetes.io/storage-provisioner"] != "", err
+	})
 	_, err := u.CoreV1().PersistentVolumeClaims(u.name).Patch(t.Context(), "data", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"volume.kubernetes.io/selected-node":null}}}`), metav1.PatchOptions{})
 	u.must(err)
