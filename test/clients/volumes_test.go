@@ -174,11 +174,10 @@ func TestVolumesThatAreFound(t *testing.T) {
 	if on := u.placed("early"); on != "hollow-0001" {
 		t.Errorf("the pod is on %s", on)
 	}
-	claim, err := u.CoreV1().PersistentVolumeClaims(u.name).Get(t.Context(), "a", metav1.GetOptions{})
-	u.must(err)
-	if claim.Spec.VolumeName != u.name+"-one" || claim.Status.Phase != corev1.ClaimBound {
-		t.Errorf("the claim is %s, to %q", claim.Status.Phase, claim.Spec.VolumeName)
-	}
+	u.await("the claim to be bound", func(ctx context.Context) (bool, error) { // its phase is told last
+		claim, err := u.CoreV1().PersistentVolumeClaims(u.name).Get(ctx, "a", metav1.GetOptions{})
+		return err == nil && claim.Spec.VolumeName == u.name+"-one" && claim.Status.Phase == corev1.ClaimBound, err
+	})
 	u.claim("b", corev1.ReadWriteOncePod)
 	u.pod("second", ofClaim("b"))
 	if on := u.placed("second"); on != "hollow-0000" {
