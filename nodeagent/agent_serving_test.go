@@ -21,11 +21,6 @@ import (
 	"howdah.dev/kit/object"
 )
 
-var signingRequest = object.Kind[*certificatesv1.CertificateSigningRequest]{
-	GVK: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Resource: "certificatesigningrequests",
-	New: func() *certificatesv1.CertificateSigningRequest { return &certificatesv1.CertificateSigningRequest{} },
-}
-
 // sign answers a request by the authority of the node's own certificate, for a month.
 func (n *node) sign(r *certificatesv1.CertificateSigningRequest, serial int64) {
 	n.t.Helper()
@@ -59,7 +54,7 @@ func (n *node) sign(r *certificatesv1.CertificateSigningRequest, serial int64) {
 		Conditions:  []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}},
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	}
-	if _, err := object.For(n.client, signingRequest).UpdateStatus(n.t.Context(), r); err != nil {
+	if _, err := object.For(n.client, object.CertificateSigningRequest).UpdateStatus(n.t.Context(), r); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -86,7 +81,7 @@ func (n *node) testServing(t *testing.T) {
 	var requests []*certificatesv1.CertificateSigningRequest
 	eventually(t, time.Minute, func() string {
 		var err error
-		if requests, _, err = object.For(n.client, signingRequest).List(t.Context(), "", metav1.ListOptions{}); err != nil {
+		if requests, _, err = object.For(n.client, object.CertificateSigningRequest).List(t.Context(), "", metav1.ListOptions{}); err != nil {
 			return err.Error()
 		}
 		if len(requests) != 1 || requests[0].Spec.SignerName != certificatesv1.KubeletServingSignerName {

@@ -73,7 +73,7 @@ func signSelf(key *ecdsa.PrivateKey, now time.Time) (*Authority, error) {
 func (a *Authority) PEM() []byte { return encodeCertificate(a.Certificate.Raw) }
 
 // KeyPEM returns the authority's key.
-func (a *Authority) KeyPEM() ([]byte, error) { return encodeKey(a.key) }
+func (a *Authority) KeyPEM() ([]byte, error) { return EncodeKey(a.key) }
 
 // Pool returns a pool that holds the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
@@ -106,7 +106,7 @@ func (a *Authority) Issue(s Subject, now time.Time) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("sign %s: %w", s.CommonName, err)
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := EncodeKey(key)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -167,7 +167,8 @@ func encodeCertificate(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+// EncodeKey returns a key in PEM form, as SEC 1 has it.
+func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode key: %w", err)

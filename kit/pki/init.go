@@ -119,7 +119,7 @@ func (d folder) authority(now time.Time) (*Authority, error) {
 }
 
 func (d folder) writeAuthority(a *Authority) error {
-	key, err := encodeKey(a.key)
+	key, err := EncodeKey(a.key)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (d folder) tokenKey(role string) error {
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			return fmt.Errorf("token key: %w", err)
 		}
-		if data, err = encodeKey(key); err != nil {
+		if data, err = EncodeKey(key); err != nil {
 			return err
 		}
 		if err := d.write(path, data, 0o600); err != nil {

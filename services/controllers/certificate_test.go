@@ -16,7 +16,6 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/pki"
-	"howdah.dev/services/controllers/internal/certificate"
 )
 
 // certificateRequest is one for a signer, with a key of its own.
@@ -51,7 +50,7 @@ func TestCertificatesAreSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := setupReal(t, "csrsigning,csrapproving,csrcleaner", func(c *Config) { c.SigningCertificate, c.SigningKey = authority.PEM(), key })
-	kind := certificate.Kind
+	kind := object.CertificateSigningRequest
 	for _, r := range []*certificatesv1.CertificateSigningRequest{
 		certificateRequest(t, "jane", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "jane"}, certificatesv1.UsageClientAuth),
 		certificateRequest(t, "intruder", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "howdah:gateway", Organization: []string{"howdah:gateways"}}, certificatesv1.UsageClientAuth),

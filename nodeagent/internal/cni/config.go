@@ -11,6 +11,8 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
+
+	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 const (
@@ -144,7 +146,7 @@ func WriteConfig(file string, c Config) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("write CNI configuration: %w", err)
 	}
-	if err := replaceFile(file, data); err != nil {
+	if err := wholefile.Write(file, data, 0o644); err != nil {
 		return fmt.Errorf("write CNI configuration: %w", err)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 // change runs f on the ledger of a folder, alone: other plugin processes wait (a dead one holds no lock). What f left
@@ -42,7 +44,7 @@ func change(dir string, f func(*ledger) error) error {
 	if err != nil {
 		return fmt.Errorf("encode address ledger: %w", err)
 	}
-	if err := replaceFile(file, data); err != nil {
+	if err := wholefile.Write(file, data, 0o644); err != nil {
 		return fmt.Errorf("write address ledger: %w", err)
 	}
 	return nil
@@ -61,31 +63,4 @@ func readLedger(file string) (*ledger, error) {
 		return nil, fmt.Errorf("address ledger %s is damaged: %w", file, err)
 	}
 	return l, nil
-}
-
-// replaceFile writes a file whole or not at all, also if the machine dies.
-func replaceFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

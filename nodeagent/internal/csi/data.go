@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 // dataFile says whose a folder is.
@@ -73,19 +74,7 @@ func (d Data) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dir, dataFile+".")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(raw)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(dir, dataFile))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return err
+	return wholefile.Write(filepath.Join(dir, dataFile), raw, 0o600)
 }
 
 // paths are the folders below the kubelet's.

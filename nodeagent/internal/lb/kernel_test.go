@@ -142,7 +142,7 @@ func (n *node) start(objects ...any) {
 		n.t.Fatalf("balancer ended: %v", err)
 	case <-time.After(time.Minute):
 		cancel()
-		n.t.Fatal("balancer not ready after 20 s")
+		n.t.Fatal("balancer does not become ready")
 	}
 	n.lb = b
 	n.stop = func() {

@@ -184,7 +184,7 @@ func (n *node) start(objects ...any) {
 		n.t.Fatalf("enforcer ended: %v", err)
 	case <-time.After(time.Minute):
 		cancel()
-		n.t.Fatal("enforcer not ready after 20 s")
+		n.t.Fatal("enforcer does not become ready")
 	}
 	n.e = e
 	n.stop = func() {

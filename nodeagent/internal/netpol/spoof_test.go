@@ -175,7 +175,7 @@ func (n *node) spoofed(want float64) {
 	n.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for n.programs().spoofed() < want && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // the kernel counts, and tells nobody
 	}
 	if got := n.programs().spoofed(); got != want {
 		n.t.Errorf("%v packets were dropped for their source, want %v", got, want)

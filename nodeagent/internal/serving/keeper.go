@@ -194,7 +194,7 @@ func (k *Keeper) rotate(ctx context.Context, t Template) error {
 	if err != nil {
 		return err
 	}
-	created, err := object.For(k.cfg.Client, requestKind).Create(ctx, asked)
+	created, err := object.For(k.cfg.Client, object.CertificateSigningRequest).Create(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("ask for a certificate: %w", err)
 	}
@@ -217,7 +217,7 @@ func (k *Keeper) rotate(ctx context.Context, t Template) error {
 
 // await waits until a request is answered, for as long as it is there: somebody may have to come to do it.
 func (k *Keeper) await(ctx context.Context, r *request, t Template) ([]byte, error) {
-	requests, name := object.For(k.cfg.Client, requestKind), r.Name
+	requests, name := object.For(k.cfg.Client, object.CertificateSigningRequest), r.Name
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		certificate, err := k.follow(ctx, requests, r, t)
 		if len(certificate) > 0 || err != nil {

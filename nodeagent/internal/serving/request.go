@@ -16,14 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki"
 )
 
 type request = certificatesv1.CertificateSigningRequest
-
-var requestKind = object.Kind[*request]{
-	GVK: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Resource: "certificatesigningrequests", New: func() *request { return &request{} },
-}
 
 // newRequest makes a fresh P-256 key and what is to be asked of the signer for it. The key is in PEM.
 func newRequest(t Template) (r *request, key []byte, err error) {
@@ -39,9 +35,8 @@ func newRequest(t Template) (r *request, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a request: %w", err)
 	}
-	encoded, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode the key: %w", err)
+	if key, err = pki.EncodeKey(private); err != nil {
+		return nil, nil, err
 	}
 	return &request{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
@@ -50,7 +45,7 @@ func newRequest(t Template) (r *request, key []byte, err error) {
 			SignerName: certificatesv1.KubeletServingSignerName,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},
-	}, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), nil
+	}, key, nil
 }
 
 // refusal is an answer that will not change: the request was denied, could not be signed, or was signed as something else.

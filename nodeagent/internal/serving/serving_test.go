@@ -169,7 +169,7 @@ func (b *bench) pass(d time.Duration) {
 func (b *bench) asked(want int) []*request {
 	b.t.Helper()
 	synctest.Wait()
-	all, _, err := object.For(b.client, requestKind).List(b.t.Context(), "", metav1.ListOptions{})
+	all, _, err := object.For(b.client, object.CertificateSigningRequest).List(b.t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func (b *bench) answer(r *request, condition certificatesv1.RequestConditionType
 	b.t.Helper()
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: condition, Status: corev1.ConditionTrue, Reason: "Test", Message: "it is a test"})
 	r.Status.Certificate = certificate
-	if _, err := object.For(b.client, requestKind).UpdateStatus(b.t.Context(), r); err != nil {
+	if _, err := object.For(b.client, object.CertificateSigningRequest).UpdateStatus(b.t.Context(), r); err != nil {
 		b.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -391,7 +391,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("gone", func(t *testing.T) {
 		inBubble(t, func(b *bench) {
 			b.at("192.0.2.1")
-			if err := object.For(b.client, requestKind).Delete(b.t.Context(), "", b.last(1).Name, metav1.DeleteOptions{}); err != nil {
+			if err := object.For(b.client, object.CertificateSigningRequest).Delete(b.t.Context(), "", b.last(1).Name, metav1.DeleteOptions{}); err != nil {
 				b.t.Fatal(err)
 			}
 			b.pass(firstPause)

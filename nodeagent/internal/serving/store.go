@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 // fileName is a kubelet's: the certificate and its key, one after the other.
@@ -35,19 +37,7 @@ func save(dir string, certificate, key []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("keep the serving certificate: %w", err)
 	}
-	f, err := os.CreateTemp(dir, "."+fileName+"-") // of mode 0600
-	if err != nil {
-		return fmt.Errorf("keep the serving certificate: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(slices.Concat(certificate, key))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, fileName))
-	}
-	if err != nil {
+	if err := wholefile.Write(filepath.Join(dir, fileName), slices.Concat(certificate, key), 0o600); err != nil {
 		return fmt.Errorf("keep the serving certificate: %w", err)
 	}
 	return nil

@@ -3,11 +3,12 @@ package statefile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
+
+	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 // file is what is written: the content's own fields stand in data, as it was summed.
@@ -29,20 +30,7 @@ func Write(path string, content any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(whole)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary)
-	}
-	return err
+	return wholefile.Write(path, whole, 0o600)
 }
 
 // Read reads a file that Write has written; an error is fs.ErrNotExist where there is none.

@@ -31,7 +31,7 @@ type approving struct {
 
 // NewApproving returns the controller that approves the client certificates of nodes.
 func NewApproving(env *controller.Env) controller.Unit {
-	c := &approving{env.Client, object.InformerFor(env.Informers, Kind), env.Clock}
+	c := &approving{env.Client, object.InformerFor(env.Informers, object.CertificateSigningRequest), env.Clock}
 	return unit(env, c.requests, "csrapproving", c.reconcile)
 }
 
@@ -99,7 +99,7 @@ func (c *approving) approve(ctx context.Context, r *request, message string) err
 	next.Status.Conditions = append(next.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message, LastUpdateTime: now, LastTransitionTime: now,
 	})
-	if _, err := object.For(c.client, Kind).UpdateSubresource(ctx, "approval", next); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := object.For(c.client, object.CertificateSigningRequest).UpdateSubresource(ctx, "approval", next); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("approve %s: %w", r.Name, err)
 	}
 	return nil

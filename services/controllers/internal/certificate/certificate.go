@@ -12,16 +12,9 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"howdah.dev/kit/object"
 )
 
 type request = certificatesv1.CertificateSigningRequest
-
-// Kind is the kind of CertificateSigningRequests.
-var Kind = object.Kind[*request]{
-	GVK: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Resource: "certificatesigningrequests", New: func() *request { return &request{} },
-}
 
 // condition returns the request's condition of a type that is true; nil where it has none.
 func condition(r *request, kind certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {

@@ -33,7 +33,7 @@ type cleaning struct {
 
 // NewCleaning returns the controller that removes old requests.
 func NewCleaning(env *controller.Env) controller.Unit {
-	c := &cleaning{env.Client, object.InformerFor(env.Informers, Kind), env.Clock}
+	c := &cleaning{env.Client, object.InformerFor(env.Informers, object.CertificateSigningRequest), env.Clock}
 	return unit(env, c.requests, "csrcleaner", c.reconcile)
 }
 
@@ -47,7 +47,7 @@ func (c *cleaning) reconcile(ctx context.Context, name string) (time.Duration, e
 		return end.Sub(now), nil
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion}}
-	if err := object.For(c.client, Kind).Delete(ctx, "", name, options); err != nil && !apierrors.IsNotFound(err) {
+	if err := object.For(c.client, object.CertificateSigningRequest).Delete(ctx, "", name, options); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("remove %s: %w", name, err)
 	}
 	return 0, nil

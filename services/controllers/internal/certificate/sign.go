@@ -30,7 +30,7 @@ type signing struct {
 
 // NewSigning returns the controller that signs with the authority, for at most as long as longest.
 func NewSigning(env *controller.Env, authority *Authority, longest time.Duration) controller.Unit {
-	c := &signing{env.Client, object.InformerFor(env.Informers, Kind), authority, longest, env.Clock}
+	c := &signing{env.Client, object.InformerFor(env.Informers, object.CertificateSigningRequest), authority, longest, env.Clock}
 	return unit(env, c.requests, "csrsigning", c.reconcile)
 }
 
@@ -67,7 +67,7 @@ func (c *signing) reconcile(ctx context.Context, name string) (time.Duration, er
 	} else if next.Status.Certificate, err = c.authority.sign(asked, r.Spec.Usages, lasting(r, c.longest), c.clock.Now()); err != nil {
 		return 0, fmt.Errorf("sign %s: %w", name, err)
 	}
-	if _, err := object.For(c.client, Kind).UpdateStatus(ctx, next); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := object.For(c.client, object.CertificateSigningRequest).UpdateStatus(ctx, next); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("write the certificate of %s: %w", name, err)
 	}
 	return 0, nil
