@@ -82,6 +82,13 @@ func TestEnsure(t *testing.T) {
 	if got := ensure("here:1", corev1.PullIfNotPresent); got != "<nil>" || len(runtime.Calls()) > 0 {
 		t.Errorf("present: %s, %v", got, runtime.Calls())
 	}
+	for want, present := range map[Want]bool{
+		{Reference: "here:1"}: true, {Reference: "here:1", Policy: corev1.PullAlways}: false, {Reference: "there:1"}: false, {Reference: "A B"}: false,
+	} {
+		if got := p.Present(t.Context(), want); got != present || len(runtime.Calls()) > 0 {
+			t.Errorf("%v present: %v", want, got)
+		}
+	}
 	if got := ensure("here:1", corev1.PullAlways); got != "<nil>" || len(runtime.Calls()) != 1 {
 		t.Errorf("present, to be pulled always: %s, %v", got, runtime.Calls())
 	}

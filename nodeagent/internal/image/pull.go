@@ -124,6 +124,16 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Want) (Image, er
 	return p.pull(ctx, pod, w, name)
 }
 
+// Present reports whether Ensure needs nothing from a registry: the image is there, and by its policy that is enough.
+func (p *Puller) Present(ctx context.Context, w Want) bool {
+	name, err := Normalize(w.Reference)
+	if err != nil || policyOf(w.Policy, name) == corev1.PullAlways {
+		return false
+	}
+	present, err := p.status(ctx, name)
+	return err == nil && present != nil
+}
+
 func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string) (Image, error) {
 	key := failKey{pod.UID, w.Reference}
 	now := p.clock.Now()

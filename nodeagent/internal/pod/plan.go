@@ -69,6 +69,8 @@ type Start struct {
 	Init      bool
 	Attempt   int32
 	Life      int32
+	// Replaces says that the last run was of another definition, as of another image.
+	Replaces bool
 	// Backoff is what to remember of restart delays once it runs.
 	Backoff Backoff
 }
@@ -298,7 +300,7 @@ func (p *planner) keep(c *corev1.Container, run *cri.Container, init bool) {
 
 // check plans the stop of a running container that is to be replaced.
 func (p *planner) check(c *corev1.Container, run *cri.Container) {
-	if run.Hash != "" && run.Hash != cri.Hash(c) {
+	if changed(c, run) {
 		p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
 		return
 	}
@@ -337,7 +339,8 @@ func (p *planner) start(c *corev1.Container, made *cri.Container, init bool) {
 
 func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
 	backoff := p.memory.Backoff[c.Name]
-	if run.Hash != "" && run.Hash != cri.Hash(c) {
+	replaces := changed(c, run)
+	if replaces {
 		backoff = Backoff{} // another program deserves a fresh try
 	}
 	if until := p.backOff(c.Name, backoff, run); !until.IsZero() {
@@ -348,8 +351,13 @@ func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
 		return
 	}
 	p.plan.Start = append(p.plan.Start, Start{
-		Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Backoff: backoff.Next(run.Finished, p.now),
+		Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Replaces: replaces, Backoff: backoff.Next(run.Finished, p.now),
 	})
+}
+
+// changed reports whether a run is of another definition of its container than the pod's.
+func changed(c *corev1.Container, run *cri.Container) bool {
+	return run.Hash != "" && run.Hash != cri.Hash(c)
 }
 
 // attempt is the number of the next run: above all runs that the runtime

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/nodeagent/internal/cri"
+	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/volume"
@@ -188,7 +189,9 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 	asked := p
 	p = w.allocate(p)
 	plan, status := w.look(p, observed)
-	w.report(asked, gone, observed, &status)
+	if !w.replaces(actionCtx, plan) {
+		w.report(asked, gone, observed, &status)
+	}
 	if plan.Terminate != nil {
 		return w.terminate(actionCtx, p, gone, observed, &status, plan.Terminate, func() {
 			w.recall(observed)
@@ -313,6 +316,17 @@ func (w *worker) report(p *corev1.Pod, gone bool, observed *cri.Pod, status *cor
 		return
 	}
 	w.cfg.Status.Set(w.tracer.context(), p, *status)
+}
+
+// replaces reports whether the plan is to start containers at once in the place of ones whose definition was changed. Of the moment between
+// the two nothing is said, as a kubelet says nothing of it: the pod stays as ready as it was, and its Services need not drop it and take it back.
+func (w *worker) replaces(ctx context.Context, plan pod.Plan) bool {
+	for _, start := range plan.Start {
+		if !start.Replaces || !w.cfg.Images.Present(ctx, image.ForContainer(start.Container)) {
+			return false
+		}
+	}
+	return len(plan.Start) > 0
 }
 
 // refreshVolumes keeps volumes current while the pod runs.

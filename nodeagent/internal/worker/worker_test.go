@@ -41,7 +41,7 @@ type world struct {
 
 	mu       sync.Mutex
 	statuses map[types.UID]corev1.PodStatus
-	writes   int
+	reports  []corev1.PodStatus // every status, in the order in which they came
 	deleted  []string
 	events   []string
 	volumes  error
@@ -66,7 +66,7 @@ func (w *world) Set(_ context.Context, p *corev1.Pod, s corev1.PodStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.statuses[p.UID] = s
-	w.writes++
+	w.reports = append(w.reports, s)
 }
 
 func (w *world) Delete(_ context.Context, p *corev1.Pod) {
@@ -361,12 +361,12 @@ func TestRestartOfTheAgentTouchesNothing(t *testing.T) {
 	p.Status = w.status(p.UID)
 	p.Status.ContainerStatuses[0].ContainerID = "containerd://container-2"
 	w.mu.Lock()
-	w.writes = 0
+	w.reports = nil
 	w.mu.Unlock()
 
 	m, _ = w.start()
 	m.Update(p)
-	w.eventually("reported", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.writes > 0 })
+	w.eventually("reported", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.reports) > 0 })
 	if !w.ready(p.UID)() {
 		t.Errorf("the pod is not ready any more: %v", w.status(p.UID))
 	}
