@@ -4,7 +4,7 @@
 #                          from a registry, or where none answers, stand-ins from Debian packages under the same tags
 #   hack/images.sh test    the small images for pods, into the air-gap folder that the nodes import at start
 #   hack/images.sh build   base and test, then everything that compose.yaml builds
-#   hack/images.sh binaries   the node image's containerd, copied to .build/containerd
+#   hack/images.sh binaries   the node image's containerd and runc, copied to .build/containerd
 # HOWDAH_REGISTRY=yes|no says whether a registry can be used, instead of trying.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -155,12 +155,12 @@ build() {
     docker image prune -f --filter label=com.docker.compose.project=howdah >/dev/null 2>&1 || true
 }
 
-# binaries copies the node image's containerd to the host, for the Go tests that need a real one.
+# binaries copies the node image's containerd and runc to the host, for the Go tests that need a real one.
 binaries() {
     local container folder=$BUILD/containerd
     mkdir -p "$folder"
     container=$(docker create howdah/node:dev)
-    for i in containerd containerd-shim-runc-v2 ctr; do docker cp "$container:/usr/local/bin/$i" "$folder/$i"; done
+    for i in containerd containerd-shim-runc-v2 ctr runc; do docker cp "$container:/usr/local/bin/$i" "$folder/$i"; done
     docker cp "$container:/opt/howdah/images/pause.tar" "$folder/pause.tar"
     docker rm "$container" >/dev/null
 }

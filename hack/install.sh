@@ -139,7 +139,6 @@ install_kubectl
 if [ -n "$for_tests" ]; then
     need gcc gcc libc6-dev
     install_postgres
-    need runc runc
     need busybox busybox-static
     need curl curl ca-certificates
     need losetup mount

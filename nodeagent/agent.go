@@ -139,7 +139,7 @@ func (a *Agent) node() container.Node {
 	}
 	if node := a.self(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable
-		n.RecursiveReadOnly = nodestatus.RecursiveReadOnly(node)
+		n.Handlers = node.Status.RuntimeHandlers
 	}
 	return n
 }

@@ -28,6 +28,8 @@ func TestRealNode(t *testing.T) {
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
+	t.Run("users", n.testUsers)
+	t.Run("classes", n.testClasses)
 	t.Run("claims", n.testClaims)
 	t.Run("devices", n.testDevices)
 	t.Run("disks", n.testDisks)

@@ -26,6 +26,7 @@ import (
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
+	"howdah.dev/nodeagent/internal/userns"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
 	"howdah.dev/nodeagent/internal/worker"
@@ -58,6 +59,10 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	if a.resources, err = a.newResources(thresholds); err != nil {
 		return err
 	}
+	users, err := userns.ReadPool("/etc/subuid", "/etc/subgid", cfg.MaxPods)
+	if err != nil {
+		return err
+	}
 	a.pageLimits = b.cgroups.LimitsPages()
 	b.cgroups.Unthrottled = a.resources.unthrottled
 	b.buildVolumes()
@@ -67,7 +72,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		return err
 	}
 	b.buildMirrors()
-	b.buildWorkers()
+	b.buildWorkers(users)
 	b.followPods()
 	b.buildStreams()
 	b.buildUsage()
@@ -98,12 +103,12 @@ func (b *builder) buildMirrors() {
 	})
 }
 
-func (b *builder) buildWorkers() {
+func (b *builder) buildWorkers(users userns.Pool) {
 	cfg, appArmor := b.cfg, b.machine.AppArmor()
 	b.workers = worker.New(worker.Config{
 		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
 		Images:  image.NewPuller(b.runtime.Images, b.objects, b.tell, cfg.Clock),
-		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Health: b.resources.health,
+		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Classes: b.objects, Users: userns.New(cfg.RootDir, users), Health: b.resources.health,
 		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes:   b.prober(),
 		Node:     b.node,

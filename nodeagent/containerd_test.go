@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		nodeagent.CNIMain(os.Args[0])
 		return
 	}
+	if filepath.IsAbs(containerdPath()) { // its shim is beside it, and perhaps a runc
+		os.Setenv("PATH", filepath.Dir(containerdPath())+":"+os.Getenv("PATH"))
+	}
 	os.Exit(m.Run())
 }
 
@@ -146,6 +149,8 @@ oom_score = 0
     conf_dir = "%[1]s/cni/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.second]
+    runtime_type = "io.containerd.runc.v2"
 `, dir)
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -171,9 +176,6 @@ func (c *containerd) start(t *testing.T) {
 	t.Helper()
 	c.cmd = exec.Command(containerdPath(), "--config", filepath.Join(c.dir, "config.toml"))
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
-	if filepath.IsAbs(containerdPath()) { // its shim is beside it
-		c.cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(containerdPath())+":"+os.Getenv("PATH"))
-	}
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

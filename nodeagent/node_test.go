@@ -56,6 +56,9 @@ func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(dir, 0o711); err != nil { // root of pods that have users of their own passes through
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = unix.Unmount(filepath.Join(dir, "howdah"), unix.MNT_DETACH) // where it is a disk of its own
 		_ = os.RemoveAll(dir)

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -81,6 +82,7 @@ var (
 	ResourceSlice             = kindOf("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func() *resourcev1.ResourceSlice { return &resourcev1.ResourceSlice{} })
 	DeviceClass               = kindOf("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false, func() *resourcev1.DeviceClass { return &resourcev1.DeviceClass{} })
 	CertificateSigningRequest = kindOf("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", false, func() *certificatesv1.CertificateSigningRequest { return &certificatesv1.CertificateSigningRequest{} })
+	RuntimeClass              = kindOf("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func() *nodev1.RuntimeClass { return &nodev1.RuntimeClass{} })
 	VolumeAttachment          = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
 )
 

@@ -42,6 +42,10 @@ open_kernel() {
     mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf || fail "the kernel offers no BPF filesystem, which service load balancing needs"
     mount --make-rshared /
     mount -o remount,rw,bind /proc/sys
+    # The kernel lets a pod with users of its own mount /proc and /sys only where whole ones are in sight; those of this container have holes.
+    mkdir -p /run/whole/proc /run/whole/sys
+    mountpoint -q /run/whole/proc || mount -t proc proc /run/whole/proc
+    mountpoint -q /run/whole/sys || mount -t sysfs sysfs /run/whole/sys
     echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 

@@ -110,6 +110,10 @@ func TestSum(t *testing.T) {
 	if got := sum(p); got.memoryLimit != 1<<30 {
 		t.Errorf("with a limit of its own: %v", got)
 	}
+	p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("120Mi")}
+	if got, want := sum(p), (totals{2350, 0, 1<<30 + 120<<20}); got != want {
+		t.Errorf("with what its class takes: %v, want %v", got, want)
+	}
 }
 
 // The real thing, where this machine lets us.

@@ -49,7 +49,19 @@ func sum(p *corev1.Pod) totals {
 	if unlimited.memory {
 		all.memoryLimit = 0
 	}
-	return all.override(p.Spec.Resources)
+	return all.override(p.Spec.Resources).over(p.Spec.Overhead)
+}
+
+// over adds what the pod's class takes for itself; what is not limited stays so.
+func (t totals) over(overhead corev1.ResourceList) totals {
+	t.request += overhead.Cpu().MilliValue()
+	if t.cpuLimit > 0 {
+		t.cpuLimit += overhead.Cpu().MilliValue()
+	}
+	if t.memoryLimit > 0 {
+		t.memoryLimit += overhead.Memory().Value()
+	}
+	return t
 }
 
 // override lets what the pod itself asks for count before its containers' sum.

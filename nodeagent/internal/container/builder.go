@@ -25,8 +25,8 @@ type Node struct {
 	HostDNS               DNS // of the node's resolv.conf
 	HostsFile             string
 	Capacity, Allocatable corev1.ResourceList
-	RecursiveReadOnly     bool // the runtime can mount recursively read-only
-	PageLimits            bool // control groups can limit huge pages
+	Handlers              []corev1.NodeRuntimeHandler // the runtime's ways to run pods
+	PageLimits            bool                        // control groups can limit huge pages
 }
 
 // Builder translates one pod.
@@ -35,6 +35,10 @@ type Builder struct {
 	Status  *corev1.PodStatus // addresses of the pod and the node
 	Node    Node
 	Objects Objects
+	// Handler is the runtime's way to run the pod, "" for its default.
+	Handler string
+	// Users are the pod's own.
+	Users Users
 	// CgroupParent is the pod's own control group.
 	CgroupParent string
 }
@@ -187,7 +191,7 @@ func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.Container
 		LogPath:     path.Join(c.Name, strconv.Itoa(int(run.Attempt))+".log"),
 		Stdin:       c.Stdin, StdinOnce: c.StdinOnce, Tty: c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       resources(b.Pod, c, b.Node),
+			Resources:       Resources(b.Pod, c, b.Node),
 			SecurityContext: security,
 		},
 	}

@@ -149,7 +149,7 @@ func TestResources(t *testing.T) {
 		b := builder(t)
 		c := corev1.Container{Resources: corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}}
 		b.Pod.Spec.Containers = []corev1.Container{c}
-		r := resources(b.Pod, &c, b.Node)
+		r := Resources(b.Pod, &c, b.Node)
 		if r.GetCpuShares() != test.shares || r.GetCpuQuota() != test.quota || r.GetMemoryLimitInBytes() != test.limit || r.GetOomScoreAdj() != test.score {
 			t.Errorf("%s: %v", name, r)
 		}
@@ -163,11 +163,11 @@ func TestHugePagesAreLimited(t *testing.T) {
 	b.Node.Capacity = corev1.ResourceList{"hugepages-1Gi": resource.MustParse("0"), "hugepages-2Mi": resource.MustParse("64Mi"), "memory": resource.MustParse("1Gi")}
 	c := corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}}
 	b.Pod.Spec.Containers = []corev1.Container{c}
-	if limits := resources(b.Pod, &c, b.Node).GetHugepageLimits(); len(limits) != 0 {
+	if limits := Resources(b.Pod, &c, b.Node).GetHugepageLimits(); len(limits) != 0 {
 		t.Errorf("where they cannot: %v", limits)
 	}
 	b.Node.PageLimits = true
-	limits := resources(b.Pod, &c, b.Node).GetHugepageLimits()
+	limits := Resources(b.Pod, &c, b.Node).GetHugepageLimits()
 	if len(limits) != 2 || limits[0].GetPageSize() != "2MB" || limits[0].GetLimit() != 4<<20 || limits[1].GetPageSize() != "1GB" || limits[1].GetLimit() != 0 {
 		t.Errorf("limits: %v", limits)
 	}
@@ -209,7 +209,7 @@ func TestResourcesOfThePodAsAWhole(t *testing.T) {
 			} else {
 				b.Pod.Spec.Containers = append(b.Pod.Spec.Containers, c)
 			}
-			r := resources(b.Pod, &c, b.Node)
+			r := Resources(b.Pod, &c, b.Node)
 			if r.GetCpuShares() != test.shares || r.GetCpuQuota() != test.quota || r.GetMemoryLimitInBytes() != test.limit || r.GetOomScoreAdj() != test.score {
 				t.Errorf("%v", r)
 			}
@@ -407,7 +407,7 @@ func TestTargetNamesTheProcessesToJoin(t *testing.T) {
 		"all the pod's": {corev1.PodSpec{ShareProcessNamespace: &yes}, "id", runtimeapi.NamespaceMode_POD},
 		"the node's":    {corev1.PodSpec{HostPID: true}, "id", runtimeapi.NamespaceMode_NODE},
 	} {
-		got := namespaces(&corev1.Pod{Spec: test.spec}, test.target)
+		got := (&Builder{Pod: &corev1.Pod{Spec: test.spec}}).namespaces(test.target)
 		if got.GetPid() != test.want || (got.GetTargetId() != "") != (test.want == runtimeapi.NamespaceMode_TARGET) {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -46,6 +46,7 @@ func (b *Builder) mounts(run Run, look func(string) (string, bool)) ([]*runtimea
 		}
 		out = append(out, &runtimeapi.Mount{ContainerPath: c.TerminationMessagePath, HostPath: file})
 	}
+	b.Users.mapIDs(out)
 	return out, nil
 }
 
@@ -66,7 +67,7 @@ func (b *Builder) mount(run Run, m *corev1.VolumeMount, look func(string) (strin
 	if !filepath.IsAbs(mount.ContainerPath) {
 		mount.ContainerPath = "/" + mount.ContainerPath
 	}
-	if mount.RecursiveReadOnly, err = pod.RecursiveReadOnly(m, b.Node.RecursiveReadOnly); err != nil {
+	if mount.RecursiveReadOnly, err = pod.RecursiveReadOnly(m, b.Node.RecursiveReadOnly(b.Handler)); err != nil {
 		return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
 	switch {

@@ -38,12 +38,8 @@ func Quota(milli int64) int64 {
 	return max(milli*cpuPeriod/1000, minCPUQuota)
 }
 
-// Resources are those of a container in the runtime's terms.
-func (b *Builder) Resources(c *corev1.Container) *runtimeapi.LinuxContainerResources {
-	return resources(b.Pod, c, b.Node)
-}
-
-func resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxContainerResources {
+// Resources are those of a pod's container in the runtime's terms.
+func Resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxContainerResources {
 	own := pod.Within(pod.Whole(p), c.Resources)
 	request, asked := own.Requests[corev1.ResourceCPU]
 	cpuLimit := own.Limits[corev1.ResourceCPU]

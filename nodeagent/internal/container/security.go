@@ -22,7 +22,7 @@ var (
 
 // namespaces of the pod, or of a container of it. target is the ID of the container whose processes it joins, where it
 // is to see those and no others; a pod that shares all processes needs none.
-func namespaces(p *corev1.Pod, target string) *runtimeapi.NamespaceOption {
+func (b *Builder) namespaces(target string) *runtimeapi.NamespaceOption {
 	mode := func(host bool, otherwise runtimeapi.NamespaceMode) runtimeapi.NamespaceMode {
 		if host {
 			return runtimeapi.NamespaceMode_NODE
@@ -30,13 +30,14 @@ func namespaces(p *corev1.Pod, target string) *runtimeapi.NamespaceOption {
 		return otherwise
 	}
 	pid := runtimeapi.NamespaceMode_CONTAINER
-	if p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace {
+	if b.Pod.Spec.ShareProcessNamespace != nil && *b.Pod.Spec.ShareProcessNamespace {
 		pid = runtimeapi.NamespaceMode_POD
 	}
 	options := &runtimeapi.NamespaceOption{
-		Network: mode(p.Spec.HostNetwork, runtimeapi.NamespaceMode_POD),
-		Ipc:     mode(p.Spec.HostIPC, runtimeapi.NamespaceMode_POD),
-		Pid:     mode(p.Spec.HostPID, pid),
+		Network:       mode(b.Pod.Spec.HostNetwork, runtimeapi.NamespaceMode_POD),
+		Ipc:           mode(b.Pod.Spec.HostIPC, runtimeapi.NamespaceMode_POD),
+		Pid:           mode(b.Pod.Spec.HostPID, pid),
+		UsernsOptions: b.Users.namespace(),
 	}
 	if target != "" && options.Pid == runtimeapi.NamespaceMode_CONTAINER {
 		options.Pid, options.TargetId = runtimeapi.NamespaceMode_TARGET, target
@@ -128,7 +129,7 @@ func (b *Builder) security(c *corev1.Container, image ImageUser, target string) 
 		return nil, err
 	}
 	out := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: namespaces(b.Pod, target),
+		NamespaceOptions: b.namespaces(target),
 		Privileged:       e.own.Privileged != nil && *e.own.Privileged,
 		ReadonlyRootfs:   e.own.ReadOnlyRootFilesystem != nil && *e.own.ReadOnlyRootFilesystem,
 		NoNewPrivs:       e.own.AllowPrivilegeEscalation != nil && !*e.own.AllowPrivilegeEscalation,
@@ -222,7 +223,7 @@ func selinux(p *corev1.Pod, own corev1.SecurityContext) *runtimeapi.SELinuxOptio
 // sandboxSecurity is the context of the pod's pause process.
 func (b *Builder) sandboxSecurity() *runtimeapi.LinuxSandboxSecurityContext {
 	out := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions:   namespaces(b.Pod, ""),
+		NamespaceOptions:   b.namespaces(""),
 		Privileged:         anyPrivileged(b.Pod),
 		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		SupplementalGroups: supplementalGroups(b.Pod),

@@ -44,7 +44,7 @@ func (o *Observer) Observe(ctx context.Context, uid types.UID) (*Pod, error) {
 	pod := &Pod{UID: uid}
 	for _, s := range sandboxes.GetItems() {
 		pod.Sandboxes = append(pod.Sandboxes, Sandbox{
-			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
+			ID: s.GetId(), Handler: s.GetRuntimeHandler(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
 			Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
 		})
 		pod.Namespace, pod.Name = s.GetMetadata().GetNamespace(), s.GetMetadata().GetName()

@@ -20,6 +20,7 @@ const (
 // Sandbox is a pod's sandbox: its network and the parent of its containers.
 type Sandbox struct {
 	ID      string
+	Handler string // the runtime's way to run it, "" for its default
 	Attempt uint32
 	Ready   bool
 	Created time.Time

@@ -169,7 +169,7 @@ func (r *Runtime) RunPodSandbox(_ context.Context, in *runtimeapi.RunPodSandboxR
 	id := r.id("sandbox")
 	r.sandboxes[id] = &runtimeapi.PodSandbox{
 		Id: id, Metadata: config.GetMetadata(), State: runtimeapi.PodSandboxState_SANDBOX_READY, CreatedAt: time.Now().UnixNano(),
-		Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), RuntimeHandler: in.GetRuntimeHandler(),
 	}
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, nil
 }
@@ -214,7 +214,7 @@ func (r *Runtime) ListPodSandbox(_ context.Context, in *runtimeapi.ListPodSandbo
 	for _, s := range r.sandboxes {
 		if selected(s.GetLabels(), in.GetFilter().GetLabelSelector()) {
 			out.Items = append(out.Items, &runtimeapi.PodSandbox{
-				Id: s.Id, Metadata: s.Metadata, State: s.State, CreatedAt: s.CreatedAt, Labels: s.Labels, Annotations: s.Annotations,
+				Id: s.Id, Metadata: s.Metadata, State: s.State, CreatedAt: s.CreatedAt, Labels: s.Labels, Annotations: s.Annotations, RuntimeHandler: s.RuntimeHandler,
 			})
 		}
 	}

@@ -86,6 +86,18 @@ func (o *Objects) CSIDriver(ctx context.Context, name string) (*storagev1.CSIDri
 	return driver, named(err, "csidriver", name)
 }
 
+// RuntimeHandler returns the runtime's handler of a RuntimeClass, as of now.
+func (o *Objects) RuntimeHandler(ctx context.Context, class string) (string, error) {
+	found, err := object.For(o.client, object.RuntimeClass).Get(obs.Untraced(ctx), "", class)
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("RuntimeClass %q not found", class)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read RuntimeClass %q: %w", class, err)
+	}
+	return found.Handler, nil
+}
+
 // Attachment returns the attachment of a volume as of now.
 func (o *Objects) Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
 	return object.For(o.client, object.VolumeAttachment).Get(obs.Untraced(ctx), "", name)

@@ -344,27 +344,17 @@ func advertised(old, capacity, allocatable corev1.ResourceList) {
 	}
 }
 
-// handlers describes the runtime's ways to run a pod, the default one without a name among them. User namespaces are not named: this agent gives pods none.
+// handlers describes the runtime's ways to run a pod, the default one without a name among them.
 func handlers(all []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
 	var out []corev1.NodeRuntimeHandler
 	for _, h := range all {
-		recursive := h.GetFeatures().GetRecursiveReadOnlyMounts()
+		recursive, users := h.GetFeatures().GetRecursiveReadOnlyMounts(), h.GetFeatures().GetUserNamespaces()
 		out = append(out, corev1.NodeRuntimeHandler{
-			Name: h.GetName(), Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive},
+			Name: h.GetName(), Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive, UserNamespaces: &users},
 		})
 	}
 	slices.SortFunc(out, func(a, b corev1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// RecursiveReadOnly reports whether the runtime, by default, can mount recursively read-only.
-func RecursiveReadOnly(node *corev1.Node) bool {
-	for _, h := range node.Status.RuntimeHandlers {
-		if h.Name == "" && h.Features != nil && h.Features.RecursiveReadOnlyMounts != nil {
-			return *h.Features.RecursiveReadOnlyMounts
-		}
-	}
-	return false
 }
 
 // list names the largest images, which are the most worth knowing of.

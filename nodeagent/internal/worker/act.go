@@ -24,7 +24,6 @@ import (
 // Deadlines of runtime calls.
 const (
 	callTimeout    = 2 * time.Minute
-	sandboxTimeout = 4 * time.Minute
 	isolateTimeout = 15 * time.Second
 	startGrace     = 5 * time.Second
 )
@@ -94,68 +93,10 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 	return changed
 }
 
-func (w *worker) builder(p *corev1.Pod, s *corev1.PodStatus) *container.Builder {
-	return &container.Builder{Pod: p, Status: s, Node: w.cfg.Node(), Objects: w.cfg.Objects, CgroupParent: w.cfg.Cgroups.Path(p)}
-}
-
 // later says when to try again what failed: after twice the last pause.
 func (w *worker) later(last pod.Trouble, reason string, err error) pod.Trouble {
 	pause := min(max(2*last.Pause, retryBase), retryMax)
 	return pod.Trouble{Reason: reason, Message: err.Error(), Until: w.cfg.Clock.Now().Add(pause), Pause: pause}
-}
-
-// newSandbox makes the pod's sandbox after all that it needs.
-func (w *worker) newSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, attempt uint32) bool {
-	if _, ok := w.setupVolumes(ctx, p, s); !ok {
-		return false
-	}
-	if !w.prepareClaims(ctx, p) {
-		return false
-	}
-	spanCtx, span := w.tracer.start("sandbox")
-	err := w.makeSandbox(join(ctx, spanCtx), p, observed, s, attempt)
-	obs.End(span, err)
-	if err == nil {
-		w.memory.Sandbox = pod.Trouble{}
-		return true
-	}
-	if ctx.Err() == nil {
-		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+plain(err))
-		w.memory.Sandbox = w.later(w.memory.Sandbox, "FailedCreatePodSandBox", err)
-	}
-	return false
-}
-
-func (w *worker) makeSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, attempt uint32) error {
-	if p.Spec.RuntimeClassName != nil && *p.Spec.RuntimeClassName != "" {
-		return fmt.Errorf("runtime class %q: runtime classes are not supported by this node", *p.Spec.RuntimeClassName)
-	}
-	if p.Spec.HostUsers != nil && !*p.Spec.HostUsers {
-		return errors.New("hostUsers=false: user namespaces are not supported by this node")
-	}
-	for _, old := range observed.Sandboxes { // of which one may hold the network still
-		if err := w.stopSandbox(ctx, old.ID); err != nil {
-			return fmt.Errorf("stop the earlier sandbox: %w", err)
-		}
-	}
-	if err := w.cfg.Cgroups.Ensure(p); err != nil {
-		return err
-	}
-	w.memory.Applied[pod.WholePod] = pod.Whole(p)
-	config, err := w.builder(p, s).Sandbox(attempt)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
-	defer cancel()
-	made, err := w.cfg.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
-	if err == nil {
-		w.tracer.networked(ctx, made.GetPodSandboxId(), w.cfg.Networked)
-	}
-	return err
 }
 
 // start makes one run of a container and reports whether it got anywhere.
@@ -229,8 +170,11 @@ func (w *worker) isolate(ctx context.Context, p *corev1.Pod, sandbox string) err
 // create makes the container; reason names the failure as a waiting state does.
 func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, picture image.Image, volumes mountable) (id, reason string, _ error) {
 	c := start.Container
-	b := w.builder(p, s)
 	target, err := targetOf(p, c, observed)
+	if err != nil {
+		return "", "CreateContainerConfigError", err
+	}
+	b, err := w.builder(p, s, observed.Sandbox().Handler)
 	if err != nil {
 		return "", "CreateContainerConfigError", err
 	}
@@ -325,19 +269,6 @@ func removeFile(path string) error {
 		return err
 	}
 	return nil
-}
-
-func (w *worker) stopSandbox(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err := w.cfg.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-	return err
-}
-
-func (w *worker) removeSandbox(ctx context.Context, id string) (*runtimeapi.RemovePodSandboxResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return w.cfg.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 }
 
 // plain is an error's text without the client's wrapping.

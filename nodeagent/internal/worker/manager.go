@@ -76,6 +76,18 @@ type Claims interface {
 	Unprepare(ctx context.Context, uid types.UID) error
 }
 
+// Classes knows the cluster's RuntimeClasses.
+type Classes interface {
+	// RuntimeHandler returns the runtime's handler of a class, "" for its default.
+	RuntimeHandler(ctx context.Context, class string) (string, error)
+}
+
+// Users gives pods users of their own.
+type Users interface {
+	// Of returns a pod's, the same as long as anything of it is on the node; the zero value where it shares the node's.
+	Of(p *corev1.Pod) (container.Users, error)
+}
+
 // Events tells people of what happens to a pod; container may be empty.
 type Events interface {
 	Event(pod *corev1.Pod, container, kind, reason, message string)
@@ -91,6 +103,8 @@ type Config struct {
 	Objects  container.Objects
 	Assigner Assigner
 	Claims   Claims
+	Classes  Classes
+	Users    Users
 	Status   Status
 	Events   Events
 	Probes   *probe.Runner

@@ -24,9 +24,11 @@ type Metrics struct {
 	start prometheus.Histogram
 	// Of image volumes: asked for, mounted, and refused by the runtime.
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
-	rejections                               *prometheus.CounterVec
-	preemptions, restarts                    prometheus.Counter
-	terminations                             *prometheus.CounterVec
+	// Sandboxes that were made, or could not be, of pods with users of their own.
+	usersStarted, usersFailed prometheus.Counter
+	rejections                *prometheus.CounterVec
+	preemptions, restarts     prometheus.Counter
+	terminations              *prometheus.CounterVec
 
 	mu       sync.Mutex
 	statuses map[types.UID]*corev1.PodStatus // as last observed; never changed
@@ -48,6 +50,12 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.imagesAsked = count("requested_total", "Image volumes that containers asked for.")
 	m.imagesMounted = count("mounted_succeed_total", "Image volumes that were mounted.")
 	m.imagesFailed = count("mounted_errors_total", "Image volumes that could not be mounted.")
+	m.usersStarted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_started_user_namespaced_pods_total", Help: "Pods with users of their own for which a sandbox was asked for.",
+	})
+	m.usersFailed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_started_user_namespaced_pods_errors_total", Help: "Pods with users of their own for which no sandbox could be made.",
+	})
 	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
 	}, []string{"reason"})
@@ -61,7 +69,7 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 		Name: "kubelet_terminated_containers_total", Help: "Containers that ended, by kind, exit code and reason.",
 	}, []string{"container_type", "exit_code", "reason"})
 	if registerer != nil {
-		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.rejections, m.preemptions, m.restarts, m.terminations)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.usersStarted, m.usersFailed, m.rejections, m.preemptions, m.restarts, m.terminations)
 	}
 	return m
 }
@@ -121,6 +129,17 @@ func (m *Metrics) mounted(c *corev1.Container, images map[string]container.Volum
 		case strings.Contains(err.Error(), crierrors.ErrImageVolumeMountFailed.Error()):
 			m.imagesFailed.Inc()
 		}
+	}
+}
+
+// sandboxed counts a try to make a pod's sandbox.
+func (m *Metrics) sandboxed(p *corev1.Pod, err error) {
+	if !container.OwnUsers(p) {
+		return
+	}
+	m.usersStarted.Inc()
+	if err != nil {
+		m.usersFailed.Inc()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/pod"
 )
@@ -154,7 +155,7 @@ func (w *worker) adjust(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus,
 		}
 	}
 	_, err := w.cfg.Runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{
-		ContainerId: r.ID, Linux: w.builder(p, s).Resources(specOf(p, r.Name)),
+		ContainerId: r.ID, Linux: container.Resources(p, specOf(p, r.Name), w.cfg.Node()),
 	})
 	return err
 }

@@ -219,9 +219,17 @@ func (w *worker) look(p *corev1.Pod, observed *cri.Pod) (pod.Plan, corev1.PodSta
 	now := w.cfg.Clock.Now()
 	plan := pod.Make(p, observed, w.memory, now)
 	return plan, pod.Status(p, observed, w.memory, plan, pod.Facts{
-		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly, Health: func(container string) []corev1.ResourceStatus { return w.health(p, container) },
+		HostIPs: w.cfg.HostIPs(), Now: now, RecursiveReadOnly: w.cfg.Node().RecursiveReadOnly(handlerOf(observed)), Health: func(container string) []corev1.ResourceStatus { return w.health(p, container) },
 		Holds: w.cfg.Claims.Holds(w.uid),
 	})
+}
+
+// handlerOf is the handler that runs the pod, the default one before any does.
+func handlerOf(observed *cri.Pod) string {
+	if sandbox := observed.Sandbox(); sandbox != nil {
+		return sandbox.Handler
+	}
+	return ""
 }
 
 // health tells how the devices of a container are.

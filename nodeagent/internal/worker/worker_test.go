@@ -56,10 +56,11 @@ type world struct {
 	unready  error                       // why it has not
 	claims   Claims                      // nil: nobody claims anything
 	cdi      func(*corev1.Pod, *corev1.Container) ([]string, error)
-	released []types.UID // whose things were taken back
-	stuck    int         // how often volumes are not taken away
-	cleanups []time.Time // when they were to be
-	isolated chan error  // what waiting for network policies comes to; nil: they are in force
+	released []types.UID       // whose things were taken back
+	stuck    int               // how often volumes are not taken away
+	cleanups []time.Time       // when they were to be
+	handlers map[string]string // of runtime classes
+	isolated chan error        // what waiting for network policies comes to; nil: they are in force
 }
 
 func (w *world) Set(_ context.Context, p *corev1.Pod, s corev1.PodStatus) {
@@ -174,6 +175,25 @@ func (noClaims) Prepare(context.Context, *corev1.Pod) error { return nil }
 func (noClaims) Holds(types.UID) bool                       { return false }
 func (noClaims) Unprepare(context.Context, types.UID) error { return nil }
 
+// classes are those of the test, and users some that every pod may have.
+type classes struct{ *world }
+
+func (c classes) RuntimeHandler(_ context.Context, class string) (string, error) {
+	if handler, ok := c.handlers[class]; ok {
+		return handler, nil
+	}
+	return "", fmt.Errorf("RuntimeClass %q not found", class)
+}
+
+type users struct{}
+
+func (users) Of(p *corev1.Pod) (container.Users, error) {
+	if container.OwnUsers(p) {
+		return container.Users{Host: 65536, Length: 65536}, nil
+	}
+	return container.Users{}, nil
+}
+
 type objects struct{ *world }
 
 func (objects) ConfigMap(context.Context, string, string) (*corev1.ConfigMap, error) {
@@ -202,10 +222,13 @@ func (w *world) start() (m *Manager, stop func()) {
 	clk := clock.RealClock{}
 	m = New(Config{
 		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(w.runtime, objects{w}, w, clk),
-		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
+		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Classes: classes{w}, Users: users{}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
-			return container.Node{Name: "n", RootDir: w.dir + "/root", LogDir: w.dir + "/log"}
+			yes, no := true, false
+			return container.Node{Name: "n", RootDir: w.dir + "/root", LogDir: w.dir + "/log", Handlers: []corev1.NodeRuntimeHandler{
+				{Features: &corev1.NodeRuntimeHandlerFeatures{UserNamespaces: &yes}}, {Name: "old", Features: &corev1.NodeRuntimeHandlerFeatures{UserNamespaces: &no}},
+			}}
 		},
 		HostIPs: func() []string { return []string{"192.0.2.1"} },
 		Trace:   func(*corev1.Pod) trace.SpanContext { return trace.SpanContext{} }, RefreshEvery: time.Minute,
