@@ -20,6 +20,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/clientcert"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/endpoint"
@@ -65,7 +66,8 @@ type Agent struct {
 	rotator     *logs.Rotator
 	streams     *stream.Server
 	endpoint    *endpoint.Server
-	serving     *serving.Keeper // nil: the endpoint shows the certificate that it is given
+	serving     *serving.Keeper    // nil: the endpoint shows the certificate that it is given
+	certificate *clientcert.Keeper // nil: the node's own certificate is not the agent's care
 	usage       *usage.Gatherer
 	evictor     *evict.Keeper
 	volumeStats *volumestats.Keeper
@@ -114,10 +116,25 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})
 	a.services, a.nodes = object.InformerFor(a.informers, object.Service), object.InformerFor(a.informers, object.Node)
+	if dir := cfg.CertificateDir; dir != "" {
+		a.certificate, err = clientcert.New(clientcert.Config{NodeName: cfg.NodeName, Dir: dir, Client: cfg.Objects, Clock: cfg.Clock, Registerer: cfg.Registerer})
+		if err != nil {
+			return nil, fmt.Errorf("node agent: %w", err)
+		}
+	}
 	if err := a.build(machine, thresholds); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	return a, nil
+}
+
+// keepCertificate replaces the node's client certificate before it ends, also while the runtime is away.
+func (a *Agent) keepCertificate(ctx context.Context) error {
+	if a.certificate == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return a.certificate.Run(ctx)
 }
 
 // images are those that the node's pods name.
@@ -189,6 +206,10 @@ func (a *Agent) Ready(ctx context.Context) bool {
 // ended it. Containers run on, in either case.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.runtime.Close()
+	return task.Run(ctx, a.keepCertificate, a.run)
+}
+
+func (a *Agent) run(ctx context.Context) error {
 	kubelet := a.cfg.KubeletDir // drivers' pods want the folders to be there
 	for _, dir := range []string{a.cfg.RootDir, a.cfg.LogDir, filepath.Join(kubelet, "plugins"), filepath.Join(kubelet, "pods")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -88,6 +88,10 @@ type Config struct {
 	// Manifests are where the node has pods from beside the API; by default nowhere.
 	Manifests Manifests
 
+	// CertificateDir is a folder that `howdah join` has made: the node's client certificate is replaced there before it ends. None by default: then the
+	// certificate is somebody else's care.
+	CertificateDir string
+
 	// Network is how pods and services are reached; nil leaves the network to somebody else.
 	Network *Network
 

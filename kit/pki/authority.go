@@ -176,7 +176,8 @@ func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-func decodeKey(data []byte) (*ecdsa.PrivateKey, error) {
+// DecodeKey reads what EncodeKey has made.
+func DecodeKey(data []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "EC PRIVATE KEY" {
 		return nil, errors.New("no EC private key in PEM form")

@@ -94,7 +94,7 @@ func (d folder) authority(now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := decodeKey(keyPEM)
+	key, err := DecodeKey(keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("ca/ca.key: %w", err)
 	}
@@ -163,7 +163,7 @@ func (d folder) tokenKey(role string) error {
 	var key *ecdsa.PrivateKey
 	switch {
 	case err == nil:
-		if key, err = decodeKey(data); err != nil {
+		if key, err = DecodeKey(data); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	case errors.Is(err, fs.ErrNotExist):

@@ -16,7 +16,7 @@ func (a *Authority) check(pair Pair, s Subject, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	key, err := decodeKey(pair.Key)
+	key, err := DecodeKey(pair.Key)
 	if err != nil {
 		return err
 	}

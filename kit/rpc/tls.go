@@ -133,7 +133,9 @@ func (id *Identity) clientVerifying(accept func(leaf *x509.Certificate) error) *
 			intermediates.AddCert(c)
 		}
 		leaf := state.PeerCertificates[0]
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: id.pool, Intermediates: intermediates}); err != nil {
+		// A node that has joined has the certificate of a client alone: the signer of nodes gives no other, and who it is says that as well.
+		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: id.pool, Intermediates: intermediates, KeyUsages: usages}); err != nil {
 			return err
 		}
 		return accept(leaf)

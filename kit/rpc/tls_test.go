@@ -2,13 +2,23 @@ package rpc_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"howdah.dev/kit/nodecert"
+	"howdah.dev/kit/pki"
 	"howdah.dev/kit/rpc"
 )
 
@@ -70,6 +80,58 @@ func TestMutualTLS(t *testing.T) {
 	}
 	if len(seen) != 0 {
 		t.Error("a call that was refused reached the handler")
+	}
+}
+
+// TestNodeThatHasJoined holds that API servers reach a node whose certificate is a client's alone: the signer of nodes gives no other.
+func TestNodeThatHasJoined(t *testing.T) {
+	t.Parallel()
+	ours := cluster(t)
+	authority, err := tls.LoadX509KeyPair(filepath.Join(ours, "ca", "ca.crt"), filepath.Join(ours, "ca", "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "system:node:n9", Organization: []string{"system:nodes"}},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, &key.PublicKey, authority.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err := pki.EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ca, err := os.ReadFile(filepath.Join(ours, "ca", "ca.crt"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600)
+	}
+	if err == nil {
+		err = nodecert.Save(dir, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := rpc.LoadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := overTLS(t, id, &service{get: func(context.Context) error { return nil }})
+	for what, cfg := range map[string]*tls.Config{
+		"an API server": identity(t, ours, "apiserver").ClientOrganization("system:nodes"), "the node itself": id.ClientAnyName(),
+	} {
+		if err := get(t, node, cfg); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := get(t, node, identity(t, ours, "apiserver").Client("n9")); err == nil {
+		t.Error("it passes for a server with a name")
 	}
 }
 

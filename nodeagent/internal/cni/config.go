@@ -12,7 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"howdah.dev/nodeagent/internal/wholefile"
+	"howdah.dev/kit/wholefile"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"howdah.dev/nodeagent/internal/wholefile"
+	"howdah.dev/kit/wholefile"
 )
 
 // change runs f on the ledger of a folder, alone: other plugin processes wait (a dead one holds no lock). What f left

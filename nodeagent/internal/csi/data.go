@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
-	"howdah.dev/nodeagent/internal/wholefile"
+	"howdah.dev/kit/wholefile"
 )
 
 // dataFile says whose a folder is.

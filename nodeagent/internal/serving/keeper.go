@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
 )
 
@@ -122,7 +123,7 @@ func (k *Keeper) show(c *tls.Certificate) {
 	if k.shown != nil {
 		k.metrics.lived.Observe(k.cfg.Clock.Now().Sub(k.shown.Leaf.NotBefore).Seconds())
 	}
-	k.shown, k.due = c, due(c.Leaf, k.cfg.Random())
+	k.shown, k.due = c, nodecert.Due(c.Leaf, k.cfg.Random())
 }
 
 // Run asks for certificates until ctx ends:
@@ -147,7 +148,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		k.metrics.errors.Inc()
 		wait = pause
 		pause = min(2*pause, lastPause)
-		if _, ok := errors.AsType[refusal](err); ok {
+		if _, ok := errors.AsType[nodecert.Refusal](err); ok {
 			wait = refusedPause
 		}
 		slog.Error("the serving certificate could not be replaced", "node", k.cfg.NodeName, "err", err, "after", wait)
@@ -250,7 +251,7 @@ func (k *Keeper) outdated(t Template) bool {
 
 // follow reads the answer to a request, or waits for it as long as one watch lasts.
 func (k *Keeper) follow(ctx context.Context, requests object.Resource[*request], r *request, t Template) ([]byte, error) {
-	if certificate, err := answer(r); len(certificate) > 0 || err != nil {
+	if certificate, err := nodecert.Answer(r); len(certificate) > 0 || err != nil {
 		return certificate, err
 	}
 	w, err := requests.Watch(ctx, "", metav1.ListOptions{
@@ -276,7 +277,7 @@ func (k *Keeper) follow(ctx context.Context, requests object.Resource[*request],
 			case e.Type == watch.Deleted:
 				return nil, gone(r.Name)
 			}
-			if certificate, err := answer(now); len(certificate) > 0 || err != nil {
+			if certificate, err := nodecert.Answer(now); len(certificate) > 0 || err != nil {
 				return certificate, err
 			}
 		}

@@ -539,14 +539,3 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
-
-func TestDue(t *testing.T) {
-	t.Parallel()
-	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	leaf := &x509.Certificate{NotBefore: begin, NotAfter: begin.Add(100 * time.Hour)}
-	for part, hours := range map[float64]time.Duration{0: 70, 0.5: 80, 1: 90} {
-		if got := due(leaf, part).Round(time.Second); !got.Equal(begin.Add(hours * time.Hour)) {
-			t.Errorf("%v: %v", part, got)
-		}
-	}
-}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"howdah.dev/nodeagent/internal/wholefile"
+	"howdah.dev/kit/wholefile"
 )
 
 // fileName is a kubelet's: the certificate and its key, one after the other.

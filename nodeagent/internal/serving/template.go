@@ -11,9 +11,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/kit/nodecert"
 )
 
 // Template is what a node's certificate has to say. Names and addresses are in order, each once.
@@ -22,9 +23,6 @@ type Template struct {
 	DNSNames   []string
 	Addresses  []netip.Addr
 }
-
-// organization is that of nodes.
-const organization = "system:nodes"
 
 // TemplateOf is what the certificate of a node has to say: the node's name, and what its status tells of where it is reached. ok is false while
 // the node has no address: the signer's approvers ask for one.
@@ -43,7 +41,7 @@ func TemplateOf(node *corev1.Node) (t Template, ok bool) {
 		}
 	}
 	return Template{
-		CommonName: "system:node:" + node.Name, DNSNames: slices.Sorted(maps.Keys(names)),
+		CommonName: nodecert.UserPrefix + node.Name, DNSNames: slices.Sorted(maps.Keys(names)),
 		Addresses: slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare),
 	}, len(addresses) > 0
 }
@@ -57,8 +55,8 @@ func (t Template) check(leaf *x509.Certificate) error {
 	switch {
 	case leaf.Subject.CommonName != t.CommonName:
 		return fmt.Errorf("its name is %q, not %q", leaf.Subject.CommonName, t.CommonName)
-	case !slices.Contains(leaf.Subject.Organization, organization):
-		return fmt.Errorf("its organization is %q, not %s", leaf.Subject.Organization, organization)
+	case !slices.Contains(leaf.Subject.Organization, nodecert.Organization):
+		return fmt.Errorf("its organization is %q, not %s", leaf.Subject.Organization, nodecert.Organization)
 	}
 	for _, name := range t.DNSNames {
 		if !slices.Contains(leaf.DNSNames, name) {
@@ -71,10 +69,4 @@ func (t Template) check(leaf *x509.Certificate) error {
 		}
 	}
 	return nil
-}
-
-// due is when a certificate is to be replaced: between 70 and 90 % of its time, so that the nodes of a cluster do not ask all at once. part is from 0 to 1.
-func due(leaf *x509.Certificate, part float64) time.Time {
-	lasts := float64(leaf.NotAfter.Sub(leaf.NotBefore))
-	return leaf.NotBefore.Add(time.Duration(lasts * (0.7 + 0.2*part)))
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"howdah.dev/nodeagent/internal/wholefile"
+	"howdah.dev/kit/wholefile"
 )
 
 // file is what is written: the content's own fields stand in data, as it was summed.
