@@ -18,18 +18,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/cmd/howdah/internal/bootstrap"
 	"howdah.dev/kit/object"
 	"howdah.dev/services/ingress"
 )
 
 // addonsCommand creates the objects that lead pods to the cluster's DNS,
 // which runs beside the control plane and not in a pod, the class of
-// volumes that are folders of the nodes, and that of Ingresses.
+// volumes that are folders of the nodes, that of Ingresses, and what machines
+// need to become nodes.
 func addonsCommand() *cobra.Command {
 	r := &role{name: "addons"}
 	var api, dnsAddress, clusterDNS, storageClass, ingressClass string
 	var timeout time.Duration
-	cmd := r.command("Create the Service of the cluster's DNS and the default classes of storage and Ingresses", func(ctx context.Context) error {
+	var joining joiningFlags
+	cmd := r.command("Create the Service of the cluster's DNS, the default classes of storage and Ingresses, and what machines join by", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		conn, err := r.dialAPI(api)
@@ -38,12 +41,21 @@ func addonsCommand() *cobra.Command {
 		}
 		defer conn.Close()
 		client := object.NewClient(conn, "howdah-addons")
+		cluster, err := joining.cluster(r.identity, api, clusterDNS)
+		if err != nil {
+			return err
+		}
 		return untilDone(ctx, time.Second, func(ctx context.Context) error {
 			if err := ensureStorage(ctx, client, storageClass); err != nil {
 				return err
 			}
 			if err := ensureIngressClass(ctx, client, ingressClass); err != nil {
 				return err
+			}
+			if cluster != nil {
+				if err := bootstrap.Ensure(ctx, client, *cluster); err != nil {
+					return err
+				}
 			}
 			return ensureDNS(ctx, client, clusterDNS, dnsAddress)
 		})
@@ -55,6 +67,7 @@ func addonsCommand() *cobra.Command {
 	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
 	f.StringVar(&storageClass, "storage-class", "local-path", "name of the default StorageClass, whose volumes are folders of the nodes; empty makes none")
 	f.StringVar(&ingressClass, "ingress-class", "howdah", "name of the IngressClass that howdah's ingress controller serves, the default one unless there is another; empty makes none")
+	joining.flags(f)
 	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
 	return cmd
 }

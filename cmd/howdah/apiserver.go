@@ -120,11 +120,7 @@ func apiserverCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		nodes := r.identity.ClientOrganization("system:nodes")
-		cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
-			return rpc.Dial("passthrough:///"+address, nodes)
-		}
-		cfg.NodeTLS = nodes
+		reachNodes(&cfg, r.identity)
 		if err := frontProxy(&cfg, r.identity); err != nil {
 			return err
 		}
@@ -137,6 +133,15 @@ func apiserverCommand() *cobra.Command {
 	r.flags(cmd)
 	a.flags(cmd)
 	return cmd
+}
+
+// reachNodes has the apiserver reach node agents by its own certificate.
+func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
+	nodes := identity.ClientOrganization("system:nodes")
+	cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
+		return rpc.Dial("passthrough:///"+address, nodes)
+	}
+	cfg.NodeTLS = nodes
 }
 
 // frontProxy makes the apiserver's own certificate the one that extension API servers know it by.

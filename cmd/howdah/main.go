@@ -48,7 +48,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(
 		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), standaloneCommand(),
-		migrateCommand(), pkiCommand(), addonsCommand(), healthCommand(),
+		migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
 		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), versionCommand(),
 	)
 	return root

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/cmd/howdah/internal/join"
+	"howdah.dev/kit/config"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/task"
@@ -27,7 +30,7 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls         []string
 	maxPods                                                                int64
 	port, readOnlyPort                                                     int32
-	anonymous, rotateServing                                               bool
+	anonymous, rotateServing, rotate                                       bool
 	simulate                                                               int
 	keep                                                                   nodeagent.ImageKeep
 	volumeStats                                                            time.Duration
@@ -44,7 +47,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&n.address, "node-ip", "", "address of the node, or one of each family separated by a comma, the main one first; those of the interface with the default route where empty")
 	f.StringVar(&n.cloud, "cloud-provider", "", "external: the node waits, by a taint, until a cloud provider's controller has completed it")
 	f.StringVar(&n.api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
-	f.StringVar(&n.cri, "cri", "unix:///run/containerd/containerd.sock", "socket of the container runtime")
+	f.StringVar(&n.cri, "cri", criSocket, "socket of the container runtime")
 	f.StringVar(&n.imagesDir, "images-dir", "", "folder with image archives to import at the start")
 	f.StringSliceVar(&n.clusterDNS, "cluster-dns", nil, "addresses of the cluster's DNS")
 	f.StringVar(&n.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
@@ -84,6 +87,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
 	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
 	f.BoolVar(&n.rotateServing, "rotate-server-certificates", false, "ask the signer kubernetes.io/kubelet-serving for the certificate of the HTTPS endpoint, and for another one before it ends; somebody has to approve each request")
+	f.BoolVar(&n.rotate, "rotate-certificates", false, "ask for another client certificate before that in --tls-dir ends, which howdah join has put there")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -156,6 +160,9 @@ func nodeagentCommand() *cobra.Command {
 		if n.simulate > 0 {
 			return r.simulate(ctx, cfg, n.simulate)
 		}
+		if n.rotate {
+			cfg.CertificateDir = r.tlsDir
+		}
 		if n.port != 0 {
 			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, TLS: r.identity.Public()}
 		}
@@ -167,6 +174,9 @@ func nodeagentCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	n.flags(cmd)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // after the environment, which goes before it
+		return config.FromFile(cmd.Flags(), filepath.Join(r.tlsDir, join.SettingsFile))
+	}
 	return cmd
 }
 

@@ -35,6 +35,7 @@ type standalone struct {
 	role
 	apiserverFlags
 	proxies     frontProxyFlags
+	nodes       nodesFlags
 	legacy      legacyTokenFlag
 	autoscaling autoscalingFlags
 	dir         string
@@ -65,6 +66,7 @@ func standaloneCommand() *cobra.Command {
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
+	s.nodes.flags(f)
 	s.legacy.flags(f)
 	s.autoscaling.flags(f)
 	return cmd
@@ -78,10 +80,13 @@ func (s *standalone) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
+	if err := s.nodes.complete(s.listen); err != nil {
+		return err
+	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	options := pki.Options{AdminServer: "https://" + net.JoinHostPort(host, port), Hosts: map[string][]string{"gateway": {host}}}
+	options := pki.Options{AdminServer: "https://" + net.JoinHostPort(host, port), Hosts: map[string][]string{"gateway": append([]string{host}, s.nodes.hosts()...)}}
 	if err := pki.Init(s.dir, options); err != nil {
 		return err
 	}
@@ -181,11 +186,25 @@ func (s *standalone) apiserverPart(m mesh) (part, error) {
 	if err := frontProxy(&cfg, identity); err != nil {
 		return part{}, err
 	}
+	if s.nodes.listen != "" {
+		cfg.Authentication.BootstrapTokens = true
+		reachNodes(&cfg, identity)
+	}
 	server, err := apiserver.New(cfg)
 	if err != nil {
 		return part{}, err
 	}
-	return servedPart(m.apiserver, server, closed(server.Ready())), nil
+	served := servedPart(m.apiserver, server, closed(server.Ready()))
+	if s.nodes.listen == "" {
+		return served, nil
+	}
+	nodes, err := s.nodesPart(m, server, identity, served.ready)
+	if err != nil {
+		return part{}, err
+	}
+	alone := served.run
+	served.run = func(ctx context.Context) error { return task.Run(ctx, alone, nodes) }
+	return served, nil
 }
 
 func (s *standalone) schedulerPart(m mesh) (part, error) {
@@ -220,8 +239,12 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 		return part{}, err
 	}
 	s.autoscaling.ToZero = gates.Enabled(gate.ToZero)
+	var enabled string // the default's
+	if s.nodes.listen != "" {
+		enabled = "*,+bootstrapsigner,+tokencleaner"
+	}
 	server, err := controllers.New(controllers.Config{
-		Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
+		Enabled: enabled, Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
 		SigningCertificate: signing.certificate, SigningKey: signing.key, LegacyTokenPeriod: s.legacy.period,
 		Autoscaling: s.autoscaling.Autoscaling,

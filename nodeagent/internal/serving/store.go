@@ -42,3 +42,11 @@ func save(dir string, certificate, key []byte) error {
 	}
 	return nil
 }
+
+// Remove takes away what save has written, if it is there.
+func Remove(dir string) error {
+	if err := os.Remove(filepath.Join(dir, fileName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
