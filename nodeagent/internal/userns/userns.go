@@ -14,8 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/kit/wholefile"
 	"howdah.dev/nodeagent/internal/container"
-	"howdah.dev/nodeagent/internal/wholefile"
 )
 
 // Length is how many users a pod has, as the smallest range with which every common image works.
