@@ -26,11 +26,16 @@ func PatchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 			}
 		}
 	}
-	if kind == types.MergePatchType || kind == types.StrategicMergePatchType {
-		if done := patchParts(kind, patch, in, out, want, strict); done != nil {
-			reflect.ValueOf(out).Elem().Set(done.Elem())
-			return Patched{}, nil
-		}
+	var done *reflect.Value
+	switch kind {
+	case types.MergePatchType, types.StrategicMergePatchType:
+		done = patchParts(kind, patch, in, out, want, strict)
+	case types.JSONPatchType:
+		done = spliceParts(patch, in, out, want, strict)
+	}
+	if done != nil {
+		reflect.ValueOf(out).Elem().Set(done.Elem())
+		return Patched{}, nil
 	}
 	return Patch(kind, patch, in, out, want, versions, strict)
 }
@@ -48,23 +53,32 @@ func patchParts(kind types.PatchType, patch []byte, in, out runtime.Object, want
 	if done, ok := patchScalars(named, in); ok {
 		return &done
 	}
-	part, rest := reflect.New(from.Elem().Type()), reflect.New(from.Elem().Type())
-	rest.Elem().Set(from.Elem())
-	for _, n := range named {
-		part.Elem().FieldByIndex(n.path).Set(from.Elem().FieldByIndex(n.path))
-		rest.Elem().FieldByIndex(n.path).SetZero()
-	}
-	before, ok := part.Interface().(runtime.Object)
-	if !ok {
-		return nil
-	}
-	before.GetObjectKind().SetGroupVersionKind(want)
+	part, rest := divided(in, named, want)
 	after := reflect.New(from.Elem().Type())
-	patched, err := Patch(kind, patch, before, after.Interface().(runtime.Object), want, nil, strict)
+	patched, err := Patch(kind, patch, part, after.Interface().(runtime.Object), want, nil, strict)
 	if err != nil || len(patched.Problems) > 0 {
 		return nil
 	}
-	done := reflect.ValueOf(rest.Interface().(runtime.Object).DeepCopyObject())
+	return joined(rest, after, named)
+}
+
+// divided returns an object of the parts of in that are named, of the kind, and one of the others; both share them with in.
+func divided(in runtime.Object, named []namedPart, want schema.GroupVersionKind) (part, rest runtime.Object) {
+	from := reflect.ValueOf(in).Elem()
+	a, b := reflect.New(from.Type()), reflect.New(from.Type())
+	b.Elem().Set(from)
+	for _, n := range named {
+		a.Elem().FieldByIndex(n.path).Set(from.FieldByIndex(n.path))
+		b.Elem().FieldByIndex(n.path).SetZero()
+	}
+	part, rest = a.Interface().(runtime.Object), b.Interface().(runtime.Object)
+	part.GetObjectKind().SetGroupVersionKind(want)
+	return part, rest
+}
+
+// joined returns a copy of rest with the named parts of after.
+func joined(rest runtime.Object, after reflect.Value, named []namedPart) *reflect.Value {
+	done := reflect.ValueOf(rest.DeepCopyObject())
 	for _, n := range named {
 		done.Elem().FieldByIndex(n.path).Set(after.Elem().FieldByIndex(n.path))
 	}

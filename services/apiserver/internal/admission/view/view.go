@@ -3,6 +3,7 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -332,6 +333,9 @@ func (v *Version) decode(data []byte) (registry.Object, error) {
 
 // sameKind refuses what is of another kind than the version's, in Kubernetes' words, which are about its Go types.
 func (v *Version) sameKind(data []byte) error {
+	if v.begins(data) {
+		return nil
+	}
 	var is metav1.TypeMeta
 	if err := json.Unmarshal(data, &is); err != nil {
 		return nil // of which decoding tells
@@ -352,6 +356,12 @@ func (v *Version) sameKind(data []byte) error {
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 		Message: fmt.Sprintf("converting (%s) to (%s.%s): unknown conversion", strings.TrimPrefix(fmt.Sprintf("%T", other), "*"), cmp.Or(internal, "core"), v.res.GVK.Kind),
 	}}
+}
+
+// begins reports whether an object begins as JSON makes it of the version's: what only has other fields changed since does.
+func (v *Version) begins(data []byte) bool {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"kind":"`+v.res.GVK.Kind+`",`))
+	return ok && bytes.HasPrefix(rest, []byte(`"apiVersion":"`+v.res.GVK.GroupVersion().String()+`",`))
 }
 
 // stored is an object of the version as the request has it, defaulted.

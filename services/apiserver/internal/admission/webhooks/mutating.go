@@ -16,6 +16,7 @@ import (
 	"howdah.dev/services/apiserver/internal/admission/view"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/splice"
 )
 
 // Mutating is the plugin MutatingAdmissionWebhook: it asks the webhooks that a write concerns one after the other, each about
@@ -162,7 +163,12 @@ func (p *Mutating) patch(ctx context.Context, r *view.Request, h *hook, v *view.
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
-	after, err := apply(before, operations)
+	if after, ok := splice.Apply(before, operations); ok {
+		if changed, err := v.Replace(ctx, after); err == nil {
+			return changed, nil
+		}
+	}
+	after, err := apply(before, operations) // and in the library's words what is wrong
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
