@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	kjson "sigs.k8s.io/json"
 )
 
 // reviews reads the answers of webhooks, JSON or YAML, with the errors that Kubernetes' clients give.
@@ -21,6 +22,8 @@ func newReviews() reviews {
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	return reviews{serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)}
 }
+
+var reviewKind = admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
 
 // read returns a review of the version that was sent.
 func (r reviews) read(body []byte, version string) (*admissionv1.AdmissionReview, error) {
@@ -35,6 +38,10 @@ func (r reviews) read(body []byte, version string) (*admissionv1.AdmissionReview
 		return &admissionv1.AdmissionReview{TypeMeta: old.TypeMeta, Response: fromBeta(old.Response)}, nil
 	}
 	review := &admissionv1.AdmissionReview{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(body, review) == nil && review.GroupVersionKind() == reviewKind {
+		return review, nil
+	}
+	*review = admissionv1.AdmissionReview{} // YAML, or what is wrong in the decoder's words
 	return review, runtime.DecodeInto(r.decoder, body, review)
 }
 

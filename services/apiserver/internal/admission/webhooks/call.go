@@ -1,10 +1,12 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -95,19 +97,51 @@ func ask(r *view.Request, h *hook, v *view.Version, asked *view.Version, mutates
 		RequestSubResource: r.Subresource, Name: r.Name, Namespace: r.Where(), Operation: admissionv1.Operation(r.Operation),
 		UserInfo: userInfo(r.Attributes), DryRun: &r.DryRun, Options: runtime.RawExtension{Object: view.Options(r.Attributes)},
 	}
-	var err error
-	if request.Object.Raw, err = v.JSON(false); err == nil {
-		request.OldObject.Raw, err = v.JSON(true)
+	object, err := v.JSON(false)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
 	}
-	if err == nil {
-		q.body, err = json.Marshal(&admissionv1.AdmissionReview{
-			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/" + h.version, Kind: "AdmissionReview"}, Request: request,
-		})
+	old, err := v.JSON(true)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
 	}
+	q.body, err = encode(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/" + h.version, Kind: "AdmissionReview"}, Request: request,
+	}, object, old)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	return q, nil
+}
+
+// Where encoding/json writes the objects of a review that has none.
+const (
+	noObject = `"object":null`
+	noOld    = `"oldObject":null`
+)
+
+// encode encodes a review that has no objects yet with these, as encoding/json has encoded them; nil is none. They are put in as they are:
+// encoding/json would look at each byte of them once more.
+func encode(review *admissionv1.AdmissionReview, object, old []byte) ([]byte, error) {
+	around, err := json.Marshal(review)
+	if err != nil {
+		return nil, err
+	}
+	at := bytes.LastIndex(around, []byte(noObject+","+noOld)) // behind whatever the user is said to be
+	if at < 0 {
+		return nil, errors.New("the review has objects")
+	}
+	b := make([]byte, 0, len(around)+len(object)+len(old))
+	b = appendObject(append(b, around[:at]...), noObject, object)
+	b = appendObject(append(b, ','), noOld, old)
+	return append(b, around[at+len(noObject)+1+len(noOld):]...), nil
+}
+
+func appendObject(b []byte, none string, object []byte) []byte {
+	if object == nil {
+		return append(b, none...)
+	}
+	return append(append(b, strings.TrimSuffix(none, "null")...), object...)
 }
 
 func userInfo(a *admission.Attributes) authenticationv1.UserInfo {
@@ -165,7 +199,7 @@ func (q *question) check(review *admissionv1.AdmissionReview) error {
 		return errors.New("webhook response was absent")
 	}
 	if q.hook.version == "v1" {
-		if want, got := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"), review.GroupVersionKind(); got != want {
+		if want, got := reviewKind, review.GroupVersionKind(); got != want {
 			return fmt.Errorf("expected webhook response of %s, got %s", want, got)
 		}
 		if r.UID != q.uid {
