@@ -56,12 +56,12 @@ func (f *fieldsOf) Get(field string) string {
 	if f.decoded == nil {
 		f.decoded = i.decoded.Load() // to look there is cheaper than to read the bytes, which are cold
 	}
-	if way := i.Kind.StoredAt[field]; f.decoded == nil && way != nil {
-		if value, ok := i.stored(way); ok {
-			return value
-		}
-	}
 	if f.decoded == nil {
+		if way := i.Kind.StoredAt[field]; way != nil {
+			if value, ok := i.stored(way); ok {
+				return value
+			}
+		}
 		f.decoded = i.decode()
 	}
 	if f.broken = f.decoded.err != nil; f.broken {

@@ -3,6 +3,7 @@ package endpointslice
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,16 +34,18 @@ func Kind(now func() time.Time) *registry.Kind {
 		Default: typed.Do(fill),
 		PrepareCreate: typed.Do(func(s *discoveryv1.EndpointSlice) {
 			s.Generation = 1
-			dropTopology(s, nil)
+			dropTopology(s)
 		}),
 		// A slice has no spec: its generation counts what proxies care for.
 		PrepareUpdate: typed.Change(func(s, old *discoveryv1.EndpointSlice) {
 			s.Generation = old.Generation
-			if !equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) || !equality.Semantic.DeepEqual(s.Ports, old.Ports) ||
-				!equality.Semantic.DeepEqual(s.Labels, old.Labels) || s.AddressType != old.AddressType {
+			same := sameEndpoints(s.Endpoints, old.Endpoints)
+			if !same || !equality.Semantic.DeepEqual(s.Ports, old.Ports) || !equality.Semantic.DeepEqual(s.Labels, old.Labels) || s.AddressType != old.AddressType {
 				s.Generation++
 			}
-			dropTopology(s, old)
+			if !same {
+				dropTopology(s)
+			}
 		}),
 		ValidateCreate: typed.Check(validate),
 		ValidateUpdate: typed.CheckChange(validateUpdate),
@@ -64,11 +67,13 @@ func Kind(now func() time.Time) *registry.Kind {
 	}
 }
 
-// dropTopology drops what only a removed version had, but for endpoints that have it.
-func dropTopology(s, old *discoveryv1.EndpointSlice) {
-	if old != nil && equality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
-		return
-	}
+// sameEndpoints compares them one by one: of all at once the library would remember each part that it has seen.
+func sameEndpoints(a, b []discoveryv1.Endpoint) bool {
+	return slices.EqualFunc(a, b, func(x, y discoveryv1.Endpoint) bool { return equality.Semantic.DeepEqual(x, y) })
+}
+
+// dropTopology drops what only a removed version had, where endpoints are new or change.
+func dropTopology(s *discoveryv1.EndpointSlice) {
 	for i := range s.Endpoints {
 		s.Endpoints[i].DeprecatedTopology = nil
 	}
