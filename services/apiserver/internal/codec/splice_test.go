@@ -82,7 +82,7 @@ func TestSpliceParts(t *testing.T) {
 		if text, err := json.Marshal(obj); err != nil || json.Unmarshal(text, &custom) != nil {
 			t.Fatal(name, err)
 		}
-		for seed := range uint64(30) {
+		for seed := range uint64(12) {
 			patch := operationsFor(rand.New(rand.NewPCG(seed, 2)), content)
 			strict := seed%2 == 0
 			for _, in := range []runtime.Object{obj, &unstructured.Unstructured{Object: custom}} {
@@ -105,7 +105,7 @@ func TestSpliceParts(t *testing.T) {
 		}
 	}
 	t.Logf("%d without the library", applied)
-	if applied < 150 {
+	if applied < 60 {
 		t.Errorf("only %d patches were applied without the library", applied)
 	}
 }
