@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -43,6 +44,40 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) { decide(b, burst(groups)) })
 	}
 	b.Run("daemons", func(b *testing.B) { decide(b, daemons()) })
+	for zones := range 2 {
+		b.Run(fmt.Sprintf("replicas/zones=%d", 3*zones), func(b *testing.B) { decide(b, replicas(), inZones(3*zones)) })
+	}
+	b.Run("apart", func(b *testing.B) { decide(b, apart()) })
+}
+
+// replicas returns the pods of five ReplicaSets, which are spread over nodes and zones.
+func replicas() []*corev1.Pod {
+	pods := burst(5)
+	controller := true
+	for _, p := range pods {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: p.Labels["app"], UID: types.UID(p.Labels["app"]), Controller: &controller}}
+	}
+	return pods
+}
+
+// apart returns pods that would rather not be together with their like.
+func apart() []*corev1.Pod {
+	pods := burst(5)
+	for _, p := range pods {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}},
+		}}}}
+	}
+	return pods
+}
+
+// inZones labels nodes with so many zones; 0 is none.
+func inZones(zones int) func(i int, n *corev1.Node) {
+	return func(i int, n *corev1.Node) {
+		if zones > 0 {
+			n.Labels[corev1.LabelTopologyZone] = numbered("zone", i%zones)
+		}
+	}
 }
 
 // daemons returns the pods of five DaemonSets, each of which names its node.
@@ -58,11 +93,16 @@ func daemons() []*corev1.Pod {
 	return pods
 }
 
-func decide(b *testing.B, pods []*corev1.Pod) {
+func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.Node)) {
 	for b.Loop() {
 		s := &Server{cfg: Config{Clock: clock.RealClock{}, Name: "default-scheduler"}, profile: cycle.Default(), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}), seed: seed}
 		for i := range burstNodes {
-			s.nodeChanged(nil, node(numbered("node", i), "16"))
+			n := node(numbered("node", i), "16")
+			n.Labels = map[string]string{corev1.LabelHostname: n.Name}
+			for _, c := range change {
+				c(i, n)
+			}
+			s.nodeChanged(nil, n)
 		}
 		for _, p := range pods {
 			s.podChanged(nil, p)

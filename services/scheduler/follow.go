@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/filter"
 )
 
 // podChanged keeps cache and queue true to a pod.
@@ -21,8 +24,13 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		s.queue.Delete(pod.UID)
 		s.cache.SetPod(pod)
-		if old != nil && !ended(old) && ended(pod) {
+		switch {
+		case old != nil && !ended(old) && ended(pod):
 			s.queue.Wake()
+		case old == nil || old.Spec.NodeName == "":
+			s.queue.WakeSociable(func(waiting *corev1.Pod) bool { return filter.Awaits(waiting, pod, s.cache.Namespaces()) })
+		case !maps.Equal(old.Labels, pod.Labels):
+			s.queue.WakeSociable(func(*corev1.Pod) bool { return true })
 		}
 		return
 	}
@@ -74,6 +82,18 @@ func (s *Server) responsible(pod *corev1.Pod) bool { return pod.Spec.SchedulerNa
 
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// namespaceChanged keeps the cache true to a namespace's labels, by which pods select whom they want to be near.
+func (s *Server) namespaceChanged(old, namespace *corev1.Namespace) {
+	if namespace == nil {
+		s.cache.DeleteNamespace(old.Name)
+		return
+	}
+	s.cache.SetNamespace(namespace.Name, namespace.Labels)
+	if old != nil && !maps.Equal(old.Labels, namespace.Labels) {
+		s.queue.Wake()
+	}
 }
 
 // nodeChanged keeps the cache true to a node and wakes pods where the change

@@ -79,6 +79,7 @@ func New(cfg Config) *Server {
 	s.followDevices()
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
+	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(s.namespaceChanged)
 	return s
 }
 

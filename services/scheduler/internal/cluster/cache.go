@@ -6,8 +6,10 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/services/scheduler/internal/affinity"
 	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/storage"
 )
@@ -21,6 +23,8 @@ type Snapshot struct {
 	Storage storage.View
 	// Devices is what pods claim of devices, and what there is of them.
 	Devices device.View
+	// Namespaces are what terms of pod affinity select namespaces by.
+	Namespaces affinity.Namespaces
 }
 
 // Nominee is a pod that waits for a node on which others make room for it.
@@ -60,11 +64,12 @@ type Cache struct {
 	// Devices is the part of it that follows claims of devices, and the devices.
 	Devices *device.Cache
 
-	mu      sync.Mutex
-	nodes   map[string]*Node
-	sorted  []*Node // those that have an object, by name
-	where   map[types.UID]placed
-	assumed map[types.UID]bool
+	mu         sync.Mutex
+	namespaces affinity.Namespaces
+	nodes      map[string]*Node
+	sorted     []*Node // those that have an object, by name
+	where      map[types.UID]placed
+	assumed    map[types.UID]bool
 	// nominees are kept while a pod is assumed: the assumption may be taken back.
 	nominees map[types.UID]nomination
 }
@@ -90,6 +95,27 @@ func (c *Cache) SetNode(object *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.put(c.node(object.Name).withObject(object))
+}
+
+// SetNamespace sets the labels of a namespace.
+func (c *Cache) SetNamespace(name string, set labels.Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.namespaces.Set(name, set)
+}
+
+// DeleteNamespace forgets a namespace.
+func (c *Cache) DeleteNamespace(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.namespaces.Delete(name)
+}
+
+// Namespaces returns the labels of namespaces.
+func (c *Cache) Namespaces() affinity.Namespaces {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.namespaces.Clone()
 }
 
 // DeleteNode removes a node; pods that still name it are kept in mind, in
@@ -183,7 +209,7 @@ func (c *Cache) Place(uid types.UID) string {
 func (c *Cache) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View(), Devices: c.Devices.View()}
+	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View(), Devices: c.Devices.View(), Namespaces: c.namespaces.Clone()}
 	for uid, n := range c.nominees {
 		if _, placed := c.where[uid]; placed {
 			continue

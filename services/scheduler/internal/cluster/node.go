@@ -22,6 +22,8 @@ type Node struct {
 	Pods                           []*corev1.Pod
 	// Repelling are those of the pods that have required anti-affinity.
 	Repelling []*corev1.Pod
+	// Wishing are those of the pods that have something to say of who comes near.
+	Wishing []Wishing
 	// Claiming are those that use claims.
 	Claiming []*corev1.Pod
 	// Images are the sizes in bytes of the images on the node, by name.
@@ -58,6 +60,9 @@ func (n *Node) With(pod *corev1.Pod, demand Demand) *Node {
 	if storage.UsesClaims(pod) {
 		c.Claiming = append(slices.Clip(n.Claiming), pod)
 	}
+	if demand.Wishes != nil {
+		c.Wishing = append(slices.Clip(n.Wishing), Wishing{pod, demand.Wishes})
+	}
 	c.Requested = n.Requested.plus(demand.Requests, 1)
 	c.Scored = n.Scored.plus(demand.Scored, 1)
 	return &c
@@ -73,6 +78,9 @@ func (n *Node) Without(uid types.UID, demand Demand) *Node {
 	}
 	c.Repelling, _ = without(n.Repelling, uid)
 	c.Claiming, _ = without(n.Claiming, uid)
+	if i := slices.IndexFunc(n.Wishing, func(w Wishing) bool { return w.Pod.UID == uid }); i >= 0 {
+		c.Wishing = slices.Concat(n.Wishing[:i], n.Wishing[i+1:])
+	}
 	c.Requested = n.Requested.plus(demand.Requests, -1)
 	c.Scored = n.Scored.plus(demand.Scored, -1)
 	return &c

@@ -68,10 +68,16 @@ func ScoredRequests(pod *corev1.Pod) Resources {
 
 // Demand is what a pod asks for, worked out once: it is costly, and asked
 // for whenever the pod moves.
-type Demand struct{ Requests, Scored Resources }
+type Demand struct {
+	Requests, Scored Resources
+	// Wishes are the pod's own of those who come near it; nil for none.
+	Wishes *Wishes
+}
 
 // DemandOf returns what a pod asks for.
-func DemandOf(pod *corev1.Pod) Demand { return Demand{Requests(pod), ScoredRequests(pod)} }
+func DemandOf(pod *corev1.Pod) Demand {
+	return Demand{Requests: Requests(pod), Scored: ScoredRequests(pod), Wishes: WishesOf(pod)}
+}
 
 // plus returns r + sign*o as a value of its own.
 func (r Resources) plus(o Resources, sign int64) Resources {

@@ -88,7 +88,10 @@ type round struct {
 	ahead      string           // why no node can take the pod, whatever the node is; "" where it depends on the node
 	choosers   []filter.Chooser // none where only a node is chosen
 	raters     []rater
+	shared     []shared
 	candidates []candidate
+	ratings    []int64 // by candidate: the weighted sum of the shared ones
+	scratch    []int64
 }
 
 // prepared is a filter's check of the pod, nil where every node passes.
@@ -102,10 +105,18 @@ type rater struct {
 	rate  func(*cluster.Node) int64
 }
 
+// shared is a rating by the pods of all nodes.
+type shared struct {
+	weight int64
+	rating score.Shared
+}
+
 type candidate struct {
-	index int   // in the snapshot
-	fixed int64 // weighted sum of the ratings that do not follow pods
-	total int64
+	index     int   // in the snapshot
+	at        int   // among the candidates
+	fixed     int64 // weighted sum of the ratings that do not follow pods
+	following int64 // and of those that follow the pods of the node
+	total     int64 // of these, and of those that follow the pods of all nodes
 }
 
 // newRound has every filter look at the pod and the nodes. The snapshot's nominees are those that the pod leaves their nodes to.
@@ -153,7 +164,7 @@ func (r *round) filter() {
 	r.candidates = make([]candidate, 0, r.askedCount())
 	for i := range r.asked() {
 		if r.feasible(r.snapshot.Nodes[i]) {
-			r.candidates = append(r.candidates, candidate{index: i})
+			r.candidates = append(r.candidates, candidate{index: i, at: len(r.candidates)})
 		}
 	}
 	if r.fault() != "" {
@@ -223,7 +234,17 @@ func (r *round) rate() {
 		return
 	}
 	ratings := make([]int64, len(r.candidates))
+	feasible := make([]*cluster.Node, len(r.candidates))
+	for i, c := range r.candidates {
+		feasible[i] = r.snapshot.Nodes[c.index]
+	}
 	for _, s := range r.profile.Scores {
+		if s.Share != nil {
+			if rating := s.Share(r.pod, r.snapshot, feasible); rating != nil {
+				r.shared = append(r.shared, shared{s.Weight, rating})
+			}
+			continue
+		}
 		rate := s.Prepare(r.pod, r.snapshot)
 		if rate == nil {
 			continue
@@ -243,15 +264,36 @@ func (r *round) rate() {
 		}
 	}
 	for i := range r.candidates {
-		r.total(&r.candidates[i])
+		r.follow(&r.candidates[i])
+	}
+	if len(r.shared) > 0 {
+		r.ratings, r.scratch = make([]int64, len(r.candidates)), ratings
+		r.share()
 	}
 }
 
-func (r *round) total(c *candidate) {
-	c.total = c.fixed
-	for _, s := range r.raters {
-		c.total += s.score.Weight * s.rate(r.snapshot.Nodes[c.index])
+// share rates the candidates by the pods of all nodes, as they are now, and totals their ratings.
+func (r *round) share() {
+	clear(r.ratings)
+	for _, s := range r.shared {
+		s.rating.Rate(r.scratch)
+		for i, rating := range r.scratch {
+			r.ratings[i] += s.weight * rating
+		}
 	}
+	for i := range r.candidates {
+		c := &r.candidates[i]
+		c.total = c.fixed + c.following + r.ratings[i]
+	}
+}
+
+// follow rates a candidate by what is on its node now.
+func (r *round) follow(c *candidate) {
+	c.following = 0
+	for _, s := range r.raters {
+		c.following += s.score.Weight * s.rate(r.snapshot.Nodes[c.index])
+	}
+	c.total = c.fixed + c.following
 }
 
 // place takes the best candidate for each pod until the pods or the
@@ -264,7 +306,7 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 	if r.across {
 		upTo = 1
 	}
-	best := newHeap(r.candidates, upTo, tie)
+	best := newBest(r.candidates, len(r.shared) > 0 || upTo == 1, tie)
 	demand := cluster.DemandOf(r.pod)
 	placements := make([]Placement, 0, upTo)
 	for _, pod := range pods {
@@ -286,14 +328,27 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		if len(placements) == upTo {
 			break
 		}
-		if !r.feasible(node) {
-			best.removeTop()
-			continue
+		fits := r.feasible(node)
+		if fits {
+			r.follow(c)
 		}
-		r.total(c)
-		best.fixTop()
+		r.countIn(c, fits)
+		best.update(fits)
 	}
 	return placements
+}
+
+// countIn has the ratings that depend on the pods of all nodes count the one that a candidate has taken, and whether it takes others.
+func (r *round) countIn(c *candidate, fits bool) {
+	for _, s := range r.shared {
+		s.rating.Place(c.at)
+		if !fits {
+			s.rating.Leave(c.at)
+		}
+	}
+	if len(r.shared) > 0 {
+		r.share()
+	}
 }
 
 // nowhere says of each pod why it goes to no node.

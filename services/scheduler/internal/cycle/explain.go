@@ -108,18 +108,12 @@ func (p Profile) explainScores(pod *corev1.Pod, snapshot cluster.Snapshot, verdi
 	if len(feasible) == 0 {
 		return
 	}
-	ratings := make([]int64, len(feasible))
+	nodes := make([]*cluster.Node, len(feasible))
+	for i, v := range feasible {
+		nodes[i] = snapshot.Nodes[v]
+	}
 	for _, s := range p.Scores {
-		rate := s.Prepare(pod, snapshot)
-		for i, v := range feasible {
-			ratings[i] = 0
-			if rate != nil {
-				ratings[i] = rate(snapshot.Nodes[v])
-			}
-		}
-		if rate != nil && s.Normalise != nil {
-			s.Normalise(ratings)
-		}
+		ratings := s.Of(pod, snapshot, nodes)
 		for i, v := range feasible {
 			verdicts[v].Scores = append(verdicts[v].Scores, ScoreVerdict{s.Name, ratings[i], s.Weight})
 			verdicts[v].Score += s.Weight * ratings[i]

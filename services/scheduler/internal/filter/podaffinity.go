@@ -2,17 +2,13 @@ package filter
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
+	"howdah.dev/services/scheduler/internal/affinity"
 	"howdah.dev/services/scheduler/internal/cluster"
 )
 
 // InterPodAffinity refuses nodes by the required pod affinity and
 // anti-affinity of the pod, and by the anti-affinity of the pods that run.
-// Namespace selectors are matched by namespace name only where they are
-// empty (all namespaces); others match nothing, since the scheduler does not
-// follow namespaces' labels.
 var InterPodAffinity = Filter{
 	Name:        "InterPodAffinity",
 	AcrossNodes: true,
@@ -21,8 +17,8 @@ var InterPodAffinity = Filter{
 }
 
 func preparePodAffinity(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
-	p := &podAffinity{pod: pod, affinity: affinityTerms(pod), anti: antiAffinityTerms(pod)}
-	p.self = matchesAll(p.affinity, pod)
+	p := &podAffinity{pod: pod, namespaces: snapshot.Namespaces, affinity: affinity.Required(pod), anti: affinity.RequiredAnti(pod)}
+	p.self = affinity.MatchesAll(p.affinity, pod, p.namespaces)
 	p.all.attracted = make([]domains, len(p.affinity))
 	for _, n := range snapshot.Nodes {
 		if len(p.affinity)+len(p.anti) > 0 {
@@ -56,7 +52,8 @@ func (d *domains) add(key string, n *cluster.Node, by int) {
 
 type podAffinity struct {
 	pod            *corev1.Pod
-	affinity, anti []term
+	affinity, anti []affinity.Term
+	namespaces     affinity.Namespaces
 	self           bool
 	all            affinityCounts // of the nodes that it was prepared for
 	altered        affinityCounts // what is added to these if one node is otherwise
@@ -72,29 +69,29 @@ type affinityCounts struct {
 }
 
 func (p *podAffinity) count(c *affinityCounts, other *corev1.Pod, n *cluster.Node, by int) {
-	if len(p.affinity) > 0 && matchesAll(p.affinity, other) {
+	if len(p.affinity) > 0 && affinity.MatchesAll(p.affinity, other, p.namespaces) {
 		c.any += by
 	}
 	for i, t := range p.affinity {
-		if t.matches(other) {
-			c.attracted[i].add(t.key, n, by)
+		if t.Matches(other, p.namespaces) {
+			c.attracted[i].add(t.Key, n, by)
 		}
 	}
 	for _, t := range p.anti {
-		if t.matches(other) {
-			c.avoided.add(t.key, n, by)
+		if t.Matches(other, p.namespaces) {
+			c.avoided.add(t.Key, n, by)
 		}
 	}
 }
 
 func (p *podAffinity) countRepelling(c *affinityCounts, other *corev1.Pod, n *cluster.Node, by int) {
-	for _, t := range antiAffinityTerms(other) {
-		if t.matches(p.pod) {
-			c.repelledBy.add(t.key, n, by)
+	for _, t := range affinity.RequiredAnti(other) {
+		if t.Matches(p.pod, p.namespaces) {
+			c.repelledBy.add(t.Key, n, by)
 			if c.repelling == nil {
 				c.repelling = map[string]bool{}
 			}
-			c.repelling[t.key] = true
+			c.repelling[t.Key] = true
 		}
 	}
 }
@@ -125,7 +122,7 @@ func (p *podAffinity) Explain(n *cluster.Node) []string {
 		return []string{"node(s) didn't match pod affinity rules"}
 	}
 	for _, t := range p.anti {
-		if value, ok := n.Object.Labels[t.key]; ok && p.all.avoided[domain{t.key, value}]+p.altered.avoided[domain{t.key, value}] > 0 {
+		if value, ok := n.Object.Labels[t.Key]; ok && p.all.avoided[domain{t.Key, value}]+p.altered.avoided[domain{t.Key, value}] > 0 {
 			return []string{"node(s) didn't match pod anti-affinity rules"}
 		}
 	}
@@ -153,74 +150,18 @@ func (p *podAffinity) Resolvable(n *cluster.Node) bool { return p.attractedTo(n)
 
 func (p *podAffinity) attractedTo(n *cluster.Node) bool {
 	for i, t := range p.affinity {
-		value, ok := n.Object.Labels[t.key]
+		value, ok := n.Object.Labels[t.Key]
 		// The first of a group that wants to be with its own kind may go anywhere that has the key.
 		if !ok {
 			return false
 		}
-		there := p.all.attracted[i][domain{t.key, value}]
+		there := p.all.attracted[i][domain{t.Key, value}]
 		if p.altered.attracted != nil {
-			there += p.altered.attracted[i][domain{t.key, value}]
+			there += p.altered.attracted[i][domain{t.Key, value}]
 		}
 		if there == 0 && (p.all.any+p.altered.any > 0 || !p.self) {
 			return false
 		}
 	}
 	return true
-}
-
-// term is a required pod affinity term, ready to match.
-type term struct {
-	key        string
-	namespaces map[string]bool // nil is all
-	selector   labels.Selector
-}
-
-func (t term) matches(pod *corev1.Pod) bool {
-	return (t.namespaces == nil || t.namespaces[pod.Namespace]) && t.selector.Matches(labels.Set(pod.Labels))
-}
-
-func matchesAll(terms []term, pod *corev1.Pod) bool {
-	for _, t := range terms {
-		if !t.matches(pod) {
-			return false
-		}
-	}
-	return true
-}
-
-func affinityTerms(pod *corev1.Pod) []term {
-	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		return terms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-	}
-	return nil
-}
-
-func antiAffinityTerms(pod *corev1.Pod) []term {
-	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		return terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-	}
-	return nil
-}
-
-func terms(pod *corev1.Pod, in []corev1.PodAffinityTerm) []term {
-	out := make([]term, 0, len(in))
-	for _, t := range in {
-		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-		if err != nil {
-			selector = labels.Nothing()
-		}
-		namespaces := map[string]bool{}
-		for _, ns := range t.Namespaces {
-			namespaces[ns] = true
-		}
-		if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
-			namespaces[pod.Namespace] = true
-		}
-		if t.NamespaceSelector != nil && len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
-			namespaces = nil
-		}
-		out = append(out, term{t.TopologyKey, namespaces, selector})
-	}
-	return out
 }

@@ -2,11 +2,10 @@ package filter
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/spread"
 )
 
 // PodTopologySpread refuses nodes where the pod would make the spread of its
@@ -16,10 +15,10 @@ var PodTopologySpread = Filter{
 	AcrossNodes: true,
 	Alter:       alterSpread,
 	Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
-		var constraints []spread
+		var constraints []constraint
 		for _, c := range pod.Spec.TopologySpreadConstraints {
 			if c.WhenUnsatisfiable == corev1.DoNotSchedule {
-				constraints = append(constraints, countSpread(pod, c, snapshot))
+				constraints = append(constraints, countSpread(pod, c, snapshot.Nodes))
 			}
 		}
 		if len(constraints) == 0 {
@@ -29,8 +28,8 @@ var PodTopologySpread = Filter{
 	},
 }
 
-// spread is one constraint with its counts by domain.
-type spread struct {
+// constraint is one of the pod, with its counts by domain.
+type constraint struct {
 	key     string
 	maxSkew int
 	self    int // 1 where the pod counts itself
@@ -41,9 +40,9 @@ type spread struct {
 	// least is the domain of the lowest count, and second the lowest count of the others, -1 where there are none.
 	least  string
 	second int
-	counts func(n *cluster.Node) bool // whether a node's pods count
-	like   func(p *corev1.Pod) bool   // whether a pod does
-	moved  *moved                     // nil: no node is otherwise
+	counts func(n *corev1.Node) bool // whether a node's pods count
+	like   func(p *corev1.Pod) bool  // whether a pod does
+	moved  *moved                    // nil: no node is otherwise
 }
 
 // moved is the count of a domain of which a node is otherwise.
@@ -52,28 +51,19 @@ type moved struct {
 	count  int
 }
 
-func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, snapshot cluster.Snapshot) spread {
-	selector := spreadSelector(pod, c)
-	s := spread{key: c.TopologyKey, maxSkew: int(c.MaxSkew), domains: map[string]int{}}
+func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, nodes []*cluster.Node) constraint {
+	selector := spread.Selector(pod, c)
+	s := constraint{key: c.TopologyKey, maxSkew: int(c.MaxSkew), domains: map[string]int{}}
 	if selector.Matches(labels.Set(pod.Labels)) {
 		s.self = 1
 	}
-	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
-	honorTaints := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
-	ignoreAffinity := c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore
-	taints := TaintToleration.Prepare(pod, snapshot)
-	s.counts = func(n *cluster.Node) bool {
-		if matches, err := affinity.Match(n.Object); !ignoreAffinity && (!matches || err != nil) {
-			return false
-		}
-		return !honorTaints || taints.Check(n)
-	}
+	s.counts = spread.Counts(pod, c)
 	s.like = func(p *corev1.Pod) bool {
 		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
 	}
-	for _, n := range snapshot.Nodes {
+	for _, n := range nodes {
 		domain, ok := n.Object.Labels[c.TopologyKey]
-		if !ok || !s.counts(n) {
+		if !ok || !s.counts(n.Object) {
 			continue
 		}
 		count := s.domains[domain]
@@ -90,7 +80,7 @@ func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, snapshot cl
 }
 
 // rank finds the lowest counts.
-func (s *spread) rank() {
+func (s *constraint) rank() {
 	s.lowest, s.second = -1, -1
 	for domain, count := range s.domains {
 		switch {
@@ -118,9 +108,9 @@ func alterSpread(_ *corev1.Pod, check Check, was, now *cluster.Node) Check {
 	return altered
 }
 
-func (s spread) with(was, now *cluster.Node) spread {
+func (s constraint) with(was, now *cluster.Node) constraint {
 	domain, ok := now.Object.Labels[s.key]
-	if !ok || !s.counts(now) {
+	if !ok || !s.counts(now.Object) {
 		return s
 	}
 	count := s.domains[domain]
@@ -148,33 +138,14 @@ func (s spread) with(was, now *cluster.Node) spread {
 }
 
 // in counts the pods of a domain.
-func (s spread) in(domain string) int {
+func (s constraint) in(domain string) int {
 	if s.moved != nil && s.moved.domain == domain {
 		return s.moved.count
 	}
 	return s.domains[domain]
 }
 
-// spreadSelector is the constraint's selector, narrowed by the values that
-// the pod itself has for matchLabelKeys.
-func spreadSelector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-	if err != nil {
-		return labels.Nothing()
-	}
-	for _, key := range c.MatchLabelKeys {
-		if value, ok := pod.Labels[key]; ok {
-			requirement, err := labels.NewRequirement(key, "in", []string{value})
-			if err != nil {
-				return labels.Nothing()
-			}
-			selector = selector.Add(*requirement)
-		}
-	}
-	return selector
-}
-
-type spreads []spread
+type spreads []constraint
 
 func (s spreads) Check(n *cluster.Node) bool { return len(s.Explain(n)) == 0 }
 

@@ -50,6 +50,7 @@ type Item struct {
 	taken  bool      // by Pop, until Fail or Delete
 	wakes  int       // the queue's count of wakes when it was taken
 	stores int       // and of changes of storage
+	moves  int       // and of pods that others look at
 	order  int       // among the pods that came at the same moment
 	at     int       // in the heap of its group, or of those that wait
 	held   bool      // not to be tried before something of its claims changes
@@ -80,8 +81,9 @@ type Queue struct {
 	waiting       ordered[*Item]  // those in back-off and unschedulable ones, the first that is ready on top
 	unschedulable map[*Item]bool
 	claiming      map[*Item]bool // the unschedulable ones that use claims, of volumes or of devices
+	sociable      map[*Item]bool // and those that go where other pods are, or are not
 	// counters
-	wakes, stores, added int
+	wakes, stores, moves, added int
 }
 
 // New returns an empty queue.
@@ -90,7 +92,7 @@ func New(clock clock.WithTicker) *Queue {
 		clock: clock, signal: make(chan struct{}, 1), items: map[types.UID]*Item{}, groups: map[uint64]*group{},
 		active:        ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
 		waiting:       ordered[*Item]{before: func(a, b *Item) bool { return a.ready.Before(b.ready) }},
-		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{},
+		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{}, sociable: map[*Item]bool{},
 	}
 }
 
@@ -167,6 +169,7 @@ func (q *Queue) Delete(uid types.UID) {
 func (q *Queue) withdraw(item *Item) {
 	delete(q.unschedulable, item)
 	delete(q.claiming, item)
+	delete(q.sociable, item)
 	if item.at == outside {
 		return
 	}
@@ -212,6 +215,31 @@ func (q *Queue) WakeClaiming(match func(pod *corev1.Pod) bool) {
 	}
 }
 
+// WakeSociable does the same for those of the pods that look at others and that match: others have come, or are not as they were. It asks once for
+// all that can be placed as one.
+func (q *Queue) WakeSociable(match func(pod *corev1.Pod) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.moves++
+	verdicts := map[uint64]bool{}
+	for item := range q.sociable {
+		verdict, asked := verdicts[item.Group]
+		if !asked {
+			verdict = match(item.Pod)
+			verdicts[item.Group] = verdict
+		}
+		if verdict {
+			q.backOff(item)
+		}
+	}
+}
+
+// sociable reports whether where a pod may go depends on the pods of other nodes.
+func sociable(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0
+}
+
 // Fail puts an item that Pop returned back after an attempt that found no
 // node. retriable says that the attempt failed for another reason (a write
 // that was refused), so that it needs no change to be worth another try.
@@ -226,7 +254,8 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	item.Attempts++
 	item.ready = q.clock.Now().Add(backoff(item.Attempts))
 	claiming := storage.UsesClaims(item.Pod) || device.UsesClaims(item.Pod)
-	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores { // something changed while it was being tried
+	looking := sociable(item.Pod)
+	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
 		item.state = Backoff
 		q.backOff(item)
 		return
@@ -235,6 +264,9 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	q.unschedulable[item] = true
 	if claiming {
 		q.claiming[item] = true
+	}
+	if looking {
+		q.sociable[item] = true
 	}
 	q.waiting.add(item)
 	q.poke() // the popper's timer must know
@@ -329,7 +361,7 @@ func (q *Queue) take(limit int) ([]*Item, time.Duration) {
 	for len(items) < limit && !g.empty() {
 		item := g.first()
 		g.remove(item)
-		item.taken, item.wakes, item.stores = true, q.wakes, q.stores
+		item.taken, item.wakes, item.stores, item.moves = true, q.wakes, q.stores, q.moves
 		copied := *item // the queue's own follows the pod while this one is being tried
 		copied.self = item
 		items = append(items, &copied)

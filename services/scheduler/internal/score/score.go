@@ -26,11 +26,48 @@ type Score struct {
 	// FollowsPods says that a rating changes with the pods on the node
 	// itself, so that it must be taken anew after each placement there.
 	FollowsPods bool
+	// Share, in place of Prepare, returns the pod's rating of nodes by the pods of other nodes, too; nil where all nodes are alike to it.
+	// feasible are the nodes among which it chooses.
+	Share func(pod *corev1.Pod, snapshot cluster.Snapshot, feasible []*cluster.Node) Shared
+}
+
+// Of returns the normalised ratings of feasible nodes; zeros where all are alike to the pod.
+func (s Score) Of(pod *corev1.Pod, snapshot cluster.Snapshot, feasible []*cluster.Node) []int64 {
+	ratings := make([]int64, len(feasible))
+	if s.Share != nil {
+		if shared := s.Share(pod, snapshot, feasible); shared != nil {
+			shared.Rate(ratings)
+		}
+		return ratings
+	}
+	rate := s.Prepare(pod, snapshot)
+	if rate == nil {
+		return ratings
+	}
+	for i, n := range feasible {
+		ratings[i] = rate(n)
+	}
+	if s.Normalise != nil {
+		s.Normalise(ratings)
+	}
+	return ratings
+}
+
+// Shared is a pod's rating of the nodes among which it chooses that depends on the pods of others.
+type Shared interface {
+	// Rate sets the ratings of the nodes, each 0 to Max.
+	Rate(ratings []int64)
+	// Place counts one more pod like the rated one on the i-th node.
+	Place(i int)
+	// Leave says that there is no choosing the i-th node any more.
+	Leave(i int)
 }
 
 // All returns the scores with Kubernetes' default weights.
 func All() []Score {
-	return []Score{LeastAllocated, BalancedAllocation, PodTopologySpread, TaintToleration, NodeAffinity, ImageLocality, DynamicResources}
+	return []Score{
+		LeastAllocated, BalancedAllocation, PodTopologySpread(nil, true), TaintToleration, NodeAffinity, InterPodAffinity(1, false), ImageLocality, DynamicResources,
+	}
 }
 
 // highestIsBest scales ratings so that the highest becomes Max.

@@ -1,0 +1,51 @@
+// Package spread has what topology spread constraints say of pods and nodes.
+// Source: Kubernetes, Concepts > Scheduling > Pod Topology Spread Constraints.
+package spread
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// Selector is a constraint's selector, narrowed by the values that the pod itself has for matchLabelKeys.
+func Selector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	for _, key := range c.MatchLabelKeys {
+		if value, ok := pod.Labels[key]; ok {
+			requirement, err := labels.NewRequirement(key, "in", []string{value})
+			if err != nil {
+				return labels.Nothing()
+			}
+			selector = selector.Add(*requirement)
+		}
+	}
+	return selector
+}
+
+// Counts returns whether the pods of a node count for a pod's constraint, by the constraint's policies about nodes.
+func Counts(pod *corev1.Pod, c corev1.TopologySpreadConstraint) func(n *corev1.Node) bool {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	honorTaints := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	ignoreAffinity := c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore
+	return func(n *corev1.Node) bool {
+		if matches, err := affinity.Match(n); !ignoreAffinity && (!matches || err != nil) {
+			return false
+		}
+		if !honorTaints {
+			return true
+		}
+		_, untolerated := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, repels, false)
+		return !untolerated
+	}
+}
+
+func repels(t *corev1.Taint) bool {
+	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+}
