@@ -83,6 +83,43 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 	}
 }
 
+// TestAgentTakesTheSettingsOfItsFolder holds that a node agent runs with what howdah join has left, behind its flags and its environment.
+func TestAgentTakesTheSettingsOfItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nodeagent.env")
+	if err := os.WriteFile(file, []byte("HOWDAH_APISERVER=dns:///file:7443\nHOWDAH_NODE_NAME=file\nHOWDAH_LOG_LEVEL=warn\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOWDAH_NODE_NAME", "environment")
+	root := command()
+	cmd, _, err := root.Find([]string{"nodeagent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range []string{"apiserver", "node-name", "log-level"} {
+			values[name] = cmd.Flags().Lookup(name).Value.String()
+		}
+		return nil
+	}
+	root.SetArgs([]string{"nodeagent", "--tls-dir", dir, "--log-level", "debug"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"apiserver": "dns:///file:7443", "node-name": "environment", "log-level": "debug"} {
+		if values[name] != want {
+			t.Errorf("--%s is %q, want %q", name, values[name], want)
+		}
+	}
+	if err := os.WriteFile(file, []byte("HOWDAH_NONSENSE=1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, "nodeagent", "--tls-dir", dir); err == nil || !strings.Contains(err.Error(), "HOWDAH_NONSENSE is no setting") {
+		t.Errorf("a setting that is none: %v", err)
+	}
+}
+
 func TestBadEnvironmentIsReportedWhole(t *testing.T) {
 	t.Setenv("HOWDAH_TRACE_SAMPLE_RATIO", "many")
 	t.Setenv("HOWDAH_NODE_CIDR_MASK_SIZE", "wide")

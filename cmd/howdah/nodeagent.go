@@ -109,6 +109,9 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	if n.rotateServing && n.port == 0 {
 		err6 = errors.Join(err6, errors.New("--rotate-server-certificates: there is no HTTPS endpoint (--kubelet-port is 0)"))
 	}
+	if n.rotate && n.simulate > 0 {
+		err6 = errors.Join(err6, errors.New("--rotate-certificates: simulated nodes have no certificates of their own"))
+	}
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
@@ -175,6 +178,9 @@ func nodeagentCommand() *cobra.Command {
 	r.flags(cmd)
 	n.flags(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // after the environment, which goes before it
+		if r.tlsDir == "" {
+			return nil
+		}
 		return config.FromFile(cmd.Flags(), filepath.Join(r.tlsDir, join.SettingsFile))
 	}
 	return cmd

@@ -178,6 +178,47 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestAddonsTellWhatNodesNeed holds that howdah addons makes what machines join by, where the control plane is not a standalone's, and that a node knows of it.
+func TestAddonsTellWhatNodesNeed(t *testing.T) {
+	j := startJoinable(t)
+	j.command() // the standalone has made its own
+	folder := filepath.Dir(j.kubeconfig)
+	if out, err := execute(t, "addons", "--tls-dir", folder, "--apiserver", "dns:///"+j.nodes, "--dns-address", "192.0.2.53", "--cluster-dns", "10.96.0.10", "--log-level", "error",
+		"--join-server", "https://"+j.address, "--node-apiserver", "dns:///localhost:"+j.nodes[strings.LastIndex(j.nodes, ":")+1:], "--load-balancer-cidr", "192.0.2.64/26"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	config, err := j.admin.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "howdah-config", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Data["max-pods"] = "50"
+	if _, err := j.admin.CoreV1().ConfigMaps("kube-system").Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "node")
+	if out, err := execute(t, on(j.command(), dir, "n5")...); err != nil {
+		t.Fatalf("join: %v\n%s", err, out)
+	}
+	settings, err := os.ReadFile(filepath.Join(dir, "nodeagent.env"))
+	for _, want := range []string{"HOWDAH_APISERVER=dns:///localhost:", "HOWDAH_CLUSTER_DNS=10.96.0.10\n", "HOWDAH_LOAD_BALANCER_CIDR=192.0.2.64/26\n", "HOWDAH_MAX_PODS=50\n"} {
+		if err != nil || !strings.Contains(string(settings), want) {
+			t.Errorf("the settings lack %q (%v):\n%s", want, err, settings)
+		}
+	}
+
+	config.Data["max-pod"] = "60"
+	config.ResourceVersion = ""
+	if _, err := j.admin.CoreV1().ConfigMaps("kube-system").Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := execute(t, on(j.command(), filepath.Join(t.TempDir(), "node"), "n6")...); err == nil || !strings.Contains(err.Error(), `"max-pod" is no setting`) {
+		t.Errorf("a setting that is none: %v\n%s", err, out)
+	}
+	if _, err := execute(t, "addons", "--tls-dir", folder, "--join-server", "http://x"); err == nil || !strings.Contains(err.Error(), "is not https://host:port") {
+		t.Errorf("a server without TLS: %v", err)
+	}
+}
+
 // renews asks for another certificate by that of the folder, as the agent does before it ends.
 func renews(t *testing.T, address, dir string) {
 	t.Helper()
