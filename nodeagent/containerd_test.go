@@ -58,7 +58,7 @@ func isolated(t *testing.T) bool {
 			t.Skipf("a real node needs %s (Debian packages containerd, runc, busybox-static): %v", program, err)
 		}
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=9m")
 	cmd.Env = append(os.Environ(), insideVariable+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()

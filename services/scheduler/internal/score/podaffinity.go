@@ -2,6 +2,7 @@ package score
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,8 +16,12 @@ func InterPodAffinity(hard int64, silent bool) Score {
 	return Score{
 		Name: "InterPodAffinity", Weight: 2,
 		Share: func(pod *corev1.Pod, snapshot cluster.Snapshot, feasible []*cluster.Node) Shared {
+			own := cluster.WishesOf(pod)
+			if own == nil && !slices.ContainsFunc(snapshot.Nodes, func(n *cluster.Node) bool { return len(n.Wishing) > 0 }) {
+				return nil
+			}
 			s := &neighbourly{pod: pod, namespaces: snapshot.Namespaces, hard: hard, silent: silent, feasible: feasible, out: make([]bool, len(feasible))}
-			if own := cluster.WishesOf(pod); own != nil {
+			if own != nil {
 				s.own = *own
 			}
 			for _, n := range snapshot.Nodes {
@@ -29,9 +34,9 @@ func InterPodAffinity(hard int64, silent bool) Score {
 					s.wished(other.Wishes, func(key string, weight int64) { s.add(key, n, weight) })
 				}
 			}
-			own := func(key string, weight int64) { s.key(key).self += weight }
-			s.wish(pod, own)
-			s.wished(&s.own, own)
+			self := func(key string, weight int64) { s.key(key).self += weight }
+			s.wish(pod, self)
+			s.wished(&s.own, self)
 			if len(s.keys) == 0 {
 				return nil
 			}
