@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"howdah.dev/cmd/howdah/internal/bootstrap"
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
@@ -182,10 +185,29 @@ func TestJoin(t *testing.T) {
 func TestAddonsTellWhatNodesNeed(t *testing.T) {
 	j := startJoinable(t)
 	j.command() // the standalone has made its own
-	folder := filepath.Dir(j.kubeconfig)
-	if out, err := execute(t, "addons", "--tls-dir", folder, "--apiserver", "dns:///"+j.nodes, "--dns-address", "192.0.2.53", "--cluster-dns", "10.96.0.10", "--log-level", "error",
-		"--join-server", "https://"+j.address, "--node-apiserver", "dns:///localhost:"+j.nodes[strings.LastIndex(j.nodes, ":")+1:], "--load-balancer-cidr", "192.0.2.64/26"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	id, err := rpc.LoadIdentity(filepath.Dir(j.kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := rpc.Dial("dns:///"+j.nodes, id.Client("apiserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// What the command does with its flags; as a whole it would be a second role in this process, which has one log.
+	var joining joiningFlags
+	flags := pflag.NewFlagSet("addons", pflag.ContinueOnError)
+	joining.flags(flags)
+	if err := flags.Parse([]string{"--join-server", "https://" + j.address, "--node-apiserver", "dns:///localhost:" + j.nodes[strings.LastIndex(j.nodes, ":")+1:], "--load-balancer-cidr", "192.0.2.64/26"}); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := joining.cluster(id, "dns:///apiserver:7443", "10.96.0.10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := object.NewClient(conn, "howdah-addons")
+	if err := untilDone(t.Context(), time.Second, func(ctx context.Context) error { return bootstrap.Ensure(ctx, client, *cluster) }); err != nil {
+		t.Fatal(err)
 	}
 	config, err := j.admin.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "howdah-config", metav1.GetOptions{})
 	if err != nil {
@@ -214,8 +236,13 @@ func TestAddonsTellWhatNodesNeed(t *testing.T) {
 	if out, err := execute(t, on(j.command(), filepath.Join(t.TempDir(), "node"), "n6")...); err == nil || !strings.Contains(err.Error(), `"max-pod" is no setting`) {
 		t.Errorf("a setting that is none: %v\n%s", err, out)
 	}
-	if _, err := execute(t, "addons", "--tls-dir", folder, "--join-server", "http://x"); err == nil || !strings.Contains(err.Error(), "is not https://host:port") {
-		t.Errorf("a server without TLS: %v", err)
+	for want, bad := range map[string]joiningFlags{"is not https://host:port": {server: "http://x"}, "--tls-dir is empty": {server: "https://x:6443"}} {
+		if _, err := bad.cluster(nil, "", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", bad, err, want)
+		}
+	}
+	if cluster, err := (&joiningFlags{}).cluster(nil, "", ""); cluster != nil || err != nil {
+		t.Errorf("without a server: %v, %v", cluster, err)
 	}
 }
 
