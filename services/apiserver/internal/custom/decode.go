@@ -135,8 +135,12 @@ func (v *version) Convert(ctx context.Context, obj registry.Object) (registry.Ob
 }
 
 // ConvertWhole implements registry.Custom.
-func (v *version) ConvertWhole(ctx context.Context, obj registry.Object) (registry.Object, error) {
-	return v.convertOne(ctx, obj, false)
+func (v *version) ConvertWhole(ctx context.Context, obj registry.Object, to schema.GroupVersionKind) (registry.Object, error) {
+	other := v.versions[to.Version]
+	if other == nil || other.gvk() != to {
+		return nil, fmt.Errorf("%s has no version %s", v.gvk().GroupKind(), to)
+	}
+	return other.convertOne(ctx, obj, false)
 }
 
 func (v *version) convertOne(ctx context.Context, obj registry.Object, cut bool) (registry.Object, error) {

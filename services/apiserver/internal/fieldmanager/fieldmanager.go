@@ -311,20 +311,16 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return obj, nil
 }
 
-// custom converts an object of a custom kind.
+// custom converts an object of a custom kind. Who wrote in a version that is no longer served still owns what was written.
 func (c converter) custom(in runtime.Object, want schema.GroupVersionKind) (runtime.Object, error) {
 	obj, ok := in.(registry.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T has no metadata", in)
 	}
-	if want == c.kind.GVK {
-		return c.kind.Custom.ConvertWhole(context.Background(), obj)
-	}
-	to := c.table.FindKind(want)
-	if to == nil || to.Kind.Custom == nil {
+	if !slices.Contains(c.kind.Custom.GVKs(), want) {
 		return nil, runtime.NewNotRegisteredErrForKind("howdah", want)
 	}
-	return to.Kind.Custom.ConvertWhole(context.Background(), obj)
+	return c.kind.Custom.ConvertWhole(context.Background(), obj, want)
 }
 
 func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error) {

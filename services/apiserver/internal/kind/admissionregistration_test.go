@@ -197,6 +197,6 @@ func TestAdmissionColumns(t *testing.T) {
 		"binding": {"{kind: ValidatingAdmissionPolicyBinding, " + group + "spec: {policyName: p, paramRef: {name: m, namespace: ns}}}",
 			"Name|PolicyName|ParamRef|Age", "x|p|ns/m|<unknown>"},
 		"mutating binding": {"{kind: MutatingAdmissionPolicyBinding, " + group + "spec: {policyName: p, paramRef: {name: m}}}",
-			"Name|PolicyName|ParamRef|Age", "x|p|m|<unknown>"},
+			"Name|PolicyName|ParamRef|Age", "x|p|*/m|<unknown>"},
 	})
 }

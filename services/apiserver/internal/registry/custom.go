@@ -21,8 +21,9 @@ type Custom interface {
 	Encode(ctx context.Context, obj Object) ([]byte, error)
 	// Convert returns an object of any version of the kind in this one; it may be the same object.
 	Convert(ctx context.Context, obj Object) (Object, error)
-	// ConvertWhole is Convert that keeps what this version's schema does not know: those who track fields have to be told of it.
-	ConvertWhole(ctx context.Context, obj Object) (Object, error)
+	// ConvertWhole returns an object of any version of the kind in another one, which must be among GVKs but need not be served. It keeps what the
+	// schema there does not know: those who track fields have to be told of it.
+	ConvertWhole(ctx context.Context, obj Object, to schema.GroupVersionKind) (Object, error)
 	// Stored reports that objects are stored in this version.
 	Stored() bool
 	// StoredAs is the version that objects are stored in.

@@ -189,7 +189,7 @@ func paramRef(r *admissionv1.ParamRef) string {
 	case r.Name != "" && r.Namespace != "":
 		return r.Namespace + "/" + r.Name
 	case r.Name != "":
-		return r.Name
+		return "*/" + r.Name // in the namespace of what is asked for
 	}
 	return r.Selector.String()
 }
