@@ -120,6 +120,9 @@ func TestConnect(t *testing.T) {
 		{"one", "log", "tailLines=x", 400, `strconv.ParseInt: parsing "x": invalid syntax`},
 		{"absent", "log", "tailLines=-1&sinceSeconds=0", 422, `PodLogOptions "absent" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, sinceSeconds`},
 		{"lost", "exec", "", 404, `pods "n2" not found`},
+		{"absent", "exec", "dryRun=All", 400, "dryRun is not supported"},
+		{"one", "proxy", "container=a&dryRun", 400, "dryRun is not supported"},
+		{"absent", "log", "dryRun=All", 404, `pods "absent" not found`},
 		{"one", "nonsense", "", 404, "the server could not find the requested resource"},
 	} {
 		_, _, err := open(c.name, c.subresource, c.query)

@@ -8,13 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -211,49 +210,33 @@ func Negotiate(accept string, withCBOR bool) string {
 	return cmp.Or(negotiated(accept, withCBOR), JSON)
 }
 
-// negotiated is Negotiate, but that it picks none where none of those that the client takes is there.
+// negotiated is Negotiate, but that it picks none where none of those that the client takes is there. The header is read as leniently as
+// Kubernetes reads it, and in its order.
 func negotiated(accept string, withCBOR bool) string {
 	if strings.TrimSpace(accept) == "" {
 		return JSON
 	}
-	type offer struct {
-		encoding string
-		quality  float64
-	}
-	var offers []offer
-	for part := range strings.SplitSeq(accept, ",") {
-		mediaType, params, err := mime.ParseMediaType(part)
-		if err != nil || params["as"] != "" || params["g"] != "" || params["v"] != "" { // a Status is never turned into anything
+	for _, wish := range goautoneg.ParseAccept(accept) {
+		params := wish.Params
+		if params["as"] != "" || params["g"] != "" || params["v"] != "" { // a Status is never turned into anything
 			continue
 		}
+		mediaType := wish.Type + "/" + wish.SubType
 		if stream := params["stream"]; stream != "" && (stream != "watch" || mediaType == YAML) { // there are no such streams
 			continue
 		}
-		o := offer{quality: 1}
 		switch mediaType {
 		case JSON, "*/*", "application/*":
-			o.encoding = JSON
-		case YAML:
-			o.encoding = YAML
-		case Protobuf:
-			o.encoding = Protobuf
+			return JSON
+		case YAML, Protobuf:
+			return mediaType
 		case CBOR:
-			if !withCBOR {
-				continue
+			if withCBOR {
+				return CBOR
 			}
-			o.encoding = CBOR
-		default:
-			continue
 		}
-		if text, ok := params["q"]; ok {
-			o.quality, _ = strconv.ParseFloat(text, 64) // what is no number is wanted least
-		}
-		offers = append(offers, o)
 	}
-	if len(offers) == 0 {
-		return ""
-	}
-	return slices.MaxFunc(offers, func(a, b offer) int { return cmp.Compare(a.quality, b.quality) }).encoding
+	return ""
 }
 
 // NotFound is what Kubernetes answers where a path means nothing.

@@ -26,6 +26,10 @@ func TestNegotiate(t *testing.T) {
 		Protobuf + ";as=Table;g=meta.k8s.io;v=v1," + Protobuf:                Protobuf,
 		"application/vnd.kubernetes.protobuf;stream=watch,application/json":  Protobuf,
 		"nonsense;;;, application/yaml;q=0.1":                                YAML,
+		"*/*, application/yaml":                                              YAML, // what is named before what is not
+		"APPLICATION/YAML":                                                   JSON,
+		"application/json;;, application/yaml":                               JSON,
+		"application/json;as=,application/yaml":                              JSON,
 		"application/cbor, application/vnd.kubernetes.protobuf;q=0.2, a/b;c": Protobuf,
 	}
 	if got := Negotiate("application/json;q=0.9,application/cbor;q=1", true); got != CBOR {

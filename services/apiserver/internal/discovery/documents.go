@@ -149,6 +149,7 @@ func want(accept string, aggregated bool) (version string, media codec.Media, er
 	for _, wish := range codec.Wishes(accept) {
 		params := wish.Params
 		m, ok := codec.Offer{}.MediaOf(wish.Media)
+		ok = ok && wish.Media == strings.ToLower(wish.Media) // here no other case will do
 		if wish.Media == "*/*" || wish.Media == "application/*" {
 			m, ok = codec.JSON, true
 		}

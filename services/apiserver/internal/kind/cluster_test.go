@@ -55,7 +55,9 @@ func TestClusterValidate(t *testing.T) {
 		"handler":         {handler + "runc, overhead: {podFixed: {cpu: 10m}}}", nil},
 	})
 	validatesUpdates(t, map[string]change{
-		"scopes": {quotas + "spec: {scopes: [BestEffort]}}", quotas + "spec: {}}", []string{"spec.scopes: Invalid value: null: field is immutable"}},
+		"scopes":                 {quotas + "spec: {scopes: [BestEffort]}}", quotas + "spec: {}}", []string{"spec.scopes: Invalid value: null: field is immutable"}},
+		"label of another name":  {pv + "hostPath: {path: /a}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: failure-domain.beta.kubernetes.io/zone, operator: In, values: [z]}]}]}}}}", pv + "hostPath: {path: /a}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [z]}]}]}}}}", nil},
+		"label of another value": {pv + "hostPath: {path: /a}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: beta.kubernetes.io/os, operator: In, values: [a]}]}]}}}}", pv + "hostPath: {path: /a}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/os, operator: In, values: [b]}]}]}}}}", []string{`nodeAffinity: Invalid value: {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"kubernetes.io/os","operator":"In","values":["b"]}]}]}}: field is immutable, except for updating from beta label to GA`}},
 		"source": {pv + "hostPath: {path: /a}}}", pv + "hostPath: {path: /b}}}", []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n" +
 			"@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/a\",\n" +
 			"+  \"Path\": \"/b\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n"}},
@@ -68,14 +70,15 @@ func TestClusterValidate(t *testing.T) {
 func TestClusterColumns(t *testing.T) {
 	t.Parallel()
 	shows(t, map[string]shown{
-		"quota":   {quotas + "status: {hard: {pods: 4, limits.cpu: 2}, used: {pods: 1}}}", "Name|Request|Limit|Age", "a|pods: 1/4|limits.cpu: 0/2|<unknown>"},
-		"volume":  {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], claimRef: {namespace: b, name: c}, storageClassName: d}, status: {phase: Bound}}", "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|[VolumeMode]", "a|1Gi|RWO|Retain|Bound|b/c|d|<unset>||<unknown>|Filesystem"},
-		"class":   {"{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a, annotations: {storageclass.kubernetes.io/is-default-class: 'true'}}, provisioner: b/c}", "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age", "a (default)|b/c|Delete|Immediate|false|<unknown>"},
-		"driver":  {csiDriver + "{}}", "Name|AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age", "example.com|true|false|false|<unset>|false|Persistent|<unknown>"},
-		"policy":  {netpol + "}}", "Name|Pod-Selector|Age", "a|<none>|<unknown>"},
-		"ingress": {ing + "ingressClassName: c, tls: [{}], rules: [{host: b.c}]}, status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}", "Name|Class|Hosts|Address|Ports|Age", "a|c|b.c|10.0.0.1|80, 443|<unknown>"},
-		"address": {address + "{resource: services, namespace: b, name: c}}}", "Name|ParentRef", "10.0.0.1|services/b/c|<unknown>"},
-		"request": {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: a}, spec: {request: '', signerName: b.c/d, username: me, expirationSeconds: 3600}, status: {certificate: YQ==, conditions: [{type: Approved, status: 'True'}]}}", "Name|Age|SignerName|Requestor|RequestedDuration|Condition", "a|<unknown>|b.c/d|me|60m|Approved,Issued"},
+		"quota":           {quotas + "status: {hard: {pods: 4, limits.cpu: 2}, used: {pods: 1}}}", "Name|Request|Limit|Age", "a|pods: 1/4|limits.cpu: 0/2|<unknown>"},
+		"volume":          {pv + "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], claimRef: {namespace: b, name: c}, storageClassName: d}, status: {phase: Bound}}", "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|[VolumeMode]", "a|1Gi|RWO|Retain|Bound|b/c|d|<unset>||<unknown>|Filesystem"},
+		"class":           {"{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a, annotations: {storageclass.kubernetes.io/is-default-class: 'true'}}, provisioner: b/c}", "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age", "a (default)|b/c|Delete|Immediate|false|<unknown>"},
+		"driver":          {csiDriver + "{}}", "Name|AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age", "example.com|true|false|false|<unset>|false|Persistent|<unknown>"},
+		"policy":          {netpol + "}}", "Name|Pod-Selector|Age", "a|<none>|<unknown>"},
+		"ingress":         {ing + "ingressClassName: c, tls: [{}], rules: [{host: b.c}]}, status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}", "Name|Class|Hosts|Address|Ports|Age", "a|c|b.c|10.0.0.1|80, 443|<unknown>"},
+		"address":         {address + "{resource: services, namespace: b, name: c}}}", "Name|ParentRef", "10.0.0.1|services/b/c|<unknown>"},
+		"foreign address": {address + "{group: B.c, resource: Ds, name: E}}}", "Name|ParentRef", "10.0.0.1|ds.b.c/E|<unknown>"},
+		"request":         {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: a}, spec: {request: '', signerName: b.c/d, username: me, expirationSeconds: 3600}, status: {certificate: YQ==, conditions: [{type: Approved, status: 'True'}]}}", "Name|Age|SignerName|Requestor|RequestedDuration|Condition", "a|<unknown>|b.c/d|me|60m|Approved,Issued"},
 	})
 }
 

@@ -49,6 +49,9 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 		return err
 	}
 	defer s.Metrics.streaming(r)()
+	if err := refuseDryRun(r.subresource, open.GetQuery()); err != nil {
+		return err
+	}
 	if r.subresource == "proxy" {
 		return s.proxy(ctx, r, stream, open)
 	}

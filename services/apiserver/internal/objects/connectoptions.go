@@ -10,6 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// refuseDryRun refuses to try what cannot be tried: what a stream does is done by others. A log is only read.
+func refuseDryRun(subresource, query string) error {
+	values, _ := url.ParseQuery(query) // of a query that is not well formed what can be read
+	if subresource != "log" && values.Has("dryRun") {
+		return apierrors.NewBadRequest("dryRun is not supported")
+	}
+	return nil
+}
+
 // checkPorts refuses the query of a portforward whose ports are no numbers from 0 to 65535.
 func checkPorts(query string) error {
 	values, err := url.ParseQuery(query)

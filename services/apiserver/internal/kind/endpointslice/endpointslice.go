@@ -18,7 +18,6 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"howdah.dev/services/apiserver/internal/kind/column"
-	"howdah.dev/services/apiserver/internal/kind/row"
 	"howdah.dev/services/apiserver/internal/kind/typed"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -112,13 +111,14 @@ func fill(s *discoveryv1.EndpointSlice) {
 const shown = 3
 
 func ports(list []discoveryv1.EndpointPort) string {
-	if len(list) == 0 {
-		return "<unset>"
-	}
 	var all []string
 	for _, p := range list {
 		if p.Port == nil {
-			all = append(all, column.Or(row.Deref(p.Name), "*"))
+			name := "*"
+			if p.Name != nil {
+				name = *p.Name
+			}
+			all = append(all, name)
 			continue
 		}
 		all = append(all, strconv.Itoa(int(*p.Port)))
@@ -127,9 +127,6 @@ func ports(list []discoveryv1.EndpointPort) string {
 }
 
 func addresses(list []discoveryv1.Endpoint) string {
-	if len(list) == 0 {
-		return "<unset>"
-	}
 	var all []string
 	for _, e := range list {
 		all = append(all, e.Addresses...)
@@ -139,7 +136,7 @@ func addresses(list []discoveryv1.Endpoint) string {
 
 func firstOf(all []string) string {
 	if len(all) <= shown {
-		return strings.Join(all, ",")
+		return column.Or(strings.Join(all, ","), "<unset>")
 	}
 	return fmt.Sprintf("%s + %d more...", strings.Join(all[:shown], ","), len(all)-shown)
 }

@@ -206,6 +206,7 @@ func ipAddress(now func() time.Time) *registry.Kind {
 			if p.Group != "" {
 				parts[0] += "." + p.Group
 			}
+			parts[0] = strings.ToLower(parts[0])
 			if p.Namespace != "" {
 				parts = append(parts, p.Namespace)
 			}

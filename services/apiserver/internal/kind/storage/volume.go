@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -169,11 +170,33 @@ func validateVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 			"spec.persistentvolumesource is immutable after creation\n"+diff.Diff(unversioned.Form(was), unversioned.Form(now))))
 	}
 	errs = append(errs, check.Same(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...) // so spelled
-	if was := old.Spec.NodeAffinity; was != nil && !equality.Semantic.DeepEqual(v.Spec.NodeAffinity, was) {
+	if was := old.Spec.NodeAffinity; was != nil && !graduated().DeepEqual(v.Spec.NodeAffinity, was) {
 		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), v.Spec.NodeAffinity, "field is immutable, except for updating from beta label to GA"))
 	}
 	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {
 		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
 	}
 	return errs
+}
+
+// successors are the labels that took the place of others.
+var successors = map[string]string{
+	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	"beta.kubernetes.io/os":             corev1.LabelOSStable,
+	"beta.kubernetes.io/arch":           corev1.LabelArchStable,
+	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
+}
+
+// graduated compares affinities, where the newer one may name the successor of a label.
+func graduated() conversion.Equalities {
+	equal := equality.Semantic.Copy()
+	// It fails for what is no function of two arguments of one type.
+	_ = equal.AddFunc(func(now, was corev1.NodeSelectorRequirement) bool {
+		if successors[was.Key] == now.Key {
+			was.Key = now.Key
+		}
+		return equality.Semantic.DeepEqual(now, was)
+	})
+	return equal
 }
