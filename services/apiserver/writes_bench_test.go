@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
-// BenchmarkSmallWrites measures the writes that a cluster makes most of: renewals of leases, events and their counts; and changes of scales. They
+// BenchmarkSmallWrites measures the writes that a cluster makes most of: renewals of leases, events and their counts; and changes of scales and of a template. They
 // are in protobuf, as those of client-go, and nothing waits for a database.
 func BenchmarkSmallWrites(b *testing.B) {
 	f := startMemory(b)
@@ -37,6 +38,27 @@ func BenchmarkSmallWrites(b *testing.B) {
 		}
 		_, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "events", Namespace: "default",
 			Object: sealed(b, "v1", "Event", obj), ContentType: protobuf, Accept: protobuf, FieldManager: "bench"})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	deployment := func(b *testing.B, name string) {
+		labels := map[string]string{"app": name}
+		pod := benchPod(name)
+		for i := range 20 {
+			pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", i), Value: "as it was set"})
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(name, b.N), Namespace: "default", Labels: labels}, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}}}
+		_, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Group: "apps", Version: "v1", Resource: "deployments", Namespace: "default",
+			Object: sealed(b, "apps/v1", "Deployment", d), ContentType: protobuf, Accept: protobuf, FieldManager: "bench"})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	patch := func(b *testing.B, name, kind string, body []byte) {
+		_, err := f.api.Patch(f.ctx, &apiv1.PatchRequest{Group: "apps", Version: "v1", Resource: "deployments", Namespace: "default", Name: fmt.Sprint(name, b.N), ContentType: kind,
+			Object: body, Accept: protobuf, FieldManager: "bench"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -69,6 +91,12 @@ func BenchmarkSmallWrites(b *testing.B) {
 			name := fmt.Sprint("d-", b.N)
 			scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: int32(n % 2)}}
 			put(b, &apiv1.UpdateRequest{Group: "apps", Version: "v1", Resource: "deployments", Name: name, Subresource: "scale", Object: sealed(b, "autoscaling/v1", "Scale", scale)})
+		}},
+		{"setting", func(b *testing.B) { deployment(b, "s") }, func(b *testing.B, n int) {
+			patch(b, "s", "application/strategic-merge-patch+json", fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"c","env":[{"name":"SETTING_03","value":"%d"}]}]}}}}`, n))
+		}},
+		{"image", func(b *testing.B) { deployment(b, "i") }, func(b *testing.B, n int) {
+			patch(b, "i", "application/json-patch+json", fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"registry.example.com/app:%d"}]`, n))
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

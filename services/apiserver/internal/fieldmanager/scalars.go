@@ -4,48 +4,7 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"howdah.dev/services/apiserver/internal/registry"
 )
-
-// appendScalars appends which fields differ between two objects of one type, and how, where all of them are scalars in the objects themselves, their
-// metadata, spec or status: times, counts, phases, which is what is renewed and counted all day. A comparison of such objects by the schema follows
-// from that. ok is false where something else differs. The objects are those of which level has emptied what is equal.
-func appendScalars(b []byte, before, after registry.Object) ([]byte, bool) {
-	x, y := reflect.ValueOf(before), reflect.ValueOf(after)
-	if x.Kind() != reflect.Pointer || x.Type() != y.Type() || x.Elem().Kind() != reflect.Struct {
-		return b, false
-	}
-	return appendDiffering(b, x.Elem(), y.Elem(), 0)
-}
-
-func appendDiffering(b []byte, x, y reflect.Value, depth int) ([]byte, bool) {
-	for i := range x.NumField() {
-		before, after := x.Field(i), y.Field(i)
-		if before.Type() == typeMeta {
-			if !before.Equal(after) {
-				return b, false
-			}
-			continue
-		}
-		if before.IsZero() && after.IsZero() {
-			continue
-		}
-		b = append(b, byte(depth), byte(i))
-		if was, is, ok := scalarsOf(before, after); ok {
-			b = appendChange(append(b, byte(was.state), byte(is.state)), was, is)
-			continue
-		}
-		if before.Kind() != reflect.Struct || depth+1 >= levels {
-			return b, false
-		}
-		var ok bool
-		if b, ok = appendDiffering(b, before, after, depth+1); !ok {
-			return b, false
-		}
-	}
-	return append(b, 0xff), true
-}
 
 // scalar is what a field says, as far as its encoding tells.
 type scalar struct {

@@ -63,6 +63,24 @@ func (t *types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 	return tv, nil
 }
 
+// typeOf returns the type of an object in the schema.
+func (t *types) typeOf(obj runtime.Object) (typeOf, bool) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	t.mu.RLock()
+	known, ok := t.known[gvk]
+	t.mu.RUnlock()
+	if ok {
+		return known, true
+	}
+	if _, err := t.ObjectToTyped(obj, typed.AllowDuplicates); err != nil {
+		return typeOf{}, false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	known, ok = t.known[gvk]
+	return known, ok
+}
+
 // held is the value of an object, and the object.
 type held struct {
 	value.Value

@@ -60,7 +60,11 @@ func (m *Manager) Update(live, obj registry.Object, manager string) {
 	m.repeats.miss(q.owners)
 	given := obj.GetManagedFields()
 	m.track(live, obj, manager)
-	if o, ok := outcomeOf(before, given, obj.GetManagedFields()); ok {
+	after := obj.GetManagedFields()
+	if len(after) == 0 { // as of an object that has items without keys, which others have not
+		return
+	}
+	if o, ok := outcomeOf(before, given, after); ok {
 		m.updates.Put(q.digest, o)
 	}
 }
@@ -90,11 +94,12 @@ func (m *Manager) ask(live, obj registry.Object, manager string) (q question, ok
 	if !m.repeats.likely(q.owners) {
 		return q, false
 	}
-	was, is := m.differing(live, obj)
-	if scalars, ok := appendScalars(append(append(b[:0], q.owners[:]...), 's'), was, is); ok {
-		q.digest = sha256.Sum256(scalars)
+	was, is := m.owned(live, obj)
+	if changes, ok := m.appendChanges(append(append(b[:0], q.owners[:]...), 's'), was, is); ok {
+		q.digest = sha256.Sum256(changes)
 		return q, true
 	}
+	shrink(was, is)
 	c, err := m.compare(was, is)
 	if err != nil {
 		return q, false
@@ -115,8 +120,8 @@ func withChanges(b []byte, c *typed.Comparison) (digest, bool) {
 	return sha256.Sum256(b), true
 }
 
-// differing returns copies of two objects without managed fields, and without most of what is equal in both.
-func (m *Manager) differing(live, obj registry.Object) (before, after registry.Object) {
+// owned returns shallow copies of two objects without what the manager does not own: managed fields, and the field that its writes leave alone.
+func (m *Manager) owned(live, obj registry.Object) (before, after registry.Object) {
 	before, after = Untracked(live), Untracked(obj)
 	if before != live && after != obj {
 		x, y := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
@@ -124,9 +129,16 @@ func (m *Manager) differing(live, obj registry.Object) (before, after registry.O
 			ignored.SetZero()
 			y.FieldByName(m.ignored).SetZero()
 		}
-		level(x, y, 0)
 	}
 	return before, after
+}
+
+// shrink empties most of what is equal in two such copies.
+func shrink(before, after registry.Object) {
+	x, y := reflect.ValueOf(before), reflect.ValueOf(after)
+	if x.Kind() == reflect.Pointer && x.Elem().Kind() == reflect.Struct && x.Type() == y.Type() {
+		level(x.Elem(), y.Elem(), 0)
+	}
 }
 
 // compare returns which fields differ.
