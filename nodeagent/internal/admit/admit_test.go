@@ -50,6 +50,15 @@ func site(t *testing.T, change func(s *Site)) Site {
 	return s
 }
 
+// taken says that the scheduler has taken a container's resources from drivers.
+func taken(container string, resources ...string) *corev1.PodExtendedResourceClaimStatus {
+	s := &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "devices"}
+	for _, r := range resources {
+		s.RequestMappings = append(s.RequestMappings, corev1.ContainerExtendedResourceRequest{ContainerName: container, ResourceName: r, RequestName: "r"})
+	}
+	return s
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	secured := func(c corev1.PodSecurityContext) *corev1.Pod {
@@ -86,6 +95,16 @@ func TestCheck(t *testing.T) {
 		"too much disk":           {asking("ephemeral-storage=11Gi"), nil, "OutOfephemeral-storage: Node didn't have enough resource: ephemeral-storage, requested: 11811160064, used: 0, capacity: 10737418240"},
 		"a device that is used":   {asking("example.com/gpu=1"), nil, "OutOfexample.com/gpu: Node didn't have enough resource: example.com/gpu, requested: 1, used: 1, capacity: 1"},
 		"a device of the cluster": {asking("example.com/licence=1"), nil, ""},
+		"devices of drivers": {changed(asking("cpu=1 example.com/gpu=2 deviceclass.resource.kubernetes.io/nic=1"), func(p *corev1.Pod) {
+			p.Status.ExtendedResourceClaimStatus = taken("a", "example.com/gpu", "deviceclass.resource.kubernetes.io/nic")
+		}), nil, ""},
+		"devices of drivers, for another container": {changed(asking("example.com/gpu=2"), func(p *corev1.Pod) {
+			p.Status.ExtendedResourceClaimStatus = taken("b", "example.com/gpu")
+		}), nil, "OutOfexample.com/gpu: Node didn't have enough resource: example.com/gpu, requested: 2, used: 1, capacity: 1"},
+		"what no driver has": {changed(asking("cpu=3"), func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = taken("a", "cpu") }), nil,
+			"OutOfcpu: Node didn't have enough resource: cpu, requested: 3000, used: 500, capacity: 2000"},
+		"a class that nobody chose from": {asking("deviceclass.resource.kubernetes.io/nic=1"), nil,
+			"OutOfdeviceclass.resource.kubernetes.io/nic: Node didn't have enough resource: deviceclass.resource.kubernetes.io/nic, requested: 1, used: 0, capacity: 0"},
 		"huge pages that are not": {asking("hugepages-2Mi=2Mi"), nil, "OutOfhugepages-2Mi: Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"},
 		"one pod too many": {asking(""), func(s *Site) { s.Others = append(s.Others, asking(""), asking("")) },
 			"OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"},

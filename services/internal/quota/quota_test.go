@@ -38,6 +38,8 @@ func TestUsage(t *testing.T) {
 	}{
 		"pod": {"", "pods", pod(busy, ""), "count/pods=1,cpu=2050m,ephemeral-storage=1Gi,hugepages-2Mi=4Mi,limits.cpu=1050m,limits.ephemeral-storage=2Gi,limits.memory=2Gi," +
 			"memory=1Gi,pods=1,requests.cpu=2050m,requests.ephemeral-storage=1Gi,requests.example.com/gpu=1,requests.hugepages-2Mi=4Mi,requests.memory=1Gi"},
+		"devices of a class": {"", "pods", pod("containers: [{name: a, resources: {requests: {deviceclass.resource.kubernetes.io/gpu: 2}, limits: {deviceclass.resource.kubernetes.io/gpu: 2}}}]", ""),
+			"count/pods=1,pods=1,requests.deviceclass.resource.kubernetes.io/gpu=2"},
 		"ended pod":     {"", "pods", pod(busy, "phase: Succeeded"), "count/pods=1"},
 		"cluster IP":    {"", "services", service("type: ClusterIP, ports: [{port: 1}]"), "count/services=1,services=1"},
 		"node port":     {"", "services", service("type: NodePort, ports: [{port: 1}, {port: 2}]"), "count/services=1,services=1,services.nodeports=2"},

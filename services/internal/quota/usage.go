@@ -101,9 +101,12 @@ func compute(requests, limits, used List) {
 	}
 }
 
-// extended reports whether a resource is neither Kubernetes' own nor a quota's.
+// extended reports whether a resource is neither Kubernetes' own nor a quota's, or the devices of a class, which pods ask for by its name.
 func extended(name corev1.ResourceName) bool {
 	s := string(name)
+	if strings.HasPrefix(s, resourcev1.ResourceDeviceClassPrefix) {
+		return true
+	}
 	if !strings.Contains(s, "/") || strings.Contains(s, corev1.ResourceDefaultNamespacePrefix) || strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix) {
 		return false
 	}

@@ -67,7 +67,7 @@ func New(env *controller.Env) controller.Unit {
 
 func (c *resourceClaims) podChanged(old, new *corev1.Pod) {
 	for _, p := range []*corev1.Pod{old, new} {
-		if p == nil || len(p.Spec.ResourceClaims) == 0 || p == old && new != nil && new.UID == old.UID {
+		if p == nil || !claims(p) || p == old && new != nil && new.UID == old.UID {
 			continue
 		}
 		cause := c.pods.Trace(p)
@@ -78,6 +78,11 @@ func (c *resourceClaims) podChanged(old, new *corev1.Pod) {
 			c.lookAtClaims(p, cause)
 		}
 	}
+}
+
+// claims reports whether a pod has claims of devices: those that it names, or the one that a scheduler made for its extended resources.
+func claims(p *corev1.Pod) bool {
+	return len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil
 }
 
 // lookAtClaims is for a pod that uses its claims no more.
@@ -124,6 +129,9 @@ func claimsOf(o any) ([]string, error) {
 		if name, _, err := resourceclaim.Name(p, &p.Spec.ResourceClaims[i]); err == nil && name != nil {
 			keys = append(keys, object.Key(p.Namespace, *name))
 		}
+	}
+	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
+		keys = append(keys, object.Key(p.Namespace, s.ResourceClaimName))
 	}
 	return keys, nil
 }

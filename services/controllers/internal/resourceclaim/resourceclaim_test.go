@@ -143,6 +143,44 @@ func TestLifeOfAClaim(t *testing.T) {
 	})
 }
 
+func TestClaimsOf(t *testing.T) {
+	t.Parallel()
+	p := newPod("p", "", corev1.PodResourceClaim{Name: "c", ResourceClaimName: new("shared")}, fromTemplate("unmade"))
+	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "devices"}
+	if keys, err := claimsOf(p); err != nil || strings.Join(keys, " ") != "n/shared n/devices" {
+		t.Errorf("claims %v, %v", keys, err)
+	}
+	p.Spec.ResourceClaims = nil
+	if !claims(p) || claims(newPod("q", "")) {
+		t.Error("it is not known which pod has claims")
+	}
+}
+
+// TestAClaimForExtendedResourcesGoesWithItsPod: a scheduler has made it, and the pod's spec does not name it.
+func TestAClaimForExtendedResourcesGoesWithItsPod(t *testing.T) {
+	t.Parallel()
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	p := controllertest.Create(c, object.Pod, newPod("p", "node"))
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: "p-extended-resources-1", Finalizers: []string{resourcev1.Finalizer},
+		Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, corev1.SchemeGroupVersion.WithKind("Pod"))},
+	}}
+	claim.Status.Allocation = &resourcev1.AllocationResult{}
+	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "gone", UID: "x"}, {Resource: "pods", Name: "p", UID: p.UID}}
+	controllertest.Create(c, claimKind, claim)
+	controllertest.Await(c, claimKind, "one user less", func(list []*resourcev1.ResourceClaim) bool {
+		return len(list) == 1 && len(list[0].Status.ReservedFor) == 1 && list[0].Status.Allocation != nil
+	})
+	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: claim.Name}
+	p.ResourceVersion = ""
+	p = controllertest.UpdateStatus(c, object.Pod, p)
+	p.Status.Phase = corev1.PodFailed
+	p.ResourceVersion = ""
+	controllertest.UpdateStatus(c, object.Pod, p)
+	controllertest.Await(c, claimKind, "the end of the claim", func(list []*resourcev1.ResourceClaim) bool { return len(list) == 0 })
+}
+
 // TestAClaimGoesWithItsReplacedPod: another pod of the name has come, and the garbage collector has not been there yet.
 func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
 	t.Parallel()
