@@ -3,6 +3,7 @@ package resourceclaim
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -184,8 +185,22 @@ func TestAClaimForExtendedResourcesGoesWithItsPod(t *testing.T) {
 // TestAClaimGoesWithItsReplacedPod: another pod of the name has come, and the garbage collector has not been there yet.
 func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
 	t.Parallel()
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	seen := make(chan struct{}, 1)
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) {
+		env.Pods().AddHandler(func(_, _ *corev1.Pod) {
+			select {
+			case seen <- struct{}{}:
+			default:
+			}
+		})
+		return New(env), nil
+	})
 	controllertest.Create(c, object.Pod, newPod("p", ""))
+	select { // a claim of a pod that the controller has not seen is the garbage collector's
+	case <-seen:
+	case <-time.After(time.Minute):
+		t.Fatal("the controller does not see the pod")
+	}
 	gone := newPod("p", "")
 	gone.UID = "gone"
 	asked := fromTemplate("c")
