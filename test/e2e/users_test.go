@@ -17,7 +17,7 @@ func TestUsersOfItsOwn(t *testing.T) {
 	c.apply(string(example))
 	c.apply("apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: own-users}\nhandler: runc")
 	t.Cleanup(func() { _, _ = c.try("delete", "runtimeclass", "own-users", "--wait=false") })
-	c.apply(strings.NewReplacer("name: own-users", "name: classed", "hostUsers: false", "hostUsers: false\n  runtimeClassName: own-users").Replace(string(example)))
+	c.apply(strings.NewReplacer("name: own-users", "name: classed", "\n  hostUsers: false\n", "\n  hostUsers: false\n  runtimeClassName: own-users\n").Replace(string(example)))
 	for _, pod := range []string{"own-users", "classed"} {
 		c.kubectl("wait", "--for=condition=Ready", "pod/"+pod, "--timeout=180s")
 		got, err := c.inPod(pod, "sh", "-c", "id -u; cat /proc/self/uid_map; touch /scratch/x; stat -c %u /scratch/x; stat -c %u /proc/1")
