@@ -1,6 +1,6 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down simulate test e2e conformance compare churn build images lint generate bench clean
+.PHONY: help up down simulate join test e2e conformance compare churn build images lint generate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ down: ## remove the cluster with its volumes and keys
 
 simulate: ## add NODES=100 simulated nodes to the cluster that is up, or with NODES=0 take them away
 	@hack/simulate.sh $(NODES)
+
+join: ## add a node to the cluster that is up, by a bootstrap token, or with NODES=0 take it away
+	@hack/join.sh $(NODES)
 
 test: ## run every test, unit to end to end, on a cluster of its own; leaves nothing running
 	@hack/test.sh

@@ -80,13 +80,24 @@ keep() {
     done
 }
 
+# agent waits for its certificate, on a machine that is to become a node by howdah join.
+agent() {
+    local folder=${HOWDAH_TLS_DIR:-/pki} said=''
+    until [ -e "$folder/tls.crt" ]; do
+        [ -n "$said" ] || log "no certificate is in $folder: waiting for howdah join"
+        said=yes
+        sleep 0.5
+    done
+    exec howdah nodeagent
+}
+
 bind_state
 open_cgroups
 open_kernel
 
 keep containerd containerd & containerd_keeper=$!
 import_sandbox_image
-keep nodeagent howdah nodeagent & agent_keeper=$!
+keep nodeagent agent & agent_keeper=$!
 
 # The agent ends first, so that it can say goodbye through a containerd that still answers.
 stopping=''
