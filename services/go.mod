@@ -16,6 +16,7 @@ require (
 	k8s.io/apiserver v0.36.3
 	k8s.io/kms v0.36.3
 	k8s.io/kube-aggregator v0.36.3
+	k8s.io/kube-scheduler v0.36.3
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0

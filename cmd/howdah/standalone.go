@@ -45,7 +45,9 @@ type standalone struct {
 	profiling   bool
 	settings    []string // effective, for /configz
 
-	sharedWatches int
+	sharedWatches   int
+	schedulerConfig string
+	scheduling      *scheduler.Configuration
 }
 
 func standaloneCommand() *cobra.Command {
@@ -62,6 +64,7 @@ func standaloneCommand() *cobra.Command {
 	f.StringVar(&s.dir, "dir", ".howdah/standalone", "folder for keys and the kubeconfig")
 	f.StringVar(&s.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
+	f.StringVar(&s.schedulerConfig, "scheduler-config", "", schedulerConfigUsage)
 	sharedWatchesFlag(cmd, &s.sharedWatches)
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
@@ -74,6 +77,10 @@ func standaloneCommand() *cobra.Command {
 
 func (s *standalone) run(ctx context.Context) error {
 	if err := errors.Join(s.legacy.validate(), s.autoscaling.validate()); err != nil {
+		return err
+	}
+	var err error
+	if s.scheduling, err = schedulerConfiguration(s.schedulerConfig); err != nil {
 		return err
 	}
 	host, port, err := net.SplitHostPort(s.listen)
@@ -215,7 +222,7 @@ func (s *standalone) schedulerPart(m mesh) (part, error) {
 	}
 	server := scheduler.New(scheduler.Config{
 		Objects: object.NewClient(conn, "kube-scheduler"), Leadership: leadership,
-		Name: "default-scheduler", Clock: clock.RealClock{}, Registerer: s.registry,
+		Name: "default-scheduler", Configuration: s.scheduling, Clock: clock.RealClock{}, Registerer: s.registry,
 	})
 	return servedPart(m.scheduler, server, server.Ready), nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/services/scheduler/internal/cluster"
-	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/config"
 	"howdah.dev/services/scheduler/internal/queue"
 )
 
@@ -95,7 +95,7 @@ func daemons() []*corev1.Pod {
 
 func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.Node)) {
 	for b.Loop() {
-		s := &Server{cfg: Config{Clock: clock.RealClock{}, Name: "default-scheduler"}, profile: cycle.Default(), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}), seed: seed}
+		s := &Server{cfg: Config{Clock: clock.RealClock{}}, profiles: profilesOf(config.Default("default-scheduler")), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}, queue.DefaultBackoffs), seed: seed}
 		for i := range burstNodes {
 			n := node(numbered("node", i), "16")
 			n.Labels = map[string]string{corev1.LabelHostname: n.Name}
@@ -113,7 +113,7 @@ func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.No
 			for i, item := range items {
 				group[i] = item.Pod
 			}
-			placements, _ := s.profile.Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
+			placements, _ := s.profiles.of(group[0]).Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
 			demand := cluster.DemandOf(group[0])
 			for i, p := range placements {
 				bound := *p.Pod

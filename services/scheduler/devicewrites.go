@@ -66,8 +66,8 @@ func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decisi
 			b.s.failDevices(&d, errs[i])
 		default:
 			d.devicesDone = true
-			if ready, err := view.Ready(d.item.Pod, b.s.cfg.Clock.Now()); !ready || err != nil {
-				b.s.events.Eventf(d.item.Pod, corev1.EventTypeNormal, "BindingConditionsPending", "waiting for binding conditions for device on node %s", d.node)
+			if ready, err := view.Ready(d.item.Pod, b.s.cfg.Clock.Now(), b.s.profiles.of(d.item.Pod).DeviceTimeout); !ready || err != nil {
+				b.s.profiles.of(d.item.Pod).events.Eventf(d.item.Pod, corev1.EventTypeNormal, "BindingConditionsPending", "waiting for binding conditions for device on node %s", d.node)
 				b.s.volumes.wait(d)
 				continue
 			}

@@ -23,7 +23,7 @@ func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*sch
 		return nil, apierrors.NewNotFound(object.Pod.GroupResource(), r.GetName())
 	}
 	asked, snapshot := withoutItself(pod, s.cache.Place(pod.UID), s.cache.Snapshot())
-	explanation := s.profile.Explain(asked, snapshot)
+	explanation := s.profiles.of(pod).Explain(asked, snapshot)
 	state, attempts := s.queue.Lookup(pod.UID)
 	response := &schedulerv1.ExplainResponse{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Scheduler: pod.Spec.SchedulerName,

@@ -78,7 +78,7 @@ func (s *Server) waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && s.responsible(pod) && pod.DeletionTimestamp == nil && !ended(pod) && len(pod.Spec.SchedulingGates) == 0
 }
 
-func (s *Server) responsible(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == s.cfg.Name }
+func (s *Server) responsible(pod *corev1.Pod) bool { return s.profiles.has(pod.Spec.SchedulerName) }
 
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

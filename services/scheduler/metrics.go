@@ -24,8 +24,8 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]int) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result.",
-		}, []string{"result"}),
+			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result and by the schedulerName of their profile.",
+		}, []string{"result", "profile"}),
 		cycles: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "scheduler_scheduling_algorithm_duration_seconds", Help: "Time to place a group of identical pods.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 15),
@@ -49,14 +49,14 @@ func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]
 	return m
 }
 
-func (m *metrics) cycle(placements []cycle.Placement, t cycle.Timing) {
+func (m *metrics) cycle(profile string, placements []cycle.Placement, t cycle.Timing) {
 	m.cycles.Observe(t.End.Sub(t.Start).Seconds())
 	for _, p := range placements {
 		result := "scheduled"
 		if p.Node == "" {
 			result = "unschedulable"
 		}
-		m.attempts.WithLabelValues(result).Inc()
+		m.attempts.WithLabelValues(result, profile).Inc()
 	}
 }
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
@@ -32,9 +33,19 @@ func (s *Server) makeRoom(decisions []decision) {
 		budgets preempt.Budgets
 		last    *verdict
 	)
+	if len(decisions) == 0 {
+		return
+	}
+	profile := s.profiles.of(decisions[0].item.Pod)
 	for i := range decisions {
 		d := &decisions[i]
 		if d.node != "" || d.failure {
+			continue
+		}
+		if profile.Preemption == nil {
+			if why := s.claimsWhy(d); why != "" {
+				d.message += " " + strings.TrimSuffix(why, ", ")
+			}
 			continue
 		}
 		if last == nil {
@@ -42,7 +53,7 @@ func (s *Server) makeRoom(decisions []decision) {
 		}
 		s.metrics.preemptions.Inc()
 		if last == nil || last.why == "" { // nothing has changed since the last one was refused
-			v := s.roomFor(d.item.Pod, budgets)
+			v := s.roomFor(d.item.Pod, profile, budgets)
 			last = &v
 		}
 		if last.why != "" {
@@ -68,19 +79,19 @@ func (s *Server) claimsWhy(d *decision) string {
 	return "still not schedulable, "
 }
 
-// roomFor decides for one pod.
-func (s *Server) roomFor(pod *corev1.Pod, budgets preempt.Budgets) verdict {
+// roomFor decides for one pod of a profile with preemption.
+func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budgets) verdict {
 	snapshot := s.cache.Snapshot()
 	if len(snapshot.Nodes) == 0 {
 		return verdict{}
 	}
-	trial := s.profile.Trial(pod, snapshot)
+	trial := profile.Trial(pod, snapshot)
 	kept := s.cache.Nomination(pod.UID)
 	if why := ineligible(pod, snapshot.Node(kept), trial); why != "" {
 		return verdict{why: why}
 	}
 	nodes := trial.Asked()
-	best, reasons := preempt.Choose(pod, nodes, budgets, trial, rand.IntN, s.cfg.Clock.Now())
+	best, reasons := preempt.Choose(pod, nodes, budgets, trial, *profile.Preemption, rand.IntN, s.cfg.Clock.Now())
 	if best == nil {
 		if others := len(snapshot.Nodes) - len(nodes); others > 0 {
 			reasons[preempt.NotHelpful] += others

@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	schedulerv1 "howdah.dev/proto/gen/howdah/scheduler/v1"
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/config"
 	"howdah.dev/services/scheduler/internal/cycle"
 	"howdah.dev/services/scheduler/internal/queue"
 )
@@ -37,10 +37,12 @@ type Leadership interface {
 type Config struct {
 	Objects    *object.Client
 	Leadership Leadership
-	// Name is the schedulerName of the pods that this scheduler places.
-	Name       string
-	Clock      clock.WithTicker
-	Registerer prometheus.Registerer
+	// Name is the schedulerName of the pods that this scheduler places where there is no Configuration.
+	Name string
+	// Configuration says what it does for which pods; nil is Kubernetes' default profile for those of Name.
+	Configuration *Configuration
+	Clock         clock.WithTicker
+	Registerer    prometheus.Registerer
 }
 
 // Server is a scheduler and its API.
@@ -48,15 +50,13 @@ type Server struct {
 	schedulerv1.UnimplementedSchedulerServiceServer
 
 	cfg       Config
-	profile   cycle.Profile
+	profiles  profiles
 	informers *object.Informers
 	pods      *object.Informer[*corev1.Pod]
 	nodes     *object.Informer[*corev1.Node]
 	budgets   *object.Informer[*policyv1.PodDisruptionBudget]
 	cache     *cluster.Cache
 	queue     *queue.Queue
-	events    record.EventRecorder
-	sendEvent func(ctx context.Context) error
 	metrics   *metrics
 	seed      maphash.Seed // of the groups
 	volumes   *volumes
@@ -64,13 +64,17 @@ type Server struct {
 
 // New returns a scheduler; nothing runs until Run.
 func New(cfg Config) *Server {
+	configuration := config.Default(cfg.Name)
+	if cfg.Configuration != nil {
+		configuration = cfg.Configuration
+	}
 	s := &Server{
-		cfg: cfg, profile: cycle.Default(), informers: object.NewInformers(cfg.Objects),
-		cache: cluster.NewCache(), queue: queue.New(cfg.Clock),
+		cfg: cfg, profiles: profilesOf(configuration), informers: object.NewInformers(cfg.Objects),
+		cache: cluster.NewCache(), queue: queue.New(cfg.Clock, configuration.Backoffs),
 		seed: maphash.MakeSeed(),
 	}
 	s.metrics = newMetrics(cfg.Registerer, s.queue.Counts)
-	s.events, s.sendEvent = object.Recorder(cfg.Objects, cfg.Name, "")
+	s.profiles.record(cfg.Objects)
 	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Slim: dropManagedFields})
 	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Slim: dropManagedFields})
 	s.budgets = object.InformerFor(s.informers, object.PodDisruptionBudget, object.Option{Slim: dropManagedFields})
@@ -94,7 +98,7 @@ func (s *Server) Ready(ctx context.Context) bool { return s.informers.Wait(ctx) 
 // Run follows the cluster until ctx ends, and schedules while it leads. A
 // standby keeps its caches warm, so that it can take over at once.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.informers.Run, s.sendEvent, func(ctx context.Context) error {
+	return task.Run(ctx, s.informers.Run, s.profiles.sendEvents, func(ctx context.Context) error {
 		if !s.informers.Wait(ctx) {
 			return ctx.Err()
 		}
@@ -144,8 +148,9 @@ func (s *Server) place(items []*queue.Item) []decision {
 	for _, item := range items {
 		pods = append(pods, item.Pod)
 	}
-	placements, timing := s.profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
-	s.metrics.cycle(placements, timing)
+	profile := s.profiles.of(pods[0])
+	placements, timing := profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
+	s.metrics.cycle(profile.Name, placements, timing)
 	decisions := s.decide(items, placements, timing)
 	s.makeRoom(decisions)
 	return decisions

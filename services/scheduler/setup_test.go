@@ -97,6 +97,8 @@ type world struct {
 	client *object.Client
 	s      *Server
 	clock  clock.WithTicker // nil is the real one
+
+	configuration *Configuration // nil is the default one
 }
 
 // start runs a scheduler with its leadership until the test ends, on an API
@@ -120,7 +122,7 @@ func (w *world) scheduler(leadership Leadership) *Server {
 	if w.clock != nil {
 		ticks = w.clock
 	}
-	s := New(Config{Objects: client, Leadership: leadership, Name: "default-scheduler", Clock: ticks, Registerer: prometheus.NewRegistry()})
+	s := New(Config{Objects: client, Leadership: leadership, Name: "default-scheduler", Configuration: w.configuration, Clock: ticks, Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()

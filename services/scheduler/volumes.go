@@ -20,8 +20,8 @@ import (
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
-// volumeTimeout bounds how long a pod waits on its node for its volumes to be bound, as bindTimeoutSeconds does in Kubernetes.
-const volumeTimeout = 10 * time.Minute
+// volumesPeriod is how often those that wait are looked at where nothing happens.
+const volumesPeriod = 10 * time.Minute
 
 // volumes has the pods that have a node and wait there for their volumes, or for their devices to be ready. Those that wait are no more than the pods of the queue, to which each of
 // them belongs.
@@ -58,7 +58,12 @@ func (v *volumes) poke() {
 func (v *volumes) wait(d decision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.waiting[d.item.Pod.UID] = awaited{d, v.s.cfg.Clock.Now().Add(volumeTimeout)}
+	profile := v.s.profiles.of(d.item.Pod)
+	timeout := profile.DeviceTimeout
+	if d.mustBind() {
+		timeout = profile.VolumeTimeout
+	}
+	v.waiting[d.item.Pod.UID] = awaited{d, v.s.cfg.Clock.Now().Add(timeout)}
 	v.poke()
 }
 
@@ -107,7 +112,7 @@ func (v *volumes) run(ctx context.Context, handOn func(context.Context, []decisi
 func (v *volumes) ready() ([]decision, time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now, next := v.s.cfg.Clock.Now(), volumeTimeout
+	now, next := v.s.cfg.Clock.Now(), volumesPeriod
 	if len(v.waiting) == 0 {
 		return nil, next
 	}
@@ -174,7 +179,7 @@ func (s *Server) bindable(d decision, view storage.View) (bool, error) {
 	if node == nil {
 		return false, fmt.Errorf("failed to get node %q: node %q not found", d.node, d.node)
 	}
-	return s.cache.Devices.View().Ready(pod, s.cfg.Clock.Now())
+	return s.cache.Devices.View().Ready(pod, s.cfg.Clock.Now(), s.profiles.of(pod).DeviceTimeout)
 }
 
 // failVolumes makes a decision one for no node: its volumes cannot be bound. The pod is tried again after its back-off, and others may have

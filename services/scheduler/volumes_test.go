@@ -20,6 +20,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
+	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/queue"
 )
 
@@ -414,7 +415,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	p := w.addPod(t.Context(), podUsing("db", "1", "data"))
 	w.awaitPods("the pod to wait", func(pods map[string]*corev1.Pod) bool { return pods["db"].Status.NominatedNodeName == "n1" })
 	w.soon("what was written to be answered", func() bool { return w.s.volumes.node(p.UID) != "" })
-	fake.Step(volumeTimeout)
+	fake.Step(plugin.VolumeTimeout)
 	w.s.volumes.poke() // the timer may not have been set yet
 	pods := w.awaitPods("the condition", func(pods map[string]*corev1.Pod) bool { return condition(pods["db"]) != nil })
 	if got, want := condition(pods["db"]).Message, `running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`; got != want {

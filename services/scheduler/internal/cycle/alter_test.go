@@ -178,8 +178,8 @@ func TestAlteredChecksAreThoseOfPrepare(t *testing.T) {
 			}
 		}
 		zero := func(int) int { return 0 }
-		got, gotReasons := preempt.Choose(p, s.Nodes, nil, trial, zero, time.Unix(1, 0))
-		want, wantReasons := preempt.Choose(p, s.Nodes, nil, slow, zero, time.Unix(1, 0))
+		got, gotReasons := preempt.Choose(p, s.Nodes, nil, trial, preempt.Default, zero, time.Unix(1, 0))
+		want, wantReasons := preempt.Choose(p, s.Nodes, nil, slow, preempt.Default, zero, time.Unix(1, 0))
 		if fmt.Sprint(told(got), gotReasons) != fmt.Sprint(told(want), wantReasons) {
 			t.Fatalf("chosen is %v (%v), want %v (%v)", told(got), gotReasons, told(want), wantReasons)
 		}
@@ -218,7 +218,7 @@ func BenchmarkPreempt(b *testing.B) {
 func choose(b *testing.B, p *corev1.Pod, s cluster.Snapshot, of func(Trial) preempt.Trial) {
 	zero := func(int) int { return 0 }
 	for b.Loop() {
-		if best, reasons := preempt.Choose(p, s.Nodes, nil, of(Default().Trial(p, s)), zero, time.Unix(1, 0)); best == nil || len(best.Victims) != 2 {
+		if best, reasons := preempt.Choose(p, s.Nodes, nil, of(Default().Trial(p, s)), preempt.Default, zero, time.Unix(1, 0)); best == nil || len(best.Victims) != 2 {
 			b.Fatal(best, reasons)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/filter"
+	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/score"
 )
 
@@ -24,7 +25,7 @@ type Profile struct {
 }
 
 // Default is Kubernetes' default profile as far as howdah has it.
-func Default() Profile { return Profile{filter.All(), score.All()} }
+func Default() Profile { return Profile{plugin.Filters(), plugin.Scores()} }
 
 // Placement is the decision for one pod.
 type Placement struct {

@@ -290,7 +290,7 @@ func TestPreemptionForAClaim(t *testing.T) {
 	s := stored(snapshot(nodes, holder, bystander), pvc("c", "late", "pv", corev1.ReadWriteOncePod), disk("pv", "late", "", nil))
 	incoming := pod("incoming", "1", priority(9), using("c"))
 	choose := func(s cluster.Snapshot) (*preempt.Candidate, map[string]int) {
-		return preempt.Choose(incoming, s.Nodes, preempt.NewBudgets(nil), Default().Trial(incoming, s), first, time.Unix(0, 0))
+		return preempt.Choose(incoming, s.Nodes, preempt.NewBudgets(nil), Default().Trial(incoming, s), preempt.Default, first, time.Unix(0, 0))
 	}
 	best, reasons := choose(s)
 	if best == nil || best.Node != "n2" || len(best.Victims) != 1 || best.Victims[0].Name != "holder" {

@@ -19,8 +19,9 @@ const (
 	tooFew      = "cannot allocate all claims"
 )
 
-// patience bounds the search for devices on one node, as filterTimeout does in Kubernetes: it tries all of them against all requests.
-const patience = 10 * time.Second
+// Patience bounds the search for devices on one node where nothing else is said, as filterTimeout does in Kubernetes: it tries all of them against all
+// requests.
+const Patience = 10 * time.Second
 
 // Wants is what a pod wants of devices. It remembers what it found, and is not for concurrent use.
 type Wants struct {
@@ -28,6 +29,7 @@ type Wants struct {
 	claims      []*Claim
 	unallocated []*resourcev1.ResourceClaim
 	allocator   structured.Allocator
+	patience    time.Duration // 0 is without bound
 
 	found map[string]found // by node
 	// fault says what is wrong with a claim or a class: no node is asked any more.
@@ -42,9 +44,9 @@ type found struct {
 	results []resourcev1.AllocationResult // of the unallocated claims, in their order
 }
 
-// WantsOf returns what a pod wants that Refusal does not refuse.
-func WantsOf(pod *corev1.Pod, v View) *Wants {
-	w := &Wants{pod: pod, found: map[string]found{}, away: map[*Claim]bool{}}
+// WantsOf returns what a pod wants that Refusal does not refuse. The search on a node takes no longer than patience; 0 is no bound.
+func WantsOf(pod *corev1.Pod, v View, patience time.Duration) *Wants {
+	w := &Wants{pod: pod, patience: patience, found: map[string]found{}, away: map[*Claim]bool{}}
 	claims, err := v.claimsOf(pod)
 	if err != nil {
 		w.fault = err.Error()
@@ -99,8 +101,12 @@ func (w *Wants) find(n *corev1.Node) found {
 	if len(w.unallocated) == 0 {
 		return found{}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
+	if w.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.patience)
+		defer cancel()
+	}
 	results, err := w.allocator.Allocate(ctx, n, w.unallocated)
 	switch {
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Timeout bounds how long a pod waits on its node for its devices to be ready, as bindingTimeout does in Kubernetes.
+// Timeout bounds how long a pod waits on its node for its devices to be ready where nothing else is said, as bindingTimeout does in Kubernetes.
 const Timeout = 10 * time.Minute
 
 var (
@@ -20,8 +20,8 @@ var (
 )
 
 // Ready reports whether the devices of a pod's claims are ready for it: what their conditions for binding ask for is told of them. An error says that
-// they will not be.
-func (v View) Ready(pod *corev1.Pod, now time.Time) (bool, error) {
+// they will not be: one is that they were allocated as long ago as timeout.
+func (v View) Ready(pod *corev1.Pod, now time.Time, timeout time.Duration) (bool, error) {
 	claims, err := v.claimsOf(pod)
 	if err != nil {
 		return false, err
@@ -32,7 +32,7 @@ func (v View) Ready(pod *corev1.Pod, now time.Time) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !ready && c.Status.Allocation != nil && c.Status.Allocation.AllocationTimestamp != nil && !c.Status.Allocation.AllocationTimestamp.Add(Timeout).After(now) {
+		if !ready && c.Status.Allocation != nil && c.Status.Allocation.AllocationTimestamp != nil && !c.Status.Allocation.AllocationTimestamp.Add(timeout).After(now) {
 			return false, fmt.Errorf("%w: claim=%s", errTimeout, c.Name)
 		}
 		all = all && ready

@@ -47,7 +47,7 @@ func TestReady(t *testing.T) {
 		cache.SetClaim(c)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("x")}}
-		ready, err := cache.View().Ready(pod, start.Add(tt.after))
+		ready, err := cache.View().Ready(pod, start.Add(tt.after), Timeout)
 		if ready != tt.ready || (err == nil) != (tt.failure == "") || err != nil && !strings.HasPrefix(err.Error(), tt.failure) {
 			t.Errorf("%s: %v, %v", tt.name, ready, err)
 		}

@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
@@ -9,27 +11,30 @@ import (
 )
 
 // DynamicResources refuses nodes that do not reach the devices of the pod's claims, or that have none for a claim without devices.
-var DynamicResources = Filter{
-	Name: "DynamicResources",
-	Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
-		if !device.UsesClaims(pod) {
-			return ""
-		}
-		return snapshot.Devices.Refusal(pod)
-	},
-	Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
-		if !device.UsesClaims(pod) {
-			return nil
-		}
-		if why := snapshot.Devices.Refusal(pod); why != "" {
-			return Everywhere(why)
-		}
-		wants := device.WantsOf(pod, snapshot.Devices)
-		if wants.Nothing() {
-			return nil
-		}
-		return devices{wants}
-	},
+// The search on a node takes no longer than patience; 0 is no bound.
+func DynamicResources(patience time.Duration) Filter {
+	return Filter{
+		Name: "DynamicResources",
+		Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
+			if !device.UsesClaims(pod) {
+				return ""
+			}
+			return snapshot.Devices.Refusal(pod)
+		},
+		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
+			if !device.UsesClaims(pod) {
+				return nil
+			}
+			if why := snapshot.Devices.Refusal(pod); why != "" {
+				return Everywhere(why)
+			}
+			wants := device.WantsOf(pod, snapshot.Devices, patience)
+			if wants.Nothing() {
+				return nil
+			}
+			return devices{wants}
+		},
+	}
 }
 
 // devices is the check of a pod that claims some.

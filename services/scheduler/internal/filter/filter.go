@@ -1,5 +1,5 @@
 // Package filter decides which nodes a pod may run on. Adding a filter is
-// adding a file with its Filter and a row in All.
+// adding a file with its Filter and a row in the table of package plugin.
 package filter
 
 import (
@@ -97,15 +97,5 @@ func changed(was, now []*corev1.Pod, gone, come func(*corev1.Pod)) {
 	}
 	for _, p := range now {
 		come(p)
-	}
-}
-
-// All returns the filters in the order in which they run: cheap and
-// decisive ones first.
-func All() []Filter {
-	return []Filter{
-		NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
-		VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity,
-		DynamicResources,
 	}
 }

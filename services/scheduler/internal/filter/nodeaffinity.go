@@ -11,26 +11,57 @@ import (
 )
 
 // NodeAffinity refuses nodes that the pod's nodeSelector or required node
-// affinity does not select.
-var NodeAffinity = Filter{
-	Name: "NodeAffinity",
-	Only: namedNodes,
-	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
-		affinity := pod.Spec.Affinity
-		required := affinity != nil && affinity.NodeAffinity != nil &&
-			affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-		if len(pod.Spec.NodeSelector) == 0 && !required {
-			return nil
-		}
-		wanted := nodeaffinity.GetRequiredNodeAffinity(pod)
-		return check{
-			passes: func(n *cluster.Node) bool {
-				ok, err := wanted.Match(n.Object)
-				return ok && err == nil
-			},
-			reason: "node(s) didn't match Pod's node affinity/selector",
-		}
-	},
+// affinity does not select, or the one that is added to that of all pods; nil adds none.
+func NodeAffinity(added *nodeaffinity.NodeSelector) Filter {
+	return Filter{
+		Name: "NodeAffinity",
+		Only: namedNodes,
+		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
+			own := required(pod)
+			if added == nil {
+				return own
+			}
+			return enforced{check{
+				passes: func(n *cluster.Node) bool { return added.Match(n.Object) },
+				reason: "node(s) didn't match scheduler-enforced node affinity",
+			}, own}
+		},
+	}
+}
+
+// required is the check of what the pod itself requires, nil for nothing.
+func required(pod *corev1.Pod) Check {
+	affinity := pod.Spec.Affinity
+	required := affinity != nil && affinity.NodeAffinity != nil &&
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+	if len(pod.Spec.NodeSelector) == 0 && !required {
+		return nil
+	}
+	wanted := nodeaffinity.GetRequiredNodeAffinity(pod)
+	return check{
+		passes: func(n *cluster.Node) bool {
+			ok, err := wanted.Match(n.Object)
+			return ok && err == nil
+		},
+		reason: "node(s) didn't match Pod's node affinity/selector",
+	}
+}
+
+// enforced is what is required of all pods, and what the pod requires itself; nil for nothing.
+type enforced struct {
+	check
+	own Check
+}
+
+func (e enforced) Check(n *cluster.Node) bool {
+	return e.check.Check(n) && (e.own == nil || e.own.Check(n))
+}
+
+func (e enforced) Explain(n *cluster.Node) []string {
+	if !e.check.Check(n) || e.own == nil {
+		return e.check.Explain(n)
+	}
+	return e.own.Explain(n)
 }
 
 // namedNodes returns the nodes that a required affinity of metadata.name leaves, as the pods of DaemonSets have it. Its terms are

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,12 +10,18 @@ import (
 )
 
 // NodeResourcesFit refuses nodes that have not enough left of what the pod
-// requests.
-var NodeResourcesFit = Filter{
-	Name: "NodeResourcesFit",
-	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
-		return fits{cluster.Requests(pod)}
-	},
+// requests. Extended resources that are ignored do not count; nil ignores none.
+func NodeResourcesFit(ignored func(corev1.ResourceName) bool) Filter {
+	return Filter{
+		Name: "NodeResourcesFit",
+		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
+			wanted := cluster.Requests(pod)
+			if ignored != nil {
+				maps.DeleteFunc(wanted.Extended, func(name corev1.ResourceName, _ int64) bool { return ignored(name) })
+			}
+			return fits{wanted}
+		},
+	}
 }
 
 type fits struct{ wanted cluster.Resources }

@@ -34,16 +34,18 @@ const (
 	noVictims  = "No preemption victims found for incoming pod"
 )
 
-// As in Kubernetes, no more candidates are looked for than a tenth of the nodes, or a hundred if that is more; the search goes on until one of them
-// exceeds no budget.
-const (
-	enough      = 100
-	enoughShare = 10 // percent
-)
+// Enough is how many candidates are looked for: a share of the nodes, or a number of them if that is more. The search goes on until one of the
+// candidates exceeds no budget.
+type Enough struct {
+	Percent, Nodes int
+}
+
+// Default is Kubernetes'.
+var Default = Enough{Percent: 10, Nodes: 100}
 
 // Choose returns the best candidate among the nodes; without one, the counts of nodes by reason. Where the search begins, of n nodes, is
 // start's to say. Pods that have not started count as started now.
-func Choose(pod *corev1.Pod, nodes []*cluster.Node, budgets Budgets, trial Trial, start func(n int) int, now time.Time) (*Candidate, map[string]int) {
+func Choose(pod *corev1.Pod, nodes []*cluster.Node, budgets Budgets, trial Trial, enough Enough, start func(n int) int, now time.Time) (*Candidate, map[string]int) {
 	reasons := map[string]int{}
 	var potential []*cluster.Node
 	for _, n := range nodes {
@@ -56,7 +58,7 @@ func Choose(pod *corev1.Pod, nodes []*cluster.Node, budgets Budgets, trial Trial
 	if len(potential) == 0 {
 		return nil, reasons
 	}
-	limit := max(enough, len(potential)*enoughShare/100)
+	limit := max(enough.Nodes, len(potential)*enough.Percent/100)
 	first := start(len(potential))
 	var candidates []Candidate
 	compliant := false

@@ -81,7 +81,7 @@ func budgetOf(app string, allowed int32, disrupted ...string) *policyv1.PodDisru
 
 func choose(preemptor string, nodes []*cluster.Node, budgets ...*policyv1.PodDisruptionBudget) (*Candidate, map[string]int) {
 	p := pod(preemptor)
-	return Choose(p, nodes, NewBudgets(budgets), room{cluster.Requests(p).MilliCPU}, func(int) int { return 0 }, now)
+	return Choose(p, nodes, NewBudgets(budgets), room{cluster.Requests(p).MilliCPU}, Default, func(int) int { return 0 }, now)
 }
 
 func TestChoose(t *testing.T) {
@@ -150,7 +150,7 @@ func TestChoicesAreNeeded(t *testing.T) {
 		all := nodes(lines...)
 		p := pod("p:6:" + strconv.Itoa(1+rng.IntN(8)))
 		trial := room{cluster.Requests(p).MilliCPU}
-		best, _ := Choose(p, all, NewBudgets([]*policyv1.PodDisruptionBudget{budgetOf("a", 0), budgetOf("b", 1)}), trial, rng.IntN, now)
+		best, _ := Choose(p, all, NewBudgets([]*policyv1.PodDisruptionBudget{budgetOf("a", 0), budgetOf("b", 1)}), trial, Default, rng.IntN, now)
 		if best == nil {
 			continue
 		}

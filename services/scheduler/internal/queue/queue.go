@@ -18,13 +18,14 @@ import (
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
-// The back-off after a failed attempt doubles from first to last, and a pod
-// that nothing woke is tried again after idle, as in Kubernetes.
-const (
-	firstBackoff = time.Second
-	lastBackoff  = 10 * time.Second
-	idle         = 5 * time.Minute
-)
+// A pod that nothing woke is tried again after idle, as in Kubernetes.
+const idle = 5 * time.Minute
+
+// Backoffs are how long a pod waits after a failed attempt: First, then twice as long each time, up to Last.
+type Backoffs struct{ First, Last time.Duration }
+
+// DefaultBackoffs are Kubernetes'.
+var DefaultBackoffs = Backoffs{First: time.Second, Last: 10 * time.Second}
 
 // State says where a pod waits.
 type State string
@@ -71,8 +72,9 @@ func (g *group) place() *int { return &g.at }
 // Queue is safe for concurrent use. Each operation costs the logarithm of
 // how many wait, or one step for each item that it moves.
 type Queue struct {
-	clock  clock.WithTicker
-	signal chan struct{}
+	clock    clock.WithTicker
+	backoffs Backoffs
+	signal   chan struct{}
 
 	mu            sync.Mutex
 	items         map[types.UID]*Item
@@ -87,9 +89,9 @@ type Queue struct {
 }
 
 // New returns an empty queue.
-func New(clock clock.WithTicker) *Queue {
+func New(clock clock.WithTicker, backoffs Backoffs) *Queue {
 	return &Queue{
-		clock: clock, signal: make(chan struct{}, 1), items: map[types.UID]*Item{}, groups: map[uint64]*group{},
+		clock: clock, backoffs: backoffs, signal: make(chan struct{}, 1), items: map[types.UID]*Item{}, groups: map[uint64]*group{},
 		active:        ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
 		waiting:       ordered[*Item]{before: func(a, b *Item) bool { return a.ready.Before(b.ready) }},
 		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{}, sociable: map[*Item]bool{},
@@ -252,7 +254,7 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	}
 	item.taken = false
 	item.Attempts++
-	item.ready = q.clock.Now().Add(backoff(item.Attempts))
+	item.ready = q.clock.Now().Add(q.backoffs.after(item.Attempts))
 	claiming := storage.UsesClaims(item.Pod) || device.UsesClaims(item.Pod)
 	looking := sociable(item.Pod)
 	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
@@ -276,7 +278,7 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 func (q *Queue) backOff(item *Item) {
 	until := item.ready
 	if item.state == Unschedulable {
-		until = item.ready.Add(-idle).Add(backoff(item.Attempts))
+		until = item.ready.Add(-idle).Add(q.backoffs.after(item.Attempts))
 	}
 	if !until.After(q.clock.Now()) {
 		q.activate(item)
@@ -288,17 +290,19 @@ func (q *Queue) backOff(item *Item) {
 	q.poke() // the popper's timer must know
 }
 
-func backoff(attempts int) time.Duration {
+// after is the back-off after so many attempts.
+func (b Backoffs) after(attempts int) time.Duration {
 	if attempts == 0 { // it was held, and never tried
 		return 0
 	}
-	wait := firstBackoff
+	wait := b.First
 	for range attempts - 1 {
-		if wait *= 2; wait >= lastBackoff {
-			return lastBackoff
+		if wait >= b.Last/2 {
+			return b.Last
 		}
+		wait *= 2
 	}
-	return wait
+	return min(wait, b.Last)
 }
 
 func (q *Queue) activate(item *Item) {

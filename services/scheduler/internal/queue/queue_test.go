@@ -28,7 +28,7 @@ func names(items []*Item) string {
 
 func setup() (*Queue, *testingclock.FakeClock) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	return New(clock), clock
+	return New(clock, DefaultBackoffs), clock
 }
 
 // next pops without waiting.
@@ -190,11 +190,19 @@ func TestPopWaitsForAPodAndEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestBackoffDoublesToTenSeconds(t *testing.T) {
+func TestBackoffDoubles(t *testing.T) {
 	t.Parallel()
-	for attempts, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 5: 10 * time.Second, 90: 10 * time.Second} {
-		if got := backoff(attempts); got != want {
-			t.Errorf("after %d attempts %s, want %s", attempts, got, want)
+	const second = time.Second
+	for backoffs, waits := range map[Backoffs]map[int]time.Duration{
+		DefaultBackoffs:          {0: 0, 1: second, 2: 2 * second, 4: 8 * second, 5: 10 * second, 90: 10 * second},
+		{3 * second, 7 * second}: {0: 0, 1: 3 * second, 2: 6 * second, 3: 7 * second, 4: 7 * second},
+		{second, second}:         {1: second, 2: second},
+		{second, 1<<63 - 1}:      {1: second, 10: 512 * second, 1000: 1<<63 - 1},
+	} {
+		for attempts, want := range waits {
+			if got := backoffs.after(attempts); got != want {
+				t.Errorf("%v: after %d attempts %s, want %s", backoffs, attempts, got, want)
+			}
 		}
 	}
 }

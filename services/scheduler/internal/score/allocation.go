@@ -8,47 +8,127 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 )
 
-// LeastAllocated prefers nodes with the most CPU and memory left.
-var LeastAllocated = Score{
-	Name: "NodeResourcesFit", Weight: 1, FollowsPods: true,
-	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
-		wanted := cluster.ScoredRequests(pod)
-		return func(n *cluster.Node) int64 {
-			return (left(n.Allocatable.MilliCPU, n.Scored.MilliCPU+wanted.MilliCPU) +
-				left(n.Allocatable.Memory, n.Scored.Memory+wanted.Memory)) / 2
+// Resource is one that counts, and how much beside the others.
+type Resource struct {
+	Name   corev1.ResourceName
+	Weight int64
+}
+
+// CPUAndMemory are the resources that count where nothing else is said.
+func CPUAndMemory() []Resource {
+	return []Resource{{corev1.ResourceCPU, 1}, {corev1.ResourceMemory, 1}}
+}
+
+// LeastAllocated prefers nodes with the most left of the resources.
+func LeastAllocated(resources []Resource) Score {
+	return fit(resources, func(meters []meter) func(*cluster.Node) int64 {
+		all := weighed(meters, left)
+		if !areCPUAndMemory(meters) || meters[0].weight != meters[1].weight {
+			return all
 		}
-	},
+		cpu, memory := meters[0].wanted, meters[1].wanted // the default, and the hot path
+		return func(n *cluster.Node) int64 {
+			there, used := &n.Allocatable, &n.Scored
+			if there.MilliCPU <= 0 || there.Memory <= 0 {
+				return all(n)
+			}
+			return (left(used.MilliCPU+cpu, there.MilliCPU) + left(used.Memory+memory, there.Memory)) / 2
+		}
+	})
+}
+
+// MostAllocated prefers nodes of whose resources the most is taken, so that others stay empty.
+func MostAllocated(resources []Resource) Score {
+	return fit(resources, func(meters []meter) func(*cluster.Node) int64 { return weighed(meters, taken) })
+}
+
+// weighed rates a node by the mean of what each of the resources, by its weight, is rated with.
+func weighed(meters []meter, rate func(used, there int64) int64) func(*cluster.Node) int64 {
+	return func(n *cluster.Node) int64 {
+		var sum, weights int64
+		for i := range meters {
+			m := &meters[i]
+			if there := m.of(&n.Allocatable); there > 0 {
+				sum += m.weight * rate(m.of(&n.Scored)+m.wanted, there)
+				weights += m.weight
+			}
+		}
+		if weights == 0 {
+			return 0
+		}
+		return sum / weights
+	}
+}
+
+// fit is NodeResourcesFit's score. What containers do not request counts with the defaults for scores.
+func fit(resources []Resource, by func(meters []meter) func(*cluster.Node) int64) Score {
+	return Score{
+		Name: "NodeResourcesFit", Weight: 1, FollowsPods: true,
+		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
+			return by(metersOf(resources, cluster.ScoredRequests(pod)))
+		},
+	}
 }
 
 // left returns the share that is left, 0 to Max.
-func left(there, taken int64) int64 {
-	if there <= 0 || taken > there {
+func left(used, there int64) int64 {
+	if used > there {
 		return 0
 	}
-	return (there - taken) * Max / there
+	return (there - used) * Max / there
 }
 
-// BalancedAllocation prefers nodes whose CPU and memory would be used to
-// about the same share.
-var BalancedAllocation = Score{
-	Name: "NodeResourcesBalancedAllocation", Weight: 1, FollowsPods: true,
-	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
-		wanted := cluster.Requests(pod)
-		if wanted.MilliCPU == 0 && wanted.Memory == 0 {
-			return nil // a pod that asks for nothing unbalances nothing
-		}
-		return func(n *cluster.Node) int64 {
-			cpu := share(n.Requested.MilliCPU+wanted.MilliCPU, n.Allocatable.MilliCPU)
-			memory := share(n.Requested.Memory+wanted.Memory, n.Allocatable.Memory)
-			// The standard deviation of two values is half their distance.
-			return int64((1 - math.Abs(cpu-memory)/2) * Max)
-		}
-	},
-}
+// taken returns the share that is taken, 0 to Max.
+func taken(used, there int64) int64 { return min(used, there) * Max / there }
 
-func share(taken, there int64) float64 {
-	if there <= 0 {
-		return 1
+// BalancedAllocation prefers nodes whose resources would be used to about the same share.
+func BalancedAllocation(resources []Resource) Score {
+	return Score{
+		Name: "NodeResourcesBalancedAllocation", Weight: 1, FollowsPods: true,
+		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
+			meters := metersOf(resources, cluster.Requests(pod))
+			if !wantsAny(meters) {
+				return nil // a pod that asks for nothing unbalances nothing
+			}
+			if !areCPUAndMemory(meters) {
+				return func(n *cluster.Node) int64 { return int64((1 - deviation(meters, n)) * Max) }
+			}
+			cpu, memory := meters[0].wanted, meters[1].wanted // the default, and the hot path
+			return func(n *cluster.Node) int64 {
+				there, used := &n.Allocatable, &n.Requested
+				if there.MilliCPU <= 0 || there.Memory <= 0 {
+					return Max
+				}
+				distance := share(used.MilliCPU+cpu, there.MilliCPU) - share(used.Memory+memory, there.Memory)
+				return int64((1 - math.Abs(distance)/2) * Max) // the standard deviation of two values is half their distance
+			}
+		},
 	}
-	return min(float64(taken)/float64(there), 1)
+}
+
+// share is to what part, at most 1, something is used.
+func share(used, there int64) float64 { return min(float64(used)/float64(there), 1) }
+
+func wantsAny(meters []meter) bool {
+	for _, m := range meters {
+		if m.wanted > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// deviation is the standard deviation of the shares to which the resources that a node has would be used.
+func deviation(meters []meter, n *cluster.Node) float64 {
+	var sum, squares, count float64
+	for i := range meters {
+		if share := meters[i].share(n); share >= 0 {
+			sum, squares, count = sum+share, squares+share*share, count+1
+		}
+	}
+	if count < 2 {
+		return 0
+	}
+	mean := sum / count
+	return math.Sqrt(max(squares/count-mean*mean, 0))
 }

@@ -26,18 +26,34 @@ var TaintToleration = Score{
 	},
 }
 
-// NodeAffinity prefers nodes that the pod's preferred node affinity selects.
-var NodeAffinity = Score{
-	Name: "NodeAffinity", Weight: 2, Normalise: highestIsBest,
-	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
-		a := pod.Spec.Affinity
-		if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
-			return nil
-		}
-		terms, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-		if err != nil {
-			return nil // validation lets no malformed term in
-		}
-		return func(n *cluster.Node) int64 { return terms.Score(n.Object) }
-	},
+// NodeAffinity prefers nodes that the pod's preferred node affinity selects, and the one that is added to that of all pods; nil adds none.
+func NodeAffinity(added *nodeaffinity.PreferredSchedulingTerms) Score {
+	return Score{
+		Name: "NodeAffinity", Weight: 2, Normalise: highestIsBest,
+		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
+			own := preferred(pod)
+			switch {
+			case own == nil && added == nil:
+				return nil
+			case own == nil:
+				return func(n *cluster.Node) int64 { return added.Score(n.Object) }
+			case added == nil:
+				return func(n *cluster.Node) int64 { return own.Score(n.Object) }
+			}
+			return func(n *cluster.Node) int64 { return added.Score(n.Object) + own.Score(n.Object) }
+		},
+	}
+}
+
+// preferred is the pod's preferred node affinity, nil where it has none.
+func preferred(pod *corev1.Pod) *nodeaffinity.PreferredSchedulingTerms {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
+		return nil
+	}
+	terms, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	if err != nil {
+		return nil // validation lets no malformed term in
+	}
+	return terms
 }

@@ -1,5 +1,5 @@
 // Package score rates the nodes that a pod may run on. Adding a score is
-// adding a file with its Score and a row in All.
+// adding a file with its Score and a row in the table of package plugin.
 package score
 
 import (
@@ -61,13 +61,6 @@ type Shared interface {
 	Place(i int)
 	// Leave says that there is no choosing the i-th node any more.
 	Leave(i int)
-}
-
-// All returns the scores with Kubernetes' default weights.
-func All() []Score {
-	return []Score{
-		LeastAllocated, BalancedAllocation, PodTopologySpread(nil, true), TaintToleration, NodeAffinity, InterPodAffinity(1, false), ImageLocality, DynamicResources,
-	}
 }
 
 // highestIsBest scales ratings so that the highest becomes Max.
