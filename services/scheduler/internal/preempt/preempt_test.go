@@ -175,3 +175,20 @@ func TestChoicesAreNeeded(t *testing.T) {
 		t.Errorf("only %d of 500 were decided", found)
 	}
 }
+
+// TestChooseEnough has five nodes of which each is better than the ones before.
+func TestChooseEnough(t *testing.T) {
+	t.Parallel()
+	p, all := pod("p:10:1"), nodes("a:1 v:5:1", "b:1 w:4:1", "c:1 x:3:1", "d:1 y:2:1", "e:1 z:1:1")
+	for enough, want := range map[Enough]string{
+		Default: "e", {Percent: 0, Nodes: 1}: "a", {Percent: 0, Nodes: 3}: "c", {Percent: 40, Nodes: 0}: "b", {Percent: 40, Nodes: 4}: "d", {Percent: 100, Nodes: 0}: "e",
+	} {
+		if best, _ := Choose(p, all, nil, room{1000}, enough, func(int) int { return 0 }, now); best == nil || best.Node != want {
+			t.Errorf("%+v: %v, want node %s", enough, best, want)
+		}
+	}
+	budgets := NewBudgets([]*policyv1.PodDisruptionBudget{budgetOf("v", 0), budgetOf("w", 0)})
+	if best, _ := Choose(p, all, budgets, room{1000}, Enough{Nodes: 1}, func(int) int { return 0 }, now); best == nil || best.Node != "c" {
+		t.Errorf("%v, want the first node that exceeds no budget", best)
+	}
+}
