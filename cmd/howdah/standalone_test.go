@@ -39,7 +39,7 @@ func TestStandalone(t *testing.T) {
 	defer stop()
 	root := command()
 	root.SetArgs([]string{"standalone", "--database-url", databaseURL, "--listen", address, "--dir", dir, "--simulate", "3", "--log-level", "warn",
-		"--metrics-listen", metrics})
+		"--metrics-listen", metrics, "--scheduler-config", filepath.Join("..", "..", "examples", "config", "scheduler.yaml")})
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(ctx) }()
 	ended := false
@@ -57,7 +57,7 @@ func TestStandalone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(5)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1.9.1"}}},
+			Spec:       corev1.PodSpec{SchedulerName: "packing", Containers: []corev1.Container{{Name: "c", Image: "nginx:1.9.1"}}},
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
