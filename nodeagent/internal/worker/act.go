@@ -103,6 +103,7 @@ func (w *worker) later(last pod.Trouble, reason string, err error) pod.Trouble {
 func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, volumes mountable) bool {
 	c := start.Container
 	trouble := func(reason, message string, pause time.Duration) bool {
+		w.cfg.Metrics.unstarted(p)
 		w.memory.Trouble[c.Name] = pod.Trouble{Reason: reason, Message: message, Until: w.cfg.Clock.Now().Add(pause)}
 		return true // its status is to be said at once
 	}

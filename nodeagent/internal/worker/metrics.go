@@ -24,7 +24,7 @@ type Metrics struct {
 	start prometheus.Histogram
 	// Of image volumes: asked for, mounted, and refused by the runtime.
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
-	// Sandboxes that were made, or could not be, of pods with users of their own.
+	// Of pods with users of their own.
 	usersStarted, usersFailed prometheus.Counter
 	rejections                *prometheus.CounterVec
 	preemptions, restarts     prometheus.Counter
@@ -54,7 +54,7 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 		Name: "kubelet_started_user_namespaced_pods_total", Help: "Pods with users of their own for which a sandbox was asked for.",
 	})
 	m.usersFailed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kubelet_started_user_namespaced_pods_errors_total", Help: "Pods with users of their own for which no sandbox could be made.",
+		Name: "kubelet_started_user_namespaced_pods_errors_total", Help: "Sandboxes and containers of pods with users of their own that could not be made or started.",
 	})
 	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
@@ -132,13 +132,16 @@ func (m *Metrics) mounted(c *corev1.Container, images map[string]container.Volum
 	}
 }
 
-// sandboxed counts a try to make a pod's sandbox.
-func (m *Metrics) sandboxed(p *corev1.Pod, err error) {
-	if !container.OwnUsers(p) {
-		return
+// starting counts a pod with users of its own whose sandbox is to be made.
+func (m *Metrics) starting(p *corev1.Pod) {
+	if container.OwnUsers(p) {
+		m.usersStarted.Inc()
 	}
-	m.usersStarted.Inc()
-	if err != nil {
+}
+
+// unstarted counts such a pod whose sandbox, or a container of which, could not be made or started.
+func (m *Metrics) unstarted(p *corev1.Pod) {
+	if container.OwnUsers(p) {
 		m.usersFailed.Inc()
 	}
 }

@@ -54,15 +54,16 @@ func (w *worker) newSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Po
 	if !w.prepareClaims(ctx, p) {
 		return false
 	}
+	w.cfg.Metrics.starting(p)
 	spanCtx, span := w.tracer.start("sandbox")
 	err := w.makeSandbox(join(ctx, spanCtx), p, observed, s, attempt)
 	obs.End(span, err)
-	w.cfg.Metrics.sandboxed(p, err)
 	if err == nil {
 		w.memory.Sandbox = pod.Trouble{}
 		return true
 	}
 	if ctx.Err() == nil {
+		w.cfg.Metrics.unstarted(p)
 		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+plain(err))
 		w.memory.Sandbox = w.later(w.memory.Sandbox, "FailedCreatePodSandBox", err)
 	}

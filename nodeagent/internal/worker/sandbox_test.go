@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -39,6 +40,9 @@ func TestClassesAndUsers(t *testing.T) {
 			m.Update(p)
 			if c.refused != "" {
 				w.eventually("refused", func() bool { return w.told(" FailedCreatePodSandBox: Failed to create pod sandbox: " + c.refused) })
+				if started, failed := testutil.ToFloat64(m.cfg.Metrics.usersStarted), testutil.ToFloat64(m.cfg.Metrics.usersFailed); (started > 0) != c.own || (failed > 0) != c.own {
+					t.Errorf("%v started, %v failed", started, failed)
+				}
 				for _, call := range w.runtime.Calls() {
 					if strings.HasPrefix(call, "RunPodSandbox") {
 						t.Error("it was asked to run all the same")
