@@ -18,12 +18,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/signing"
 )
 
 const (
@@ -152,7 +151,7 @@ func (k *Keeper) rotate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	api := requests{object.For(k.cfg.Client, object.CertificateSigningRequest)}
+	api := signing.New(k.cfg.Client)
 	fresh, certificate, err := k.ask(ctx, api, asked)
 	if err != nil {
 		if _, refused := errors.AsType[nodecert.Refusal](err); refused {
@@ -168,7 +167,7 @@ func (k *Keeper) rotate(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) ask(ctx context.Context, api requests, asked *nodecert.Request) (leaf *x509.Certificate, certificate []byte, err error) {
+func (k *Keeper) ask(ctx context.Context, api nodecert.Requests, asked *nodecert.Request) (leaf *x509.Certificate, certificate []byte, err error) {
 	created, err := nodecert.Ask(ctx, api, asked)
 	if err != nil {
 		return nil, nil, err
@@ -181,21 +180,4 @@ func (k *Keeper) ask(ctx context.Context, api requests, asked *nodecert.Request)
 		return nil, nil, nodecert.Refusal{Err: fmt.Errorf("the certificate is of no use: %w", err)}
 	}
 	return pair.Leaf, certificate, nil
-}
-
-// requests are those of the API, over gRPC.
-type requests struct {
-	of object.Resource[*nodecert.Request]
-}
-
-func (r requests) Create(ctx context.Context, asked *nodecert.Request) (*nodecert.Request, error) {
-	return r.of.Create(ctx, asked)
-}
-
-func (r requests) Get(ctx context.Context, name string) (*nodecert.Request, error) {
-	return r.of.Get(ctx, "", name)
-}
-
-func (r requests) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return r.of.Watch(ctx, "", options)
 }

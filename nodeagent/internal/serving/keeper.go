@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,13 +14,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/signing"
 )
 
 const (
@@ -27,8 +26,6 @@ const (
 	lastPause  = 32 * time.Second
 	// refusedPause is how long nothing is asked for after somebody has refused it.
 	refusedPause = 15 * time.Minute
-	// watchFor bounds one watch of a request; another one follows.
-	watchFor = 10 * time.Minute
 )
 
 // Config of a Keeper. All but Random are required.
@@ -55,6 +52,7 @@ type Keeper struct {
 	template *Template        // nil: not known yet
 	shown    *tls.Certificate // nil: none yet
 	due      time.Time        // when it is to be replaced
+	outdated func()           // ends the wait for a certificate that would not say what the node does; nil: nobody waits
 }
 
 // New returns a keeper that shows what an earlier life of the agent was given. It asks for nothing before Run.
@@ -86,6 +84,9 @@ func (k *Keeper) Update(node *corev1.Node) {
 	k.mu.Lock()
 	same := k.template != nil && k.template.equal(t)
 	k.template = &t
+	if !same && k.outdated != nil {
+		k.outdated()
+	}
 	k.mu.Unlock()
 	if same {
 		return
@@ -195,14 +196,17 @@ func (k *Keeper) rotate(ctx context.Context, t Template) error {
 	if err != nil {
 		return err
 	}
-	created, err := object.For(k.cfg.Client, object.CertificateSigningRequest).Create(ctx, asked)
+	ctx, done := k.asking(ctx, t)
+	defer done()
+	requests := signing.New(k.cfg.Client)
+	created, err := nodecert.Ask(ctx, requests, asked)
 	if err != nil {
-		return fmt.Errorf("ask for a certificate: %w", err)
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	slog.Info("a serving certificate is asked for, which somebody has to approve", "node", k.cfg.NodeName, "request", created.Name, "names", t.DNSNames, "addresses", t.Addresses)
-	certificate, err := k.await(ctx, created, t)
+	certificate, err := nodecert.Await(ctx, requests, created, k.cfg.Clock) // for as long as it is there: somebody may have to come to answer it
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	fresh, err := pair(certificate, key, t, k.cfg.Clock.Now())
 	if err != nil {
@@ -216,70 +220,19 @@ func (k *Keeper) rotate(ctx context.Context, t Template) error {
 	return nil
 }
 
-// await waits until a request is answered, for as long as it is there: somebody may have to come to do it.
-func (k *Keeper) await(ctx context.Context, r *request, t Template) ([]byte, error) {
-	requests, name := object.For(k.cfg.Client, object.CertificateSigningRequest), r.Name
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		certificate, err := k.follow(ctx, requests, r, t)
-		if len(certificate) > 0 || err != nil {
-			return certificate, err
-		}
-		k.pause(ctx, pause)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if k.outdated(t) {
-			return nil, errOutdated
-		}
-		now, err := requests.Get(ctx, "", name)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, gone(name)
-		case err == nil:
-			r = now
-		}
-	}
-}
-
-func gone(name string) error { return fmt.Errorf("request %s is gone and was not answered", name) }
-
-func (k *Keeper) outdated(t Template) bool {
+// asking returns the context of a wait for a certificate: errOutdated ends it when the node says something else of itself than the template.
+func (k *Keeper) asking(ctx context.Context, t Template) (asking context.Context, done func()) {
+	asking, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.template == nil || !k.template.equal(t)
-}
-
-// follow reads the answer to a request, or waits for it as long as one watch lasts.
-func (k *Keeper) follow(ctx context.Context, requests object.Resource[*request], r *request, t Template) ([]byte, error) {
-	if certificate, err := nodecert.Answer(r); len(certificate) > 0 || err != nil {
-		return certificate, err
+	k.outdated = func() { cancel(errOutdated) }
+	if !k.template.equal(t) { // it has changed before somebody could tell
+		k.outdated()
 	}
-	w, err := requests.Watch(ctx, "", metav1.ListOptions{
-		FieldSelector: "metadata.name=" + r.Name, ResourceVersion: r.ResourceVersion, TimeoutSeconds: new(int64(watchFor.Seconds())),
-	})
-	if err != nil {
-		return nil, nil // it is looked at again
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-k.changed:
-			if k.outdated(t) {
-				return nil, errOutdated
-			}
-		case e, ok := <-w.ResultChan():
-			now, isRequest := e.Object.(*request)
-			switch {
-			case !ok || !isRequest:
-				return nil, nil
-			case e.Type == watch.Deleted:
-				return nil, gone(r.Name)
-			}
-			if certificate, err := nodecert.Answer(now); len(certificate) > 0 || err != nil {
-				return certificate, err
-			}
-		}
+	return asking, func() {
+		k.mu.Lock()
+		k.outdated = nil
+		k.mu.Unlock()
+		cancel(nil)
 	}
 }
