@@ -1,10 +1,8 @@
 package nodeagent_test
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"os"
@@ -19,40 +17,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki/pkitest"
 )
 
 // sign answers a request by the authority of the node's own certificate, for a month.
 func (n *node) sign(r *certificatesv1.CertificateSigningRequest, serial int64) {
 	n.t.Helper()
-	key, err := n.trust.authority.KeyPEM()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	authority, err := tls.X509KeyPair(n.trust.authority.PEM(), key)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	block, _ := pem.Decode(r.Spec.Request)
-	if block == nil {
-		n.t.Fatalf("request %s has none", r.Name)
-	}
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if asked.Subject.CommonName != "system:node:"+nodeName || !slices.Equal(asked.DNSNames, []string{nodeName}) || len(asked.IPAddresses) != 1 || asked.IPAddresses[0].String() != "192.0.2.1" {
-		n.t.Fatalf("asked for %s %v %v", asked.Subject, asked.DNSNames, asked.IPAddresses)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, NotBefore: time.Now().Add(-time.Minute),
-		NotAfter: time.Now().AddDate(0, 1, 0), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, authority.Leaf, asked.PublicKey, authority.PrivateKey)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	certificate := pkitest.Sign(n.t, n.trust.authority, r.Spec.Request, func(c *x509.Certificate) {
+		if c.Subject.CommonName != "system:node:"+nodeName || !slices.Equal(c.DNSNames, []string{nodeName}) || len(c.IPAddresses) != 1 || c.IPAddresses[0].String() != "192.0.2.1" {
+			n.t.Fatalf("asked for %s %v %v", c.Subject, c.DNSNames, c.IPAddresses)
+		}
+		c.SerialNumber, c.KeyUsage, c.ExtKeyUsage = big.NewInt(serial), x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		c.NotBefore, c.NotAfter = time.Now().Add(-time.Minute), time.Now().AddDate(0, 1, 0)
+	})
 	r.Status = certificatesv1.CertificateSigningRequestStatus{
 		Conditions:  []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}},
-		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Certificate: certificate,
 	}
 	if _, err := object.For(n.client, object.CertificateSigningRequest).UpdateStatus(n.t.Context(), r); err != nil {
 		n.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -56,21 +57,31 @@ func (j *joinable) token(args ...string) string {
 // command is the one by which machines join, of a token with the flags given.
 func (j *joinable) command(args ...string) []string {
 	j.t.Helper()
-	var out string
-	var err error
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // the standalone makes cluster-info once it is ready
-		if out, err = execute(j.t, append([]string{"token", "--kubeconfig", j.kubeconfig, "create", "--print-join-command"}, args...)...); err == nil {
-			break
-		}
-		if time.Now().After(limit) {
-			j.t.Fatalf("there is no command after a minute: %v", err)
-		}
+	j.awaitInfo()
+	out, err := execute(j.t, append([]string{"token", "--kubeconfig", j.kubeconfig, "create", "--print-join-command"}, args...)...)
+	if err != nil {
+		j.t.Fatalf("there is no command: %v", err)
 	}
 	fields := strings.Fields(out)
 	if len(fields) != 7 || fields[0] != "howdah" || fields[1] != "join" || fields[2] != j.address || fields[3] != "--token" || fields[5] != "--discovery-token-ca-cert-hash" {
 		j.t.Fatalf("the command is %q", out)
 	}
 	return fields[1:]
+}
+
+// awaitInfo waits for cluster-info, which the standalone makes once it is ready.
+func (j *joinable) awaitInfo() {
+	j.t.Helper()
+	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
+	defer cancel()
+	w, err := j.admin.CoreV1().ConfigMaps(metav1.NamespacePublic).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=cluster-info"})
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	defer w.Stop()
+	if e := <-w.ResultChan(); e.Type != watch.Added {
+		j.t.Fatalf("no cluster-info after a minute: %v", e)
+	}
 }
 
 // on is a command as it is run on a machine for tests, which need not be able to run pods.

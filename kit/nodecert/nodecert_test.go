@@ -2,14 +2,11 @@ package nodecert_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,55 +23,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/nodecert"
-	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 	"howdah.dev/kit/rpc"
 )
-
-// authority signs what it is asked.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pool        *x509.CertPool
-	pem         []byte
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	made, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyPEM, err := made.KeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pki.DecodeKey(keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{made.Certificate, key, made.Pool(), made.PEM()}
-}
-
-func (a *authority) sign(t *testing.T, r *nodecert.Request, until time.Time) []byte {
-	t.Helper()
-	block, _ := pem.Decode(r.Spec.Request)
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err == nil {
-		err = asked.CheckSignature()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: asked.Subject, NotBefore: until.Add(-100 * time.Hour), NotAfter: until,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, asked.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
 
 func newRequest(t *testing.T, node string) (r *nodecert.Request, key []byte) {
 	t.Helper()
@@ -114,20 +65,20 @@ func TestNewRequest(t *testing.T) {
 
 func TestFolder(t *testing.T) {
 	t.Parallel()
-	a, dir := newAuthority(t), t.TempDir()
+	a, dir := pkitest.Authority(t), t.TempDir()
 	if _, err := nodecert.Load(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), a.pem, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), a.PEM(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // a renewal
 		r, key := newRequest(t, "n1")
-		certificate := a.sign(t, r, time.Now().Add(time.Hour))
+		certificate := pkitest.Sign(t, a, r.Spec.Request, pkitest.Until(time.Now().Add(time.Hour)))
 		if err := nodecert.Save(dir, certificate, key); err != nil {
 			t.Fatal(err)
 		}
-		want, err := nodecert.Check(certificate, key, "n1", a.pool, time.Now())
+		want, err := nodecert.Check(certificate, key, "n1", a.Pool(), time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,23 +118,23 @@ func TestFolder(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	a, b := newAuthority(t), newAuthority(t)
+	a, b := pkitest.Authority(t), pkitest.Authority(t)
 	r, key := newRequest(t, "n1")
 	_, otherKey := newRequest(t, "n1")
-	good := a.sign(t, r, time.Now().Add(time.Hour))
-	ended := a.sign(t, r, time.Now().Add(-time.Hour))
+	good := pkitest.Sign(t, a, r.Spec.Request, pkitest.Until(time.Now().Add(time.Hour)))
+	ended := pkitest.Sign(t, a, r.Spec.Request, pkitest.Until(time.Now().Add(-time.Hour)))
 	for name, tt := range map[string]struct {
 		certificate, key []byte
 		node             string
 		pool             *x509.CertPool
 		want             string
 	}{
-		"good":              {good, key, "n1", a.pool, ""},
-		"another node":      {good, key, "n2", a.pool, `of "system:node:n1", not of "system:node:n2"`},
-		"another key":       {good, otherKey, "n1", a.pool, "private key does not match"},
-		"another authority": {good, key, "n1", b.pool, "unknown authority"},
-		"ended":             {ended, key, "n1", a.pool, "its time is over"},
-		"nothing":           {nil, key, "n1", a.pool, "PEM"},
+		"good":              {good, key, "n1", a.Pool(), ""},
+		"another node":      {good, key, "n2", a.Pool(), `of "system:node:n1", not of "system:node:n2"`},
+		"another key":       {good, otherKey, "n1", a.Pool(), "private key does not match"},
+		"another authority": {good, key, "n1", b.Pool(), "unknown authority"},
+		"ended":             {ended, key, "n1", a.Pool(), "its time is over"},
+		"nothing":           {nil, key, "n1", a.Pool(), "PEM"},
 	} {
 		_, err := nodecert.Check(tt.certificate, tt.key, tt.node, tt.pool, time.Now())
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

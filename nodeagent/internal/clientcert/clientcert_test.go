@@ -2,13 +2,9 @@ package clientcert
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +22,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 )
 
 // bench is a node that has joined, in a bubble of time.
@@ -35,7 +32,6 @@ type bench struct {
 	dir       string
 	client    *object.Client
 	authority *pki.Authority
-	key       *ecdsa.PrivateKey
 	reg       *prometheus.Registry
 	stop      func()
 }
@@ -46,18 +42,8 @@ func inBubble(t *testing.T, test func(b *bench)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := objecttest.Start(t)
-		authority, err := pki.NewAuthority(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		keyPEM, err := authority.KeyPEM()
-		if err != nil {
-			t.Fatal(err)
-		}
+		authority := pkitest.Authority(t)
 		b := &bench{t: t, dir: dir, client: client, authority: authority}
-		if b.key, err = pki.DecodeKey(keyPEM); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(filepath.Join(dir, "ca.crt"), authority.PEM(), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -98,20 +84,7 @@ func (b *bench) start() {
 
 func (b *bench) sign(r *nodecert.Request, name string) []byte {
 	b.t.Helper()
-	block, _ := pem.Decode(r.Spec.Request)
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	asked.Subject.CommonName = name
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: asked.Subject, NotBefore: time.Now(), NotAfter: time.Now().Add(100 * time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, b.authority.Certificate, asked.PublicKey, b.key)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return pkitest.Sign(b.t, b.authority, r.Spec.Request, func(c *x509.Certificate) { c.Subject.CommonName = name })
 }
 
 // pass lets time go by.

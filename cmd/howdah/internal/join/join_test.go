@@ -3,15 +3,10 @@ package join
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,31 +54,6 @@ func (a *api) Watch(context.Context, metav1.ListOptions) (watch.Interface, error
 	return nil, errors.New("this one has no watches")
 }
 
-// sign is a certificate for a request.
-func sign(t *testing.T, a *pki.Authority, r *nodecert.Request, until time.Time) []byte {
-	t.Helper()
-	block, _ := pem.Decode(r.Spec.Request)
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyPEM, err := a.KeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pki.DecodeKey(keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(3), Subject: asked.Subject, NotBefore: until.Add(-time.Hour * 100), NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a.Certificate, asked.PublicKey.(*ecdsa.PublicKey), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
 func condition(kind certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
 	return []certificatesv1.CertificateSigningRequestCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: "Test"}}
 }
@@ -124,7 +94,9 @@ func TestATryThatFailsIsGoneOnWith(t *testing.T) {
 
 	stranger := pkitest.Authority(t)
 	for _, by := range []*pki.Authority{stranger, authority} {
-		cluster.answer = func(r *nodecert.Request) { r.Status.Certificate = sign(t, by, r, time.Now().Add(time.Hour)) }
+		cluster.answer = func(r *nodecert.Request) {
+			r.Status.Certificate = pkitest.Sign(t, by, r.Spec.Request, pkitest.Until(time.Now().Add(time.Hour)))
+		}
 		err := c.write(t.Context(), cluster, info, file)
 		if by == stranger && (err == nil || !strings.Contains(err.Error(), "of no use")) || by == authority && err != nil {
 			t.Fatalf("%v", err)
@@ -161,7 +133,7 @@ func joined(t *testing.T, a *pki.Authority, node string, until time.Time) string
 	}
 	r, err := nodecert.NewRequest(node, private)
 	if err == nil {
-		err = nodecert.Save(dir, sign(t, a, r, until), private)
+		err = nodecert.Save(dir, pkitest.Sign(t, a, r.Spec.Request, pkitest.Until(until)), private)
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, caFile), a.PEM(), 0o600)

@@ -6,6 +6,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/spread"
 )
 
 // TaintToleration refuses nodes with a NoSchedule or NoExecute taint that the
@@ -14,17 +15,10 @@ var TaintToleration = Filter{
 	Name: "TaintToleration",
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		return check{
-			passes: func(n *cluster.Node) bool {
-				_, untolerated := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Object.Spec.Taints, pod.Spec.Tolerations, repels, false)
-				return !untolerated
-			},
+			passes: func(n *cluster.Node) bool { return spread.Tolerates(pod, n.Object) },
 			reason: "node(s) had untolerated taint(s)",
 		}
 	},
-}
-
-func repels(t *corev1.Taint) bool {
-	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
 
 // NodeUnschedulable refuses cordoned nodes, unless the pod tolerates the

@@ -38,12 +38,14 @@ func Counts(pod *corev1.Pod, c corev1.TopologySpreadConstraint) func(n *corev1.N
 		if matches, err := affinity.Match(n); !ignoreAffinity && (!matches || err != nil) {
 			return false
 		}
-		if !honorTaints {
-			return true
-		}
-		_, untolerated := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, repels, false)
-		return !untolerated
+		return !honorTaints || Tolerates(pod, n)
 	}
+}
+
+// Tolerates reports whether a pod tolerates all taints of a node that keep pods away.
+func Tolerates(pod *corev1.Pod, n *corev1.Node) bool {
+	_, untolerated := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, repels, false)
+	return !untolerated
 }
 
 func repels(t *corev1.Taint) bool {
