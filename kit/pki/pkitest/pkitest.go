@@ -44,6 +44,7 @@ func Sign(t testing.TB, a *pki.Authority, request []byte, change func(c *x509.Ce
 	block, _ := pem.Decode(request)
 	if block == nil {
 		t.Fatalf("no request: %q", request)
+		return nil
 	}
 	asked, err := x509.ParseCertificateRequest(block.Bytes)
 	if err == nil {
