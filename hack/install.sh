@@ -144,5 +144,6 @@ if [ -n "$for_tests" ]; then
     need losetup mount
     need blkid util-linux
     need mkfs.ext4 e2fsprogs
+    need dbus-daemon dbus-daemon
 fi
 note "docker $(docker version --format '{{.Server.Version}}'), compose $(compose_version), go $(go env GOVERSION | sed s/go//), kubectl 1.$(kubectl_minor kubectl)"

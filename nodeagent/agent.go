@@ -34,6 +34,7 @@ import (
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/serving"
+	"howdah.dev/nodeagent/internal/shutdown"
 	"howdah.dev/nodeagent/internal/source"
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
@@ -72,6 +73,7 @@ type Agent struct {
 	evictor     *evict.Keeper
 	volumeStats *volumestats.Keeper
 	pressure    *pressure.Keeper
+	shutdown    *shutdown.Keeper
 	network     *network
 	resources   *resources
 	remover     *localpath.Remover
@@ -202,8 +204,11 @@ func (a *Agent) Ready(ctx context.Context) bool {
 	}
 }
 
+// problems are what keeps the node from being ready, beside the runtime's own.
+func (a *Agent) problems() []string { return append(a.shutdown.Problems(), a.network.problems()...) }
+
 // Run is the node's life: it returns when ctx ends, or with the error that
-// ended it. Containers run on, in either case.
+// ended it. Containers run on, in either case; only with ErrShutDown, when the machine is to go down, have they ended before.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.runtime.Close()
 	return task.Run(ctx, a.keepCertificate, a.run)
@@ -245,7 +250,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		// a pod without a worker counts as one that the API does not know.
 		a.running.Open()
 		close(a.working)
-		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.volumeStats.Run, a.pressure.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run, a.takeBackClaims)
+		return task.Run(ctx, a.removeOrphans, a.mirrors.Run, a.writer.Run, a.collector.Run, a.evictor.Run, a.volumeStats.Run, a.pressure.Run, a.shutdown.Run, a.remover.Run, a.network.run, a.drivers.keeper.Run, a.takeBackClaims)
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/shutdown"
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
@@ -77,6 +78,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	b.buildStreams()
 	b.buildUsage()
 	b.buildPressure()
+	if err := b.buildShutdown(); err != nil {
+		return err
+	}
 	a.endpoint = a.newEndpoint(b.probes)
 	b.buildReporter()
 	return b.buildImages()
@@ -117,7 +121,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Rotation: b.network,
 		Room:     b.room,
 		Site: func() admit.Site {
-			return admit.Site{Node: b.resources.on(b.self()), Others: b.running.List(), Sysctls: b.sysctls, AppArmor: appArmor}
+			return admit.Site{Node: b.resources.on(b.self()), Others: b.running.List(), Sysctls: b.sysctls, AppArmor: appArmor, Down: b.shutdown.Down()}
 		},
 		FreshNode:    b.freshNode,
 		Networked:    cfg.timings().Take,
@@ -185,6 +189,17 @@ func (b *builder) buildPressure() {
 	})
 }
 
+func (b *builder) buildShutdown() error {
+	cfg := b.cfg
+	groups, err := cfg.Shutdown.Groups()
+	b.shutdown = shutdown.New(shutdown.Config{
+		Groups: groups, Sources: []shutdown.Source{shutdown.Signal{}, shutdown.Logind{}}, Pods: b.running.List, End: b.workers.End, Told: b.writer.Written,
+		Event: func(reason, message string) { b.tell.node(cfg.NodeName, reason, message) }, Changed: func() { b.reporter.Poke() },
+		StateFile: filepath.Join(cfg.RootDir, "graceful_node_shutdown_state"), Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+	return err
+}
+
 func (b *builder) buildReporter() {
 	cfg := b.cfg
 	port, agentPort := cfg.Port, int32(0)
@@ -194,7 +209,7 @@ func (b *builder) buildReporter() {
 	b.reporter = nodestatus.New(nodestatus.Config{
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
 		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
-		Clock: cfg.Clock, Problems: b.network.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
+		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
 		VolumesInUse: b.drivers.volumes.InUse,
 	})
 	b.network.changed = b.reporter.Poke

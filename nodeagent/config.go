@@ -19,6 +19,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/shutdown"
 )
 
 // Version is the release of Kubernetes whose node this agent is like.
@@ -55,6 +56,8 @@ type Config struct {
 	EvictionHard string
 	// Eviction are the other options of it; by default there are no soft thresholds.
 	Eviction Eviction
+	// Shutdown says how long pods may take to end before the machine goes down; by default they end with it.
+	Shutdown Shutdown
 	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones: names, or beginnings that end with an asterisk.
 	AllowedUnsafeSysctls []string
 
@@ -107,6 +110,12 @@ type Config struct {
 
 // Eviction are the options of pods' ends for what the node is short of; its Hard is Config.EvictionHard.
 type Eviction = pressure.Options
+
+// Shutdown are the options of pods' ends before the machine goes down.
+type Shutdown = shutdown.Options
+
+// ErrShutDown is what Run returns when the machine is to go down and the pods have ended.
+var ErrShutDown = shutdown.ErrDown
 
 // ImageKeep says which images a node keeps though no pod needs them.
 type ImageKeep = image.Keep
@@ -304,6 +313,9 @@ func (c Config) validate() error {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
 	}
 	if _, err := c.eviction().Parse(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, err := c.Shutdown.Groups(); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {

@@ -28,6 +28,12 @@ func (e events) imagesStay(node, message string) {
 	e.recorder.Event(ref, corev1.EventTypeWarning, "FreeDiskSpaceFailed", message)
 }
 
+// node tells at the node of what becomes of it.
+func (e events) node(node, reason, message string) {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
+	e.recorder.Event(ref, corev1.EventTypeNormal, reason, message)
+}
+
 // nodeEvents tells of what the node does because it is short of something.
 type nodeEvents struct {
 	events

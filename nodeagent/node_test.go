@@ -44,6 +44,7 @@ type node struct {
 	// streams is an apiserver's connection to the node API.
 	streams *grpc.ClientConn
 	stop    func()
+	wait    func() error // until the agent has ended, and with which error
 	// configure, which may be nil, changes how the agent is set up.
 	configure func(cfg *nodeagent.Config)
 }
@@ -178,15 +179,18 @@ func (n *node) startAgentOf(client *object.Client) {
 	if n.streams, err = listener.Dial(rpc.User{Name: "apiserver", Groups: []string{"howdah:apiservers"}}); err != nil {
 		n.t.Fatal(err)
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
+	var ended error
 	go func() {
-		done <- task.Run(ctx, agent.Run, func(ctx context.Context) error { return server.ServeUntil(ctx, listener) })
+		defer close(done)
+		ended = task.Run(ctx, agent.Run, func(ctx context.Context) error { return server.ServeUntil(ctx, listener) })
 	}()
+	n.wait = func() error { <-done; return ended }
 	streams := n.streams
 	n.stop = func() {
 		_ = streams.Close()
 		cancel()
-		if err := <-done; err != nil {
+		if err := n.wait(); err != nil && !errors.Is(err, nodeagent.ErrShutDown) {
 			n.t.Errorf("agent: %v", err)
 		}
 		n.stop = func() {}

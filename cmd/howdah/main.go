@@ -24,7 +24,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := command().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, nodeagent.ErrShutDown) {
 		if errors.Is(err, errDifferent) {
 			os.Exit(1) // the difference is printed
 		}

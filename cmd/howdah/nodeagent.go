@@ -35,6 +35,7 @@ type nodeFlags struct {
 	keep                                                                   nodeagent.ImageKeep
 	volumeStats                                                            time.Duration
 	eviction                                                               nodeagent.Eviction
+	shutdown                                                               nodeagent.Shutdown
 	manifests                                                              nodeagent.Manifests
 	manifestHeaders                                                        []string
 	managers                                                               nodeagent.Managers
@@ -62,6 +63,9 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&n.eviction.MinimumReclaim, "eviction-minimum-reclaim", "", "how much more than the threshold has to be left before a shortage is over (signal=quantity or signal=percentage%, …)")
 	f.DurationVar(&n.eviction.Transition, "eviction-pressure-transition-period", nodeagent.DefaultEvictionTransition, "how long the node's condition stays after a shortage")
 	f.BoolVar(&n.eviction.MergeDefaults, "merge-default-eviction-settings", false, "look at the signals that --eviction-hard does not name by their defaults")
+	f.DurationVar(&n.shutdown.Grace, "shutdown-grace-period", 0, "how long pods may take to end before the machine goes down (logind, or SIGPWR); 0 ends none")
+	f.DurationVar(&n.shutdown.Critical, "shutdown-grace-period-critical-pods", 0, "how much of --shutdown-grace-period is for pods of the system's priorities, after the others")
+	f.StringVar(&n.shutdown.ByPriority, "shutdown-grace-period-by-pod-priority", "", "how long instead pods of at least a priority may take, the lowest first (PRIORITY=DURATION,…)")
 	f.DurationVar(&n.volumeStats, "volume-stats-agg-period", time.Minute, "how often it is measured what volumes take up; negative is never")
 	byDefault := nodeagent.DefaultImageKeep()
 	f.IntVar(&n.keep.High, "image-gc-high-threshold", byDefault.High, "percent of the images' disk in use from which on images are removed that no pod needs; 100 is never")
@@ -115,7 +119,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

@@ -64,10 +64,16 @@ import_sandbox_image() {
 }
 
 # keep NAME COMMAND... restarts the command whenever it ends, at once after a long life and later and later (to 5 s)
-# after short ones. On SIGTERM it ends the command and itself.
+# after short ones. On SIGTERM, or SIGPWR, it ends the command by that signal, and itself.
 keep() {
     local name=$1 pid='' delay=0 began status; shift
-    trap '[ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null || true; while kill -0 "$pid" 2>/dev/null; do wait "$pid" || true; done; exit 0' TERM
+    end() {
+        [ -z "$pid" ] || kill "-$1" "$pid" 2>/dev/null || true
+        while kill -0 "$pid" 2>/dev/null; do wait "$pid" || true; done
+        exit 0
+    }
+    trap 'end TERM' TERM
+    trap 'end PWR' PWR
     while :; do
         began=$SECONDS
         "$@" & pid=$!
@@ -99,9 +105,12 @@ keep containerd containerd & containerd_keeper=$!
 import_sandbox_image
 keep nodeagent agent & agent_keeper=$!
 
-# The agent ends first, so that it can say goodbye through a containerd that still answers.
+# The agent ends first, so that it can say goodbye through a containerd that still answers. For the pods the container's end is that of the machine:
+# an agent that is to give them time for it hears of it by SIGPWR, and ends after them.
+goodbye=TERM
+[ -z "${HOWDAH_SHUTDOWN_GRACE_PERIOD:-}${HOWDAH_SHUTDOWN_GRACE_PERIOD_BY_POD_PRIORITY:-}" ] || goodbye=PWR
 stopping=''
-trap 'stopping=yes; kill -TERM "$agent_keeper" 2>/dev/null || true' TERM INT
+trap 'stopping=yes; kill "-$goodbye" "$agent_keeper" 2>/dev/null || true' TERM INT
 while kill -0 "$agent_keeper" 2>/dev/null; do wait "$agent_keeper" || true; done
 kill -TERM "$containerd_keeper" 2>/dev/null || true
 while kill -0 "$containerd_keeper" 2>/dev/null; do wait "$containerd_keeper" || true; done

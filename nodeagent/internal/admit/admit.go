@@ -18,6 +18,8 @@ type Site struct {
 	Sysctls Sysctls
 	// AppArmor says whether the kernel enforces its profiles.
 	AppArmor bool
+	// Down says that the machine is about to go down.
+	Down bool
 }
 
 // refusal is why a pod is not taken.
@@ -29,7 +31,7 @@ type check func(p *corev1.Pod, s Site) *refusal
 // Checks are asked in this order, and between early and late ones whether there are the resources; the first that refuses is told.
 var (
 	early = []check{pressure, sysctls, operatingSystem, groups}
-	late  = []check{affinity, name, ports, taints, appArmor}
+	late  = []check{affinity, name, ports, taints, appArmor, shutdown}
 )
 
 // Early returns why the node does not take the pod whatever there is for it, nil where it may.

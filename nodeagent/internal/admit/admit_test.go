@@ -123,8 +123,9 @@ func TestCheck(t *testing.T) {
 		"a taint that it tolerates": {changed(asking(""), func(p *corev1.Pod) {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
 		}), tainted(corev1.TaintEffectNoExecute), ""},
-		"another system": {changed(asking(""), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), nil, "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"},
-		"this system":    {changed(asking(""), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }), nil, ""},
+		"a machine that goes down": {asking(""), func(s *Site) { s.Down = true }, "NodeShutdown: Pod was rejected as the node is shutting down."},
+		"another system":           {changed(asking(""), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), nil, "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"},
+		"this system":              {changed(asking(""), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }), nil, ""},
 		"another system's label": {changed(asking(""), func(p *corev1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} }), nil,
 			"PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
 

@@ -120,3 +120,11 @@ func appArmorProfiles(p *corev1.Pod) []*corev1.AppArmorProfile {
 	}
 	return out
 }
+
+// shutdown refuses pods that would end before they have begun.
+func shutdown(_ *corev1.Pod, s Site) *refusal {
+	if !s.Down {
+		return nil
+	}
+	return &refusal{"NodeShutdown", "Pod was rejected as the node is shutting down."}
+}

@@ -43,6 +43,9 @@ type Writer struct {
 	order []types.UID
 	last  map[types.UID]*corev1.Pod // as the API last answered
 	wake  chan struct{}
+
+	sending bool            // a call is in flight
+	waiting []chan struct{} // closed when nothing is left to be written
 }
 
 // entry is what is to be written of one pod: its status first, then its end.
@@ -92,6 +95,24 @@ func (w *Writer) Forget(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.dirty, uid)
 	delete(w.last, uid)
+}
+
+// Written waits until everything that was asked for so far is written, or ctx ends.
+func (w *Writer) Written(ctx context.Context) error {
+	w.mu.Lock()
+	if len(w.order) == 0 && !w.sending {
+		w.mu.Unlock()
+		return nil
+	}
+	written := make(chan struct{})
+	w.waiting = append(w.waiting, written)
+	w.mu.Unlock()
+	select {
+	case <-written:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (w *Writer) add(ctx context.Context, p *corev1.Pod) *entry {
@@ -170,6 +191,7 @@ func (w *Writer) pause(ctx context.Context, d time.Duration) {
 // flush sends one call. The error is that of a call, or an item, to repeat.
 func (w *Writer) flush(ctx context.Context) error {
 	entries := w.take()
+	defer w.sent()
 	if len(entries) == 0 {
 		return nil
 	}
@@ -219,7 +241,22 @@ func (w *Writer) take() []*entry {
 		}
 	}
 	w.order = append(w.order[:0:0], w.order[n:]...)
+	w.sending = true
 	return entries
+}
+
+// sent ends a call.
+func (w *Writer) sent() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sending = false
+	if len(w.order) > 0 {
+		return
+	}
+	for _, written := range w.waiting {
+		close(written)
+	}
+	w.waiting = nil
 }
 
 // merged is the newest known object with the entry's status; conditions that

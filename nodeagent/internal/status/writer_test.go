@@ -172,3 +172,39 @@ func TestFailuresAreRepeated(t *testing.T) {
 		return err == nil && now.Status.Phase == corev1.PodRunning
 	})
 }
+
+// Who waits for what was asked for waits over failures, too.
+func TestWrittenWaitsForAll(t *testing.T) {
+	t.Parallel()
+	api := objecttest.New()
+	var failures atomic.Int32
+	let := make(chan struct{})
+	api.Intercept = func(w objecttest.Write) error {
+		if w.Verb != "update" {
+			return nil
+		}
+		<-let
+		if failures.Add(1) == 1 {
+			return errors.New("the database is away")
+		}
+		return nil
+	}
+	pods, w := serve(t, api)
+	if err := w.Written(t.Context()); err != nil {
+		t.Fatalf("nothing was asked for: %v", err)
+	}
+	p := create(t, pods, "p")
+	w.Set(t.Context(), p, phase(corev1.PodSucceeded))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Written(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the write is not let through, and got %v", err)
+	}
+	close(let)
+	if err := w.Written(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := pods.Get(t.Context(), "ns", "p"); err != nil || now.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("got %v, %v", now.Status.Phase, err)
+	}
+}
