@@ -29,11 +29,16 @@ type Attributes struct {
 	Namespace, Name       string
 	// Path is the URL's path where no resource is asked for, as "/healthz"; then Verb is the HTTP method in lower case.
 	Path string
+	// NoResource says that a path is asked for even where Path is empty, as a review may have it.
+	NoResource bool
 	// FieldSelector and LabelSelector are those of a list, watch or deletecollection, as text.
 	FieldSelector, LabelSelector string
 	// Explain asks for the reason of what is allowed, too.
 	Explain bool
 }
+
+// ForPath reports whether a path is asked for, and no resource.
+func (a *Attributes) ForPath() bool { return a.NoResource || a.Path != "" }
 
 // For returns the attributes of a user who wants the access.
 func For(user *authn.User, want authn.Access) *Attributes {
@@ -198,7 +203,7 @@ func Require(ctx context.Context, authorizer Authorizer, a *Attributes) error {
 
 // Forbidden is the 403 that a refusal answers, with Kubernetes' text.
 func Forbidden(a *Attributes, reason string) error {
-	if a.Path != "" {
+	if a.ForPath() {
 		text := sanitizer.Replace(fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path))
 		if reason != "" {
 			text += ": " + reason

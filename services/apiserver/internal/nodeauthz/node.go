@@ -62,7 +62,7 @@ func (n Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.D
 	if node == "" {
 		return authz.NoOpinion, fmt.Sprintf("unknown node for user %q", a.User.Name), nil
 	}
-	if a.Path == "" {
+	if !a.ForPath() {
 		if decide := subdivided[[2]string{a.Group, a.Resource}]; decide != nil {
 			allowed, reason := decide(n, ctx, node, a)
 			if allowed {

@@ -67,6 +67,8 @@ func TestAuthorize(t *testing.T) {
 		{"x", "devs", authz.Attributes{Verb: "get", Path: "/version"}, authz.NoOpinion, ""},
 		{"x", "everybody", authz.Attributes{Verb: "get", Path: "/livez/ping"}, authz.Allow, `RBAC: allowed by ClusterRoleBinding "h" of ClusterRole "health" to Group "everybody"`},
 		{"x", "everybody", authz.Attributes{Verb: "post", Path: "/healthz"}, authz.NoOpinion, ""},
+		{"x", "devs", authz.Attributes{Verb: "get", Namespace: "b"}, authz.Allow, `RBAC: allowed by RoleBinding "rb/b" of ClusterRole "all" to Group "devs"`},
+		{"x", "devs", authz.Attributes{Verb: "get", Namespace: "b", NoResource: true}, authz.NoOpinion, ""},
 		{"jane", "", authz.Attributes{Verb: "update", Group: "apps", Resource: "deployments", Subresource: "scale", Namespace: "z"}, authz.Allow, `RBAC: allowed by ClusterRoleBinding "s" of ClusterRole "scaler" to User "jane"`},
 		{"jane", "", authz.Attributes{Verb: "update", Group: "apps", Resource: "deployments", Namespace: "z"}, authz.NoOpinion, ""},
 		{"jane", "", authz.Attributes{Verb: "get", Resource: "secrets", Namespace: "z", Name: "s"}, authz.Allow, `RBAC: allowed by ClusterRoleBinding "o" of ClusterRole "one" to User "jane"`},

@@ -25,7 +25,7 @@ func allows(rule *rbacv1.PolicyRule, a *authz.Attributes) bool {
 	if !has(rule.Verbs, a.Verb) {
 		return false
 	}
-	if a.Path != "" {
+	if a.ForPath() {
 		return slices.ContainsFunc(rule.NonResourceURLs, func(url string) bool { return pathCovers(url, a.Path) })
 	}
 	return has(rule.APIGroups, a.Group) && resourceIn(rule.Resources, a.Resource, a.Subresource) &&

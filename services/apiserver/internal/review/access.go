@@ -89,7 +89,7 @@ func (s *Server) decide(ctx context.Context, user *authn.User, r *authorizationv
 		a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name = r.Verb, r.Group, cmp.Or(r.Version, everyVersion), r.Resource, r.Subresource, r.Namespace, r.Name
 		ignored = selectors(r, a)
 	} else {
-		a.Verb, a.Path = n.Verb, n.Path
+		a.Verb, a.Path, a.NoResource = n.Verb, n.Path, true
 	}
 	decision, reason, err := s.Authorizer.Authorize(ctx, a)
 	status := authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason}
@@ -109,14 +109,19 @@ func userOf(spec *authorizationv1.SubjectAccessReviewSpec) *authn.User {
 }
 
 func checkSubject(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
-	errs := checkAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
+	errs := checkEither(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
 	}
-	return errs
+	return append(errs, checkResource(spec.ResourceAttributes)...)
 }
 
-func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) (errs field.ErrorList) {
+func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) field.ErrorList {
+	return append(checkEither(r, n), checkResource(r)...)
+}
+
+// checkEither wants a resource or a path, and not both.
+func checkEither(r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) (errs field.ErrorList) {
 	path := field.NewPath("spec")
 	switch {
 	case r != nil && n != nil:
@@ -124,10 +129,14 @@ func checkAttributes(r *authorizationv1.ResourceAttributes, n *authorizationv1.N
 	case r == nil && n == nil:
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), n, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
-	if r != nil {
-		errs = append(errs, checkSelectors(r, path.Child("resourceAttributes"))...)
-	}
 	return errs
+}
+
+func checkResource(r *authorizationv1.ResourceAttributes) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	return checkSelectors(r, field.NewPath("spec", "resourceAttributes"))
 }
 
 // checkMeta refuses metadata: nothing of it would be kept.

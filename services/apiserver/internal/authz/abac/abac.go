@@ -139,7 +139,7 @@ func (p *policy) allows(a *authz.Attributes) bool {
 	if !p.concerns(a.User) || p.Readonly && a.Verb != "get" && a.Verb != "list" && a.Verb != "watch" {
 		return false
 	}
-	if a.Path != "" {
+	if a.ForPath() {
 		prefix, star := strings.CutSuffix(p.NonResourcePath, "*")
 		return p.NonResourcePath == a.Path || star && strings.HasPrefix(a.Path, prefix)
 	}

@@ -162,7 +162,7 @@ func specOf(what *authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
 		}
 		spec.Extra[key] = values
 	}
-	if what.Path != "" {
+	if what.ForPath() {
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: what.Path, Verb: what.Verb}
 		return spec
 	}
