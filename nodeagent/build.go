@@ -90,7 +90,7 @@ func (b *builder) buildVolumes() {
 	cfg := b.cfg
 	b.drivers = b.newDrivers(b.objects, b.tell)
 	b.volumes = volume.New(volume.Config{
-		Drivers: b.drivers.volumes, Device: csi.Device, Command: volume.Execute,
+		Drivers: b.drivers.volumes, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
 		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
 		NodeLabels:  b.labels,

@@ -61,6 +61,9 @@ type Config struct {
 	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones: names, or beginnings that end with an asterisk.
 	AllowedUnsafeSysctls []string
 
+	// GitRepos has volumes of the legacy source gitRepo made: git runs as root on the node, with repositories that pods' authors choose.
+	GitRepos bool
+
 	// Managers say how single containers get CPUs and memory of NUMA nodes.
 	Managers Managers
 

@@ -30,7 +30,7 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls         []string
 	maxPods                                                                int64
 	port, readOnlyPort                                                     int32
-	anonymous, rotateServing, rotate                                       bool
+	anonymous, rotateServing, rotate, gitRepos                             bool
 	simulate                                                               int
 	keep                                                                   nodeagent.ImageKeep
 	volumeStats                                                            time.Duration
@@ -73,6 +73,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
 	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
 	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
+	f.BoolVar(&n.gitRepos, "git-repo-volumes", false, "make volumes of the legacy source gitRepo: git runs as root on the node, with repositories that pods' authors choose")
 	f.StringVar(&n.manifests.Path, "pod-manifest-path", "", "folder of manifests of static pods, or a single one")
 	f.DurationVar(&n.manifests.FileEvery, "file-check-frequency", 20*time.Second, "how often the manifests are looked at though nothing was heard of a change")
 	f.StringVar(&n.manifests.URL, "manifest-url", "", "URL of a static pod, or of a list of them")
@@ -119,7 +120,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

@@ -97,6 +97,12 @@ func (m *Manager) filesystem(ctx context.Context, pod *corev1.Pod, v *corev1.Vol
 		return s.HostPath.Path, nil
 	case s.CSI != nil:
 		return m.driven(ctx, m.wanted(pod, v, b))
+	case s.NFS != nil:
+		path, err := m.nfs(ctx, pod, pv.Name, s.NFS, s.NFS.ReadOnly || container.ReadOnlyVolume(v), pv.Spec.MountOptions)
+		if err != nil {
+			err = &failure{"MountVolume.SetUp failed", pv.Name, err}
+		}
+		return path, err
 	}
 	return "", &failure{"MountVolume.SetUp failed", pv.Name, fmt.Errorf("persistent volumes of type %s are not supported by this node", source(pv.Spec.PersistentVolumeSource))}
 }

@@ -50,6 +50,8 @@ type Config struct {
 	Device func(path string) (bool, error)
 	// Command runs what makes and mounts file systems.
 	Command Command
+	// GitRepos has volumes of the source gitRepo made, with what pods' authors have in their repositories and as root.
+	GitRepos bool
 }
 
 // Drivers make and remove the volumes of CSI drivers.
@@ -174,6 +176,10 @@ func (m *Manager) own(ctx context.Context, pod *corev1.Pod, status *corev1.PodSt
 		return v.HostPath.Path, hostPath(v.HostPath)
 	case v.CSI != nil:
 		return m.driven(ctx, m.inline(pod, v))
+	case v.NFS != nil:
+		return m.nfs(ctx, pod, v.Name, v.NFS, v.NFS.ReadOnly, nil)
+	case v.GitRepo != nil:
+		return m.gitRepo(ctx, v.GitRepo, m.folder(pod, v))
 	case v.ConfigMap != nil:
 		files, err := m.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
 		return m.publish(pod, m.folder(pod, v), files, false, err)
@@ -200,6 +206,7 @@ var folders = []struct {
 	{"secret", func(v *corev1.Volume) bool { return v.Secret != nil }},
 	{"downward-api", func(v *corev1.Volume) bool { return v.DownwardAPI != nil }},
 	{"projected", func(v *corev1.Volume) bool { return v.Projected != nil }},
+	{"git-repo", func(v *corev1.Volume) bool { return v.GitRepo != nil }},
 }
 
 // folder is where a volume that the agent makes itself lies, "" for others.

@@ -189,7 +189,7 @@ func TestWrittenVolumes(t *testing.T) {
 		}}}, "ca.crt=1:644 token=p/me/1:644", ""},
 		"trust bundle": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}},
 			"", `MountVolume.SetUp failed for volume "v" : projected clusterTrustBundle sources are not supported by this node`},
-		"nfs": {corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type nfs are not supported by this node`},
+		"iscsi": {corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type iscsi are not supported by this node`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
