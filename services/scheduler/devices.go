@@ -23,7 +23,7 @@ func (s *Server) followDevices() {
 func (s *Server) wakeForDevices(match func(pod *corev1.Pod) bool) {
 	view := s.cache.Devices.View()
 	s.queue.WakeClaiming(func(pod *corev1.Pod) bool {
-		return device.UsesClaims(pod) && match(pod) && view.Missing(pod) == ""
+		return device.MayUse(pod) && match(pod) && view.Missing(pod) == ""
 	})
 }
 
@@ -37,9 +37,11 @@ func anyPod(*corev1.Pod) bool { return true }
 func (s *Server) deviceClaimChanged(old, claim *resourcev1.ResourceClaim) {
 	defer s.volumes.poke() // a device may be ready
 	if claim == nil {
-		s.cache.Devices.DeleteClaim(old.Namespace, old.Name)
+		s.cache.Devices.DeleteClaim(old)
 		if old.Status.Allocation != nil {
 			s.wakeForDevices(anyPod)
+		} else if device.IsSpecial(old) { // another can be made
+			s.wakeForDevices(func(pod *corev1.Pod) bool { return named(pod, old) })
 		}
 		return
 	}
@@ -48,10 +50,13 @@ func (s *Server) deviceClaimChanged(old, claim *resourcev1.ResourceClaim) {
 	case old != nil && old.Status.Allocation != nil && claim.Status.Allocation == nil: // others may have its devices
 		s.wakeForDevices(anyPod)
 	case old == nil || !equality.Semantic.DeepEqual(old.Status, claim.Status):
-		s.wakeForDevices(func(pod *corev1.Pod) bool {
-			return pod.Namespace == claim.Namespace && slices.Contains(device.Names(pod), claim.Name)
-		})
+		s.wakeForDevices(func(pod *corev1.Pod) bool { return named(pod, claim) })
 	}
+}
+
+// named reports whether a claim is one of a pod's, by its name.
+func named(pod *corev1.Pod, claim *resourcev1.ResourceClaim) bool {
+	return pod.Namespace == claim.Namespace && slices.Contains(device.Names(pod), claim.Name)
 }
 
 func (s *Server) sliceChanged(old, slice *resourcev1.ResourceSlice) {
@@ -66,6 +71,9 @@ func (s *Server) sliceChanged(old, slice *resourcev1.ResourceSlice) {
 func (s *Server) deviceClassChanged(old, class *resourcev1.DeviceClass) {
 	if class == nil {
 		s.cache.Devices.DeleteClass(old.Name)
+		if old.Spec.ExtendedResourceName != nil { // an older class may be meant now
+			s.wakeForDevices(anyPod)
+		}
 		return
 	}
 	s.cache.Devices.SetClass(class)

@@ -56,6 +56,7 @@ func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decisi
 			errs[i] = errors.Join(errs[i], w.err)
 		}
 	}
+	b.tellExtended(ctx, decisions, errs)
 	rest := make([]decision, 0, len(decisions))
 	view := b.s.cache.Devices.View()
 	for i, d := range decisions {
@@ -89,10 +90,15 @@ func (b *binder) claimWrites(decisions []decision) []*claimWrite {
 			w := known[c.Claim.UID]
 			if w == nil {
 				w = &claimWrite{now: b.s.cache.Devices.Shown(c.Claim.Namespace, c.Claim.Name)}
-				if w.now == nil {
+				switch {
+				case device.Draft(c.Claim): // it is one pod's alone
+					w.now = c.Claim
+				case w.now == nil:
 					w.err = fmt.Errorf("claim %s got deleted in the meantime", object.KeyOf(c.Claim))
 				}
-				known[c.Claim.UID] = w
+				if !device.Draft(c.Claim) {
+					known[c.Claim.UID] = w
+				}
 				writes = append(writes, w)
 			}
 			w.changes, w.of = append(w.changes, c), append(w.of, i)
@@ -112,8 +118,12 @@ func (b *binder) writeClaims(ctx context.Context, writes []*claimWrite) bool {
 		if w.err = w.possible(); w.err != nil {
 			continue
 		}
-		patch, subresource := w.next(metav1.NewTime(b.s.cfg.Clock.Now()))
-		items = append(items, b.devices.PatchItem(w.now.Namespace, w.now.Name, types.MergePatchType, patch, subresource))
+		if device.Draft(w.now) {
+			items = append(items, b.devices.CreateItem(w.now))
+		} else {
+			patch, subresource := w.next(metav1.NewTime(b.s.cfg.Clock.Now()))
+			items = append(items, b.devices.PatchItem(w.now.Namespace, w.now.Name, types.MergePatchType, patch, subresource))
+		}
 		of = append(of, w)
 	}
 	if len(items) == 0 {
@@ -129,6 +139,8 @@ func (b *binder) writeClaims(ctx context.Context, writes []*claimWrite) bool {
 			}
 		}
 		switch {
+		case device.Draft(w.now):
+			b.made(ctx, w, written, outcome)
 		case apierrors.IsConflict(outcome):
 			w.now, w.err = b.devices.Get(ctx, w.now.Namespace, w.now.Name)
 		case outcome != nil:
@@ -217,15 +229,20 @@ func (s *Server) failConditions(d *decision, err error) {
 }
 
 // unreserve takes a pod that does not go to its node out of the claims that were written for it; they keep their devices for whoever comes. Where that
-// fails, the controller of claims does it when the pod ends.
+// fails, the controller of claims does it when the pod ends. Special claims are taken back, for the pod may want other devices elsewhere.
 func (b *binder) unreserve(ctx context.Context, decisions ...decision) {
 	var items []object.Item
+	var special []takeback
 	for _, d := range decisions {
 		if d.devices == nil {
 			continue
 		}
 		for _, c := range d.devices.Changes {
 			now := b.s.cache.Devices.Shown(c.Claim.Namespace, c.Claim.Name)
+			if device.IsSpecial(c.Claim) {
+				special = append(special, takeback{d.item.Pod, c.Claim})
+				continue
+			}
 			if now == nil || now.UID != c.Claim.UID || !device.ReservedFor(now, c.User.UID) {
 				continue
 			}
@@ -234,6 +251,7 @@ func (b *binder) unreserve(ctx context.Context, decisions ...decision) {
 		}
 	}
 	b.besides(ctx, items, "unreserve claims")
+	b.takeBackSpecial(ctx, special)
 }
 
 // refused are the decisions whose binding the API has refused: the pods are not on their nodes, which is not known of others that have failed.
@@ -241,6 +259,9 @@ func refused(decisions []decision, outcomes []error) []decision {
 	var failed []decision
 	for i, d := range decisions {
 		var status apierrors.APIStatus
+		if d.devices != nil && onItsNode(outcomes[i]) && slices.ContainsFunc(d.devices.Changes, func(c device.Change) bool { return device.IsSpecial(c.Claim) }) {
+			continue
+		}
 		if d.node != "" && d.devices != nil && errors.As(outcomes[i], &status) && status.Status().Code >= 400 && status.Status().Code < 500 {
 			failed = append(failed, d)
 		}
@@ -251,16 +272,22 @@ func refused(decisions []decision, outcomes []error) []decision {
 // releaseDevices gives back the devices of claims that keep their pods from other nodes and that nobody else uses.
 func (b *binder) releaseDevices(ctx context.Context, decisions []decision) {
 	var items []object.Item
+	var special []takeback
 	seen := map[types.UID]bool{}
 	for _, d := range decisions {
 		if d.release == nil || seen[d.release.UID] {
 			continue
 		}
 		seen[d.release.UID] = true
+		if device.IsSpecial(d.release) {
+			special = append(special, takeback{d.item.Pod, d.release})
+			continue
+		}
 		patch := unchangedClaim(d.release, nil, map[string]any{"allocation": nil, "reservedFor": nil, "devices": nil})
 		items = append(items, b.devices.PatchItem(d.release.Namespace, d.release.Name, types.MergePatchType, patch, "status"))
 	}
 	b.besides(ctx, items, "deallocate claims")
+	b.takeBackSpecial(ctx, special)
 }
 
 // besides makes writes whose outcome the watch tells of.

@@ -55,6 +55,9 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 			h.text(device.Names(pod)...)
 		}
 	}
+	if pod.Status.ExtendedResourceClaimStatus != nil { // it may have a claim that others have not
+		h.text("extended", string(pod.UID))
+	}
 	for i := range pod.Spec.Volumes {
 		h.disk(&pod.Spec.Volumes[i].VolumeSource)
 	}

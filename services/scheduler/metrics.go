@@ -19,6 +19,8 @@ type metrics struct {
 	victims     prometheus.Histogram
 
 	volumes *prometheus.CounterVec
+	// claims counts those that the scheduler made for extended resources.
+	claims *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]int) *metrics {
@@ -45,7 +47,10 @@ func newMetrics(registerer prometheus.Registerer, counts func() map[queue.State]
 	m.volumes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_volume_scheduling_stage_error_total", Help: "Volume scheduling stage error count",
 	}, []string{"operation"})
-	registerer.MustRegister(m.attempts, m.cycles, m.pods, m.preemptions, m.victims, m.volumes, pending{counts})
+	m.claims = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_resourceclaim_creates_total", Help: "Number of ResourceClaims creation requests within scheduler",
+	}, []string{"status"})
+	registerer.MustRegister(m.attempts, m.cycles, m.pods, m.preemptions, m.victims, m.volumes, m.claims, pending{counts})
 	return m
 }
 
@@ -73,4 +78,13 @@ func (p pending) Collect(ch chan<- prometheus.Metric) {
 	for state, count := range p.counts() {
 		ch <- prometheus.MustNewConstMetric(pendingPods, prometheus.GaugeValue, float64(count), string(state))
 	}
+}
+
+// claimMade counts a claim for extended resources.
+func (m *metrics) claimMade(err error) {
+	status := "success"
+	if err != nil {
+		status = "failure"
+	}
+	m.claims.WithLabelValues(status).Inc()
 }

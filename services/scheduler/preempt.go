@@ -68,12 +68,15 @@ func (s *Server) makeRoom(decisions []decision) {
 
 // claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption.
 func (s *Server) claimsWhy(d *decision) string {
+	view := s.cache.Devices.View()
 	switch {
-	case !device.UsesClaims(d.item.Pod):
+	case !view.Uses(d.item.Pod):
 		return ""
+	case d.release != nil && device.IsSpecial(d.release):
+		return "deletion of ResourceClaim completed, "
 	case d.release != nil:
 		return "deallocation of ResourceClaim completed, "
-	case s.cache.Devices.View().Refusal(d.item.Pod) != "":
+	case view.Refusal(d.item.Pod) != "":
 		return "no new claims to deallocate, "
 	}
 	return "still not schedulable, "

@@ -46,10 +46,16 @@ func resourcesOf(list corev1.ResourceList) Resources {
 }
 
 // Requests returns what a pod takes of its node: init containers, sidecars
-// and overhead included, as in Kubernetes' resource accounting.
+// and overhead included, as in Kubernetes' resource accounting. Extended
+// resources that the pod has got as devices are not the node's.
 func Requests(pod *corev1.Pod) Resources {
 	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}))
 	r.Pods = 1
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil && pod.Spec.NodeName != "" {
+		for _, m := range s.RequestMappings { // a node gives all of a resource, or none
+			delete(r.Extended, corev1.ResourceName(m.ResourceName))
+		}
+	}
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/score"
@@ -55,7 +56,7 @@ type Timing struct {
 func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n int) int, now func() time.Time) ([]Placement, Timing) {
 	timing := Timing{Start: now()}
 	placements := make([]Placement, 0, len(pods))
-	snapshot = against(pods, snapshot)
+	snapshot = against(pods, p.sees(snapshot))
 	for len(pods) > 0 {
 		round := newRound(p, pods[0], snapshot)
 		round.filter()
@@ -66,13 +67,34 @@ func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n
 		if timing.Scored.IsZero() {
 			timing.Scored = now()
 		}
-		placed := round.place(pods, tie)
+		placed := round.place(alike(pods, snapshot), tie)
 		placements = append(placements, placed...)
 		pods = pods[len(placed):]
 		snapshot = round.snapshot
 	}
 	timing.End = now()
 	return placements, timing
+}
+
+// sees is what of a snapshot a profile looks at: without the plugin that finds devices, extended resources are what nodes say of them.
+func (p Profile) sees(snapshot cluster.Snapshot) cluster.Snapshot {
+	if !slices.ContainsFunc(p.Filters, func(f filter.Filter) bool { return f.Name == plugin.Devices }) {
+		snapshot.Devices = device.View{}
+	}
+	return snapshot
+}
+
+// alike returns those of a group, from its first one on, for whom the same holds: who has a special claim already goes by that.
+func alike(pods []*corev1.Pod, snapshot cluster.Snapshot) []*corev1.Pod {
+	if !device.AsksForExtended(pods[0]) {
+		return pods
+	}
+	for i, pod := range pods {
+		if snapshot.Devices.Special(pod) != nil {
+			return pods[:max(i, 1)]
+		}
+	}
+	return pods
 }
 
 // round is one filtering and rating of all nodes, and the placements that

@@ -94,6 +94,8 @@ func offering(s cluster.Snapshot, objects ...any) cluster.Snapshot {
 			c.SetClaim(o)
 		case *resourcev1.ResourceSlice:
 			c.SetSlice(o)
+		case *resourcev1.DeviceClass:
+			c.SetClass(o)
 		}
 	}
 	s.Devices = c.View()

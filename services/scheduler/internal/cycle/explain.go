@@ -48,6 +48,7 @@ const faulty = "Fault"
 // Explain runs every filter on every node, and every score on the feasible
 // ones: the same code that places pods.
 func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation {
+	snapshot = p.sees(snapshot)
 	verdicts := make([]NodeVerdict, len(snapshot.Nodes))
 	var feasible []int
 	for i, n := range snapshot.Nodes {

@@ -88,7 +88,7 @@ type Trial struct{ round *round }
 
 // Trial returns the trial of a pod.
 func (p Profile) Trial(pod *corev1.Pod, snapshot cluster.Snapshot) Trial {
-	return Trial{newRound(p, pod, against([]*corev1.Pod{pod}, snapshot))}
+	return Trial{newRound(p, pod, against([]*corev1.Pod{pod}, p.sees(snapshot)))}
 }
 
 // Asked are the nodes that the pod does not rule out by name.

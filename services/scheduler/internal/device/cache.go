@@ -38,6 +38,7 @@ func NewCache() *Cache {
 		compiled: cel.NewCache(expressions, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity}), pending: map[string]*pending{},
 	}
 	c.slicesChanged()
+	c.classesChanged()
 	return c
 }
 
@@ -63,11 +64,25 @@ func (c *Cache) change(do func(v *View)) {
 
 // SetClass adds or replaces a device class.
 func (c *Cache) SetClass(class *resourcev1.DeviceClass) {
-	c.change(func(v *View) { v.classes.Set(class.Name, class) })
+	c.change(func(v *View) {
+		v.classes.Set(class.Name, class)
+		c.classesChanged()
+	})
 }
 
 // DeleteClass removes a device class.
-func (c *Cache) DeleteClass(name string) { c.change(func(v *View) { v.classes.Delete(name) }) }
+func (c *Cache) DeleteClass(name string) {
+	c.change(func(v *View) {
+		v.classes.Delete(name)
+		c.classesChanged()
+	})
+}
+
+// classesChanged has what classes are meant by extended resources worked out anew when it is asked for.
+func (c *Cache) classesChanged() {
+	v := c.now.clone()
+	c.now.named = sync.OnceValue(v.meanings)
+}
 
 // SetSlice adds or replaces a slice of devices.
 func (c *Cache) SetSlice(s *resourcev1.ResourceSlice) {
@@ -103,7 +118,7 @@ func (c *Cache) show(v *View, k string, claim *resourcev1.ResourceClaim) {
 		return
 	}
 	p := c.pending[k]
-	if p != nil && p.shown.UID != claim.UID {
+	if p != nil && p.shown.UID != claim.UID && !(Draft(p.shown) && Adopt(p.shown, claim) == nil) {
 		delete(c.pending, k)
 		p = nil
 	}
@@ -116,7 +131,11 @@ func (c *Cache) show(v *View, k string, claim *resourcev1.ResourceClaim) {
 // put has a claim count as the API shows it and with what is pending.
 func (c *Cache) put(v *View, k string, claim *resourcev1.ResourceClaim) {
 	p := c.pending[k]
-	if p == nil {
+	switch {
+	case p == nil && Draft(claim): // it was not made
+		v.claims.Delete(k)
+		return
+	case p == nil:
 		v.claims.Set(k, newClaim(claim, false))
 		return
 	}
@@ -129,10 +148,13 @@ func (c *Cache) put(v *View, k string, claim *resourcev1.ResourceClaim) {
 	v.claims.Set(k, newClaim(Apply(claim, p.allocation, users...), p.allocation != nil && claim.Status.Allocation == nil))
 }
 
-// DeleteClaim removes a claim.
-func (c *Cache) DeleteClaim(namespace, name string) {
-	k := table.Key(namespace, name)
+// DeleteClaim removes a claim. One that was decided on or made meanwhile under its name stays.
+func (c *Cache) DeleteClaim(claim *resourcev1.ResourceClaim) {
+	k := table.Key(claim.Namespace, claim.Name)
 	c.change(func(v *View) {
+		if known := c.shown(k); known != nil && known.UID != claim.UID {
+			return
+		}
 		delete(c.pending, k)
 		v.claims.Delete(k)
 	})
@@ -143,7 +165,8 @@ func (c *Cache) Assume(choice *Choice) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range choice.Changes {
-		if !fits(c.now.Claim(change.Claim.Namespace, change.Claim.Name), change) {
+		now := c.now.Claim(change.Claim.Namespace, change.Claim.Name)
+		if Draft(change.Claim) && now != nil || !Draft(change.Claim) && !fits(now, change) {
 			return false
 		}
 	}
@@ -153,6 +176,9 @@ func (c *Cache) Assume(choice *Choice) bool {
 		p := c.pending[k]
 		if p == nil {
 			p = &pending{shown: c.shown(k), users: map[types.UID]resourcev1.ResourceClaimConsumerReference{}}
+			if p.shown == nil {
+				p.shown = change.Claim // the draft
+			}
 			c.pending[k] = p
 		}
 		if change.Allocation != nil {
@@ -177,10 +203,10 @@ func (c *Cache) Wrote(written *resourcev1.ResourceClaim, pods ...types.UID) {
 	k := table.Key(written.Namespace, written.Name)
 	c.change(func(v *View) {
 		known := c.shown(k)
-		if known == nil || known.UID != written.UID { // gone meanwhile
+		if known == nil || known.UID != written.UID && !Draft(known) { // gone meanwhile
 			return
 		}
-		if revision(known) > revision(written) {
+		if revision(known) > revision(written) { // a draft has none
 			written = known
 		}
 		for _, pod := range pods {

@@ -117,7 +117,7 @@ func TestAChangedClaimIsNotAssumed(t *testing.T) {
 		c := NewCache()
 		c.SetClaim(test.was)
 		chosen := choice(test.was, "p")
-		c.DeleteClaim("default", "x")
+		c.DeleteClaim(test.was)
 		if test.is != nil {
 			c.SetClaim(test.is)
 		}

@@ -28,6 +28,8 @@ type Wants struct {
 	pod         *corev1.Pod
 	claims      []*Claim
 	unallocated []*resourcev1.ResourceClaim
+	orders      orders
+	special     *Claim // which was made for the pod's extended resources before; nil where none was
 	allocator   structured.Allocator
 	patience    time.Duration // 0 is without bound
 
@@ -41,7 +43,10 @@ type Wants struct {
 
 type found struct {
 	refused string
-	results []resourcev1.AllocationResult // of the unallocated claims, in their order
+	results []resourcev1.AllocationResult // of the unallocated claims, in their order, and of the special one where it is to get devices here
+	// order is what the extended resources are here, and special the claim for it; nil where they are none.
+	order   order
+	special *resourcev1.ResourceClaim
 }
 
 // WantsOf returns what a pod wants that Refusal does not refuse. The search on a node takes no longer than patience; 0 is no bound.
@@ -52,13 +57,13 @@ func WantsOf(pod *corev1.Pod, v View, patience time.Duration) *Wants {
 		w.fault = err.Error()
 		return w
 	}
-	w.claims = claims
+	w.claims, w.orders, w.special = claims, ordersOf(pod, v), v.Special(pod)
 	for _, c := range claims {
 		if c.Status.Allocation == nil && !slices.Contains(w.unallocated, c.ResourceClaim) {
 			w.unallocated = append(w.unallocated, c.ResourceClaim)
 		}
 	}
-	if len(w.unallocated) == 0 {
+	if len(w.unallocated) == 0 && len(w.orders.backed) == 0 {
 		return w
 	}
 	w.allocator, err = structured.NewAllocator(context.Background(), features, v.taken(), classLister{v}, v.offered(), v.compiled)
@@ -72,8 +77,10 @@ func WantsOf(pod *corev1.Pod, v View, patience time.Duration) *Wants {
 // one node is such a fault.
 func (w *Wants) Fault() string { return w.fault }
 
-// Nothing reports whether the pod wants no device: its templates made no claims.
-func (w *Wants) Nothing() bool { return len(w.claims) == 0 && w.fault == "" }
+// Nothing reports whether the pod wants no device: its templates made no claims, and nothing is to be written of it.
+func (w *Wants) Nothing() bool {
+	return len(w.claims) == 0 && len(w.orders.backed) == 0 && w.special == nil && w.pod.Status.ExtendedResourceClaimStatus == nil && w.fault == ""
+}
 
 // On says why a node is refused, "" where it is not.
 func (w *Wants) On(n *corev1.Node) string {
@@ -95,11 +102,20 @@ func (w *Wants) find(n *corev1.Node) found {
 			w.away[c], away = true, true
 		}
 	}
-	if away {
+	order := w.orders.on(n)
+	special, serves := w.specialFor(n, order)
+	if away || !serves {
 		return found{refused: unavailable}
 	}
-	if len(w.unallocated) == 0 {
-		return found{}
+	wanting := w.unallocated
+	if special != nil && special.Status.Allocation == nil {
+		if why := order.tooMuch(); why != "" {
+			return found{refused: why}
+		}
+		wanting = append(slices.Clip(wanting), special)
+	}
+	if len(wanting) == 0 {
+		return found{order: order, special: special}
 	}
 	ctx := context.Background()
 	if w.patience > 0 {
@@ -107,7 +123,7 @@ func (w *Wants) find(n *corev1.Node) found {
 		ctx, cancel = context.WithTimeout(ctx, w.patience)
 		defer cancel()
 	}
-	results, err := w.allocator.Allocate(ctx, n, w.unallocated)
+	results, err := w.allocator.Allocate(ctx, n, wanting)
 	switch {
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):
 		return found{refused: err.Error()}
@@ -117,10 +133,25 @@ func (w *Wants) find(n *corev1.Node) found {
 	case err != nil:
 		w.fault = err.Error()
 		return found{refused: w.fault}
-	case len(results) != len(w.unallocated):
+	case len(results) != len(wanting):
 		return found{refused: tooFew}
 	}
-	return found{results: results}
+	return found{results: results, order: order, special: special}
+}
+
+// specialFor returns the claim that is what an order wants on a node, nil where it wants none. serves is false where the one that was made before does
+// not: it is for other devices, or for those of other nodes.
+func (w *Wants) specialFor(n *corev1.Node, o order) (claim *resourcev1.ResourceClaim, serves bool) {
+	switch {
+	case w.special == nil && len(o.requests) == 0:
+		return nil, true
+	case w.special == nil:
+		return o.draft(w.pod), true
+	case !o.of(w.special.ResourceClaim) || w.special.Status.Allocation != nil && (!w.special.Reachable(n) || failed(w.special.ResourceClaim)):
+		w.away[w.special] = true
+		return nil, false
+	}
+	return w.special.ResourceClaim, true
 }
 
 // Preference is how much the devices of a node that passed are those that the claims name first among alternatives; 0 where they name none.
@@ -165,9 +196,18 @@ func (w *Wants) Choose(n *corev1.Node) (*Choice, error) {
 		return nil, errors.New(why)
 	}
 	user := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: w.pod.Name, UID: w.pod.UID}
-	choice := &Choice{Pod: w.pod.UID}
+	choice, found := &Choice{Pod: w.pod.UID}, w.found[n.Name]
 	for i, c := range w.unallocated {
-		choice.Changes = append(choice.Changes, Change{Claim: c, Allocation: &w.found[n.Name].results[i], User: user})
+		choice.Changes = append(choice.Changes, Change{Claim: c, Allocation: &found.results[i], User: user})
+	}
+	if c := found.special; c != nil {
+		choice.Extended = found.order.status(c.Name)
+		switch {
+		case c.Status.Allocation == nil:
+			choice.Changes = append(choice.Changes, Change{Claim: c, Allocation: &found.results[len(w.unallocated)], User: user})
+		case !ReservedFor(c, w.pod.UID):
+			choice.Changes = append(choice.Changes, Change{Claim: c, User: user})
+		}
 	}
 	for i, c := range w.claims {
 		if c.Status.Allocation != nil && !slices.Contains(w.claims[:i], c) && !ReservedFor(c.ResourceClaim, w.pod.UID) {
@@ -180,6 +220,9 @@ func (w *Wants) Choose(n *corev1.Node) (*Choice, error) {
 // Release returns a claim that might do on another node with other devices: its own are away from a node, and nobody else uses them. nil where
 // there is none.
 func (w *Wants) Release() *resourcev1.ResourceClaim {
+	if w.special != nil && w.away[w.special] { // it is nobody else's, and in the way of all nodes that do without
+		return w.special.ResourceClaim
+	}
 	for _, c := range w.claims {
 		if w.away[c] && onlyFor(c.ResourceClaim, w.pod) {
 			return c.ResourceClaim

@@ -14,13 +14,16 @@ import (
 // UsesClaims reports whether a pod claims devices.
 func UsesClaims(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 }
 
-// Names returns the names of the claims of a pod that are known, in its namespace.
+// Names returns the names of the claims of a pod that are known, in its namespace, and that which its special claim has if it has one.
 func Names(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
 			names = append(names, *name)
 		}
+	}
+	if special := specialOf(pod); special != "" {
+		names = append(names, special)
 	}
 	return names
 }
@@ -61,9 +64,24 @@ func (v View) Missing(pod *corev1.Pod) string {
 	return ""
 }
 
+// all returns the claims of a pod with the special one, where that is made already.
+func (v View) all(pod *corev1.Pod) ([]*Claim, error) {
+	claims, err := v.claimsOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	if special := v.Special(pod); special != nil {
+		if special.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("resourceclaim %q is being deleted", special.Name)
+		}
+		claims = append(claims, special)
+	}
+	return claims, nil
+}
+
 // Refusal says why a pod can go to no node at all, for the sake of its claims; "" where that depends on the node.
 func (v View) Refusal(pod *corev1.Pod) string {
-	claims, err := v.claimsOf(pod)
+	claims, err := v.all(pod)
 	if err != nil {
 		return err.Error()
 	}

@@ -22,7 +22,7 @@ var (
 // Ready reports whether the devices of a pod's claims are ready for it: what their conditions for binding ask for is told of them. An error says that
 // they will not be: one is that they were allocated as long ago as timeout.
 func (v View) Ready(pod *corev1.Pod, now time.Time, timeout time.Duration) (bool, error) {
-	claims, err := v.claimsOf(pod)
+	claims, err := v.all(pod)
 	if err != nil {
 		return false, err
 	}
@@ -78,7 +78,7 @@ func failed(c *resourcev1.ResourceClaim) bool {
 
 // Useless returns a claim of a pod whose devices are not ready for it and that nobody else uses, nil where there is none: it had better have others.
 func (v View) Useless(pod *corev1.Pod) *resourcev1.ResourceClaim {
-	claims, err := v.claimsOf(pod)
+	claims, err := v.all(pod)
 	if err != nil {
 		return nil
 	}

@@ -33,7 +33,9 @@ type View struct {
 	slices  table.Table[*resourcev1.ResourceSlice]
 
 	// What choosing needs of all claims and slices is worked out when the first pod asks.
-	taken   func() structured.AllocatedState
+	taken func() structured.AllocatedState
+	// named is which classes are meant by extended resources.
+	named   func() map[corev1.ResourceName]string
 	offered func() []*resourcev1.ResourceSlice
 	// compiled has the selectors that were compiled; all views share it.
 	compiled *cel.Cache
@@ -134,9 +136,11 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 type Choice struct {
 	Pod     types.UID
 	Changes []Change
+	// Extended is what the pod's status is to say of its special claim; nil where it has none.
+	Extended *corev1.PodExtendedResourceClaimStatus
 }
 
-// Change is what is to be written of a claim: who uses it, and, where it had no devices, which it gets.
+// Change is what is to be written of a claim: who uses it, and, where it had no devices, which it gets. A draft is to be made first.
 type Change struct {
 	Claim      *resourcev1.ResourceClaim // as it was when it was decided
 	Allocation *resourcev1.AllocationResult

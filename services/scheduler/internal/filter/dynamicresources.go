@@ -10,19 +10,20 @@ import (
 	"howdah.dev/services/scheduler/internal/device"
 )
 
-// DynamicResources refuses nodes that do not reach the devices of the pod's claims, or that have none for a claim without devices.
+// DynamicResources refuses nodes that do not reach the devices of the pod's claims, or that have none for a claim without devices or for extended
+// resources that a DeviceClass names.
 // The search on a node takes no longer than patience; 0 is no bound.
 func DynamicResources(patience time.Duration) Filter {
 	return Filter{
 		Name: "DynamicResources",
 		Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
-			if !device.UsesClaims(pod) {
+			if !snapshot.Devices.Uses(pod) {
 				return ""
 			}
 			return snapshot.Devices.Refusal(pod)
 		},
 		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
-			if !device.UsesClaims(pod) {
+			if !snapshot.Devices.Uses(pod) {
 				return nil
 			}
 			if why := snapshot.Devices.Refusal(pod); why != "" {

@@ -10,21 +10,34 @@ import (
 )
 
 // NodeResourcesFit refuses nodes that have not enough left of what the pod
-// requests. Extended resources that are ignored do not count; nil ignores none.
+// requests. Extended resources that are ignored do not count; nil ignores none. Nor do those that a DeviceClass names, where a node has none of its
+// own: DynamicResources looks for devices then.
 func NodeResourcesFit(ignored func(corev1.ResourceName) bool) Filter {
 	return Filter{
 		Name: "NodeResourcesFit",
-		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
+		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
 			wanted := cluster.Requests(pod)
 			if ignored != nil {
 				maps.DeleteFunc(wanted.Extended, func(name corev1.ResourceName, _ int64) bool { return ignored(name) })
 			}
-			return fits{wanted}
+			if len(wanted.Extended) == 0 {
+				return fits{wanted: wanted}
+			}
+			return fits{wanted, func(name corev1.ResourceName) bool { return snapshot.Devices.Backed(name) != "" }}
 		},
 	}
 }
 
-type fits struct{ wanted cluster.Resources }
+type fits struct {
+	wanted cluster.Resources
+	// backed reports whether devices are meant by an extended resource; nil where none is wanted.
+	backed func(corev1.ResourceName) bool
+}
+
+// devices reports whether an extended resource is to be had of a node as devices.
+func (f fits) devices(n *cluster.Node, name corev1.ResourceName) bool {
+	return n.Allocatable.Extended[name] == 0 && f.backed(name)
+}
 
 func (f fits) Check(n *cluster.Node) bool {
 	w, a, r := &f.wanted, &n.Allocatable, &n.Requested
@@ -33,7 +46,7 @@ func (f fits) Check(n *cluster.Node) bool {
 		return false
 	}
 	for name, amount := range w.Extended {
-		if short(amount, r.Extended[name], a.Extended[name]) {
+		if short(amount, r.Extended[name], a.Extended[name]) && !f.devices(n, name) {
 			return false
 		}
 	}
@@ -57,7 +70,7 @@ func (f fits) Explain(n *cluster.Node) []string {
 	}
 	var extended []string
 	for name, amount := range w.Extended {
-		if short(amount, r.Extended[name], a.Extended[name]) {
+		if short(amount, r.Extended[name], a.Extended[name]) && !f.devices(n, name) {
 			extended = append(extended, "Insufficient "+string(name))
 		}
 	}
@@ -72,7 +85,7 @@ func (f fits) Resolvable(n *cluster.Node) bool {
 		return false
 	}
 	for name, amount := range w.Extended {
-		if amount > a.Extended[name] {
+		if amount > a.Extended[name] && !f.devices(n, name) {
 			return false
 		}
 	}

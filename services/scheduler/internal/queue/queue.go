@@ -255,7 +255,7 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	item.taken = false
 	item.Attempts++
 	item.ready = q.clock.Now().Add(q.backoffs.after(item.Attempts))
-	claiming := storage.UsesClaims(item.Pod) || device.UsesClaims(item.Pod)
+	claiming := storage.UsesClaims(item.Pod) || device.MayUse(item.Pod)
 	looking := sociable(item.Pod)
 	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
 		item.state = Backoff

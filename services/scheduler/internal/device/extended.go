@@ -1,0 +1,205 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"howdah.dev/kit/podspec"
+)
+
+// Extended resources that a DeviceClass names (KEP-5004): a pod asks for a number of them, and gets devices of the class where the node does not
+// advertise the resource itself.
+
+// mayBeDevices reports whether drivers of devices may provide a resource: an extended one, or one that names a DeviceClass.
+func mayBeDevices(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) || podspec.Extended(name)
+}
+
+// AsksForExtended reports whether a pod asks for resources that a DeviceClass may name.
+func AsksForExtended(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name, amount := range containers[i].Resources.Requests {
+				if strings.Contains(string(name), "/") && !amount.IsZero() && mayBeDevices(name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// MayUse reports whether a pod may want devices: it has claims, or asks for resources that a DeviceClass may name.
+func MayUse(pod *corev1.Pod) bool {
+	return UsesClaims(pod) || pod.Status.ExtendedResourceClaimStatus != nil || AsksForExtended(pod)
+}
+
+// Uses reports whether a pod wants devices as the classes are now, or had some chosen for it.
+func (v View) Uses(pod *corev1.Pod) bool {
+	return UsesClaims(pod) || pod.Status.ExtendedResourceClaimStatus != nil || len(v.backed(pod)) > 0 || v.Special(pod) != nil
+}
+
+// meanings returns the classes that are meant by extended resources: each by its own name, and of those that give one name the newest, then the first.
+func (v View) meanings() map[corev1.ResourceName]string {
+	chosen := map[corev1.ResourceName]*resourcev1.DeviceClass{}
+	names := map[corev1.ResourceName]string{}
+	for c := range v.classes.All() {
+		names[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name)] = c.Name
+		if c.Spec.ExtendedResourceName == nil {
+			continue
+		}
+		resource := corev1.ResourceName(*c.Spec.ExtendedResourceName)
+		if known := chosen[resource]; known == nil || c.CreationTimestamp.After(known.CreationTimestamp.Time) { // they come by name
+			chosen[resource], names[resource] = c, c.Name
+		}
+	}
+	return names
+}
+
+// Backed returns the class whose devices are meant by an extended resource, "" where it is none's.
+func (v View) Backed(name corev1.ResourceName) string {
+	if v.named == nil {
+		return ""
+	}
+	return v.named()[name]
+}
+
+// backed are the resources a pod asks for that name devices, in order.
+func (v View) backed(pod *corev1.Pod) []corev1.ResourceName {
+	if v.named == nil || len(v.named()) == 0 {
+		return nil
+	}
+	found := map[corev1.ResourceName]bool{}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name, amount := range containers[i].Resources.Requests {
+				if !amount.IsZero() && v.Backed(name) != "" {
+					found[name] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Advertises reports whether a node has an extended resource of its own, as device plugins give it; it then has no other.
+func Advertises(n *corev1.Node, name corev1.ResourceName) bool {
+	amount, ok := n.Status.Allocatable[name]
+	return ok && amount.Sign() > 0
+}
+
+// order is what is asked of drivers for the extended resources of a pod, and which request is for which container.
+type order struct {
+	requests []resourcev1.DeviceRequest
+	mappings []corev1.ContainerExtendedResourceRequest
+}
+
+// orderOf orders devices for those of a pod's extended resources that class names the class of. What init containers have had is given on: to later
+// ones, and, for good, to one sidecar or container each, which then asks for the rest.
+func orderOf(pod *corev1.Pod, class map[corev1.ResourceName]string) order {
+	var o order
+	spare := map[corev1.ResourceName][]resourcev1.DeviceRequest{}
+	for i, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		passes := i < len(pod.Spec.InitContainers) && !(c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways)
+		for j, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
+			amount := c.Resources.Requests[name]
+			missing := amount.Value()
+			if class[name] == "" || missing <= 0 {
+				continue
+			}
+			use := func(request string) {
+				o.mappings = append(o.mappings, corev1.ContainerExtendedResourceRequest{ContainerName: c.Name, ResourceName: string(name), RequestName: request})
+			}
+			used := 0
+			for _, r := range spare[name] {
+				if missing <= 0 {
+					break
+				}
+				use(r.Name)
+				missing -= r.Exactly.Count
+				used++
+			}
+			if !passes {
+				spare[name] = spare[name][used:]
+			}
+			if missing <= 0 {
+				continue
+			}
+			r := resourcev1.DeviceRequest{Name: fmt.Sprintf("container-%d-request-%d", i, j), Exactly: &resourcev1.ExactDeviceRequest{
+				DeviceClassName: class[name], AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: missing,
+			}}
+			o.requests = append(o.requests, r)
+			use(r.Name)
+			if passes {
+				spare[name] = append(spare[name], r)
+			}
+		}
+	}
+	return o
+}
+
+// orders makes the orders of a pod, which differ by what nodes advertise themselves.
+type orders struct {
+	pod    *corev1.Pod
+	view   View
+	backed []corev1.ResourceName
+	known  map[string]order // by the resources that are not a node's own
+}
+
+func ordersOf(pod *corev1.Pod, v View) orders {
+	return orders{pod, v, v.backed(pod), map[string]order{}}
+}
+
+// on returns the order for a node.
+func (o orders) on(n *corev1.Node) order {
+	if len(o.backed) == 0 {
+		return order{}
+	}
+	var key strings.Builder
+	class := map[corev1.ResourceName]string{}
+	for _, name := range o.backed {
+		if !Advertises(n, name) {
+			class[name] = o.view.Backed(name)
+			key.WriteString(string(name) + " ")
+		}
+	}
+	made, ok := o.known[key.String()]
+	if !ok {
+		made = orderOf(o.pod, class)
+		o.known[key.String()] = made
+	}
+	return made
+}
+
+// status is what a pod's status is to say of its order, nil where there is none.
+func (o order) status(claim string) *corev1.PodExtendedResourceClaimStatus {
+	if len(o.requests) == 0 {
+		return nil
+	}
+	return &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: claim, RequestMappings: o.mappings}
+}
+
+// tooMuch says why an order cannot be one claim, "" where it can.
+func (o order) tooMuch() string {
+	count := int64(0)
+	for _, r := range o.requests {
+		count += r.Exactly.Count
+	}
+	return cmp.Or(
+		over("requests", int64(len(o.requests)), resourcev1.DeviceRequestsMaxSize),
+		over("devices", count, resourcev1.AllocationResultsMaxSize),
+	)
+}
+
+func over(what string, have int64, most int64) string {
+	if have <= most {
+		return ""
+	}
+	return fmt.Sprintf("extended resources need a claim of %d %s, of which it can have %d", have, what, most)
+}
