@@ -98,7 +98,7 @@ func unverified(token string, claims any) error {
 	return json.Unmarshal(body, claims)
 }
 
-var errSignature = errors.New("the token's signature is not valid")
+var errSignature = errors.New("go-jose/go-jose: error in cryptographic primitive") // Kubernetes' text
 
 // open verifies a token's signature and decodes its claims.
 func open(token string, keys map[string]crypto.PublicKey, claims any) error {
@@ -123,7 +123,7 @@ func open(token string, keys map[string]crypto.PublicKey, claims any) error {
 	}
 	key := keys[head.KeyID]
 	if key == nil {
-		return errors.New("the token's key is not known")
+		return errors.New("invalid signature, no keys found")
 	}
 	// The algorithm is the key's, whatever the token says.
 	if alg, err := algorithm(key); err != nil || alg != head.Algorithm {
