@@ -81,7 +81,8 @@ func left(used, there int64) int64 {
 // taken returns the share that is taken, 0 to Max.
 func taken(used, there int64) int64 { return min(used, there) * Max / there }
 
-// BalancedAllocation prefers nodes whose resources would be used to about the same share.
+// BalancedAllocation prefers nodes whose resources the pod would bring closer to being used to the same share. Since Kubernetes 1.36 it is the change
+// that counts: three quarters of Max where there is none, Max for all and half of it for nothing of the balance of two resources.
 func BalancedAllocation(resources []Resource) Score {
 	return Score{
 		Name: "NodeResourcesBalancedAllocation", Weight: 1, FollowsPods: true,
@@ -91,20 +92,26 @@ func BalancedAllocation(resources []Resource) Score {
 				return nil // a pod that asks for nothing unbalances nothing
 			}
 			if !areCPUAndMemory(meters) {
-				return func(n *cluster.Node) int64 { return int64((1 - deviation(meters, n)) * Max) }
+				return func(n *cluster.Node) int64 {
+					return balanced(deviation(meters, n, (*meter).shareBefore), deviation(meters, n, (*meter).share))
+				}
 			}
 			cpu, memory := meters[0].wanted, meters[1].wanted // the default, and the hot path
 			return func(n *cluster.Node) int64 {
 				there, used := &n.Allocatable, &n.Requested
 				if there.MilliCPU <= 0 || there.Memory <= 0 {
-					return Max
+					return balanced(0, 0)
 				}
-				distance := share(used.MilliCPU+cpu, there.MilliCPU) - share(used.Memory+memory, there.Memory)
-				return int64((1 - math.Abs(distance)/2) * Max) // the standard deviation of two values is half their distance
+				before := share(used.MilliCPU, there.MilliCPU) - share(used.Memory, there.Memory)
+				after := share(used.MilliCPU+cpu, there.MilliCPU) - share(used.Memory+memory, there.Memory)
+				return balanced(math.Abs(before)/2, math.Abs(after)/2) // the standard deviation of two values is half their distance
 			}
 		},
 	}
 }
+
+// balanced rates a change of the deviation of shares, which is 0.5 at most.
+func balanced(before, after float64) int64 { return int64((0.75 + (before-after)/2) * Max) }
 
 // share is to what part, at most 1, something is used.
 func share(used, there int64) float64 { return min(float64(used)/float64(there), 1) }
@@ -118,11 +125,11 @@ func wantsAny(meters []meter) bool {
 	return false
 }
 
-// deviation is the standard deviation of the shares to which the resources that a node has would be used.
-func deviation(meters []meter, n *cluster.Node) float64 {
+// deviation is the standard deviation of the shares to which the resources that a node has are used.
+func deviation(meters []meter, n *cluster.Node, shareOf func(*meter, *cluster.Node) float64) float64 {
 	var sum, squares, count float64
 	for i := range meters {
-		if share := meters[i].share(n); share >= 0 {
+		if share := shareOf(&meters[i], n); share >= 0 {
 			sum, squares, count = sum+share, squares+share*share, count+1
 		}
 	}

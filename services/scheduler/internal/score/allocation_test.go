@@ -98,15 +98,39 @@ func TestStrategies(t *testing.T) {
 		{"shape: behind its last point", RequestedToCapacityRatio([]Resource{{corev1.ResourceMemory, 1}}, []Point{{40, 90}, {50, 20}}), pod, 20},
 		{"shape: one point", RequestedToCapacityRatio(CPUAndMemory(), []Point{{40, 30}}), pod, 30},
 		{"shape: too much is all", RequestedToCapacityRatio(CPUAndMemory(), []Point{{0, 0}, {100, 100}}), wanting(list("cpu", "9", "memory", "6Gi")), 100},
-		{"balance: 30 and 60 are 15 from their mean", BalancedAllocation(CPUAndMemory()), pod, 85},
-		{"balance: 30, 60, 40 and 50 deviate by 11.2", BalancedAllocation(four), pod, 88},
-		{"balance: 30, 60 and 10 deviate by 20.5", BalancedAllocation(four), plain, 79},
-		{"balance: one resource", BalancedAllocation([]Resource{{corev1.ResourceCPU, 1}}), pod, 100},
-		{"balance: a node without one of two", BalancedAllocation([]Resource{{corev1.ResourceCPU, 1}, {"a.b/c", 1}}), wanting(list("cpu", "1", "a.b/c", "1")), 100},
+		{"balance: 30 and 60 are as far from their mean as 20 and 50", BalancedAllocation(CPUAndMemory()), pod, 75},
+		{"balance: 70 and 60, which were 20 and 50: from 15 to 5", BalancedAllocation(CPUAndMemory()), wanting(list("cpu", "5", "memory", "1Gi")), 80},
+		{"balance: 20 and 90: from 15 to 35", BalancedAllocation(CPUAndMemory()), wanting(list("memory", "4Gi")), 65},
+		{"balance: 30, 60, 40 and 50 deviate by 11.2, and deviated by 14.7", BalancedAllocation(four), pod, 76},
+		{"balance: 30, 60 and 10 deviate by 20.5, and deviated by 17", BalancedAllocation(four), plain, 73},
+		{"balance: one resource", BalancedAllocation([]Resource{{corev1.ResourceCPU, 1}}), pod, 75},
+		{"balance: a node without one of two", BalancedAllocation([]Resource{{corev1.ResourceCPU, 1}, {"a.b/c", 1}}), wanting(list("cpu", "1", "a.b/c", "1")), 75},
 		{"balance: a pod that wants nothing", BalancedAllocation(four), wanting(nil), -1},
 	} {
 		if got := rating(tt.score, tt.pod, node(there, used)); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestTheEndsOfBalance: the change counts, so what is lost or won is rated to both sides.
+func TestTheEndsOfBalance(t *testing.T) {
+	t.Parallel()
+	there := list("cpu", "10", "memory", "10Gi")
+	for _, tt := range []struct {
+		name      string
+		used, pod corev1.ResourceList
+		want      int64
+	}{
+		{"all of its balance is lost", nil, list("cpu", "10"), 50},
+		{"all of it is won", list("cpu", "10"), list("memory", "10Gi"), 100},
+		{"an empty node stays balanced", nil, list("cpu", "5", "memory", "5Gi"), 75},
+		{"a full one cannot change", list("cpu", "10", "memory", "10Gi"), list("cpu", "1"), 75},
+	} {
+		for _, s := range []Score{BalancedAllocation(CPUAndMemory()), BalancedAllocation([]Resource{{corev1.ResourceMemory, 1}, {corev1.ResourceCPU, 1}})} {
+			if got := rating(s, wanting(tt.pod), node(there, tt.used)); got != tt.want {
+				t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+			}
 		}
 	}
 }

@@ -61,6 +61,15 @@ func (m *meter) of(r *cluster.Resources) int64 {
 	return r.Extended[m.name]
 }
 
+// shareBefore is the same without this one.
+func (m *meter) shareBefore(n *cluster.Node) float64 {
+	there := m.of(&n.Allocatable)
+	if there <= 0 {
+		return -1
+	}
+	return share(m.of(&n.Requested), there)
+}
+
 // share is to what part, at most 1, a node would be used by the requests of its pods and this one; below 0 where it has nothing of it.
 func (m *meter) share(n *cluster.Node) float64 {
 	there := m.of(&n.Allocatable)
