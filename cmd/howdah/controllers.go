@@ -21,7 +21,7 @@ func controllersCommand() *cobra.Command {
 	r := &role{name: "controllers"}
 	var (
 		api, databaseURL, clusterCIDR string
-		enabled, name                 string
+		enabled, name, recyclerImage  string
 		nodeMask                      int
 		signingCert, signingKey       string
 		signingDuration               time.Duration
@@ -70,7 +70,7 @@ func controllersCommand() *cobra.Command {
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca,
 			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
-			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges,
+			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges, RecyclerImage: recyclerImage,
 		})
 		if err != nil {
 			return err
@@ -86,6 +86,7 @@ func controllersCommand() *cobra.Command {
 	f.StringVar(&clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&nodeMask, "node-cidr-mask-size", 24, "bits of the network part of a node's share of --cluster-cidr")
 	f.StringSliceVar(&balancers, "load-balancer-cidr", nil, "range of the nodes' network that nothing else hands out: Services of the type LoadBalancer get addresses of it; empty leaves them pending")
+	f.StringVar(&recyclerImage, "pv-recycler-image", "", "image, with a shell, of the pods that wipe volumes whose reclaim policy is Recycle, for the controller volumerecycler, which runs by name alone")
 	f.StringVar(&signingCert, "cluster-signing-cert-file", "", "certificate of the authority that signs CertificateSigningRequests; empty is ca.crt in --tls-dir")
 	f.StringVar(&signingKey, "cluster-signing-key-file", "", "its key; empty is ca.key in --tls-dir, and where that is absent nothing is signed")
 	legacyTokens.flags(f)

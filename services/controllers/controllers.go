@@ -90,6 +90,9 @@ type Config struct {
 	// Autoscaling is how HorizontalPodAutoscalers are carried out.
 	Autoscaling Autoscaling
 
+	// RecyclerImage is the image of the pods that wipe volumes, which the controller volumerecycler needs.
+	RecyclerImage string
+
 	// LoadBalancerCIDRs are ranges of the nodes' network that nobody else hands out: Services of the type LoadBalancer get addresses of them, for which
 	// the nodes answer. Without any there is no provider, and these Services wait.
 	LoadBalancerCIDRs []netip.Prefix

@@ -51,6 +51,7 @@ import (
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
 	"howdah.dev/services/controllers/internal/volumeexpand"
 	"howdah.dev/services/controllers/internal/volumeprotection"
+	"howdah.dev/services/controllers/internal/volumerecycler"
 )
 
 // row is one controller.
@@ -98,12 +99,15 @@ func table() []row {
 		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"storage", "persistentvolume", "persistentvolume-binder-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return persistentvolume.New(env, s.volumes), nil
+			return persistentvolume.New(env, s.volumes, s.runs("volumerecycler")), nil
 		}},
 		{"storage", "ephemeralvolume", "ephemeral-volume-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return ephemeralvolume.New(env, s.ephemeral), nil
 		}},
 		{"storage", "localpath", "local-path-provisioner", simple(localpath.New)},
+		{"storage", "volumerecycler", "persistentvolume-recycler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return volumerecycler.New(env, s.cfg.RecyclerImage)
+		}},
 		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", simple(attachdetach.New)},
 		{"storage", "volumeexpand", "persistentvolume-expander-controller", simple(volumeexpand.New)},
 		{"workloads", "podautoscaler", "horizontal-pod-autoscaler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
@@ -212,6 +216,11 @@ func selectRows(all []row, text string) ([]row, error) {
 		return nil, fmt.Errorf("no such controllers: %s (there are %s)", strings.Join(unknown, ", "), strings.Join(names(all), ", "))
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(r row) bool { return !on[r.name] }), nil
+}
+
+// runs reports whether a controller is enabled.
+func (s *Server) runs(name string) bool {
+	return slices.ContainsFunc(s.rows, func(r row) bool { return r.name == name })
 }
 
 func names(rows []row) []string {

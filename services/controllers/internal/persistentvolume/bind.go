@@ -27,8 +27,8 @@ func claimed(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*
 	return v, true
 }
 
-// released returns the volume as it is for anybody again, or, where somebody else reserved it, for a claim of that name.
-func released(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+// Released returns the volume as it is for anybody again, or, where somebody else reserved it, for a claim of that name.
+func Released(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v = v.DeepCopy()
 	if !metav1.HasAnnotation(v.ObjectMeta, storage.AnnBoundByController) {
 		v.Spec.ClaimRef.UID = ""

@@ -20,7 +20,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, metrics), nil })
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, metrics, false), nil })
 	local := func(v *corev1.PersistentVolume) { v.Spec.Local = &corev1.LocalVolumeSource{Path: "/x"} }
 	controllertest.Create(c, object.PersistentVolume, newVolume("large", "5Gi", local))
 	controllertest.Create(c, object.PersistentVolume, newVolume("small", "1Gi", local))

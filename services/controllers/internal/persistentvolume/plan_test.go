@@ -219,6 +219,7 @@ func TestDecideVolume(t *testing.T) {
 		volume       pv
 		claim        *corev1.PersistentVolumeClaim
 		current      bool
+		recycles     bool
 		phase, event string
 		look         bool
 		release      bool
@@ -235,6 +236,8 @@ func TestDecideVolume(t *testing.T) {
 		"there is a namesake":     {volume: newVolume("a", "2Gi", refTo("c", "uid-older"), inPhaseOf(corev1.VolumeBound)), claim: newClaim(), current: true, phase: "Released"},
 		"retained":                {volume: newVolume("a", "2Gi", mine, gone)},
 		"recycled":                {volume: newVolume("a", "2Gi", mine, gone, policy(corev1.PersistentVolumeReclaimRecycle)), phase: "Failed", event: "VolumeFailedRecycle: No recycler plugin found for the volume!"},
+		"wiped by another":        {volume: newVolume("a", "2Gi", mine, gone, policy(corev1.PersistentVolumeReclaimRecycle), hostPath("/srv")), recycles: true},
+		"not wiped by anybody":    {volume: newVolume("a", "2Gi", mine, gone, policy(corev1.PersistentVolumeReclaimRecycle)), recycles: true, phase: "Failed", event: "VolumeFailedRecycle: No recycler plugin found for the volume!"},
 		"failed stays":            {volume: newVolume("a", "2Gi", mine, inPhaseOf(corev1.VolumeFailed), policy(corev1.PersistentVolumeReclaimRecycle))},
 		"no policy":               {volume: newVolume("a", "2Gi", mine, gone, policy("Burn")), phase: "Failed", event: "VolumeUnknownReclaimPolicy: Volume has unrecognized PersistentVolumeReclaimPolicy"},
 		"deleted by who made it":  {volume: newVolume("a", "2Gi", mine, gone, remove, annotated[pv](made, "x.example.com"))},
@@ -247,7 +250,7 @@ func TestDecideVolume(t *testing.T) {
 		"half bound, another mode": {volume: newVolume("a", "2Gi", mine, func(v pv) { v.Spec.VolumeMode = &block }), claim: newClaim(),
 			event: `VolumeMismatch: Cannot bind PersistentVolume to requested PersistentVolumeClaim "c" due to incompatible volumeMode.`},
 	} {
-		plan := DecideVolume(test.volume, test.claim, test.current)
+		plan := DecideVolume(test.volume, test.claim, test.current, test.recycles)
 		event := ""
 		if plan.Event != nil {
 			event = plan.Event.Reason + ": " + plan.Event.Message

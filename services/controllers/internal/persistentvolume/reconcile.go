@@ -42,10 +42,12 @@ type binder struct {
 	ofClaim *reconcile.Controller
 	ofVol   *reconcile.Controller
 	metrics *Metrics
+	// recycles says that another controller wipes volumes.
+	recycles bool
 }
 
-// New returns the controller. metrics may be nil.
-func New(env *controller.Env, metrics *Metrics) controller.Unit {
+// New returns the controller. metrics may be nil; recycles says that released volumes whose policy is Recycle are left to who wipes them.
+func New(env *controller.Env, metrics *Metrics, recycles bool) controller.Unit {
 	claims := object.InformerFor(env.Informers, object.PersistentVolumeClaim, object.Option{Indexers: cache.Indexers{
 		pendingByClass: func(o any) ([]string, error) { return pendingClass(o.(*corev1.PersistentVolumeClaim)), nil },
 		claimsByVolume: func(o any) ([]string, error) { return some(o.(*corev1.PersistentVolumeClaim).Spec.VolumeName), nil },
@@ -58,7 +60,7 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	}})
 	c := &binder{
 		client: env.Client, events: env.Recorder("persistentvolume-controller"), claims: newRecent(claims), volumes: newRecent(volumes),
-		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), metrics: metrics,
+		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), metrics: metrics, recycles: recycles,
 	}
 	metrics.follow(claims, volumes)
 	// One claim at a time: two would choose the same volume, and one of them had to choose again.
@@ -301,7 +303,7 @@ func (c *binder) volume(ctx context.Context, name string) (time.Duration, error)
 	if key := claimOf(v); key != "" {
 		claim, _ = c.claims.get(key)
 	}
-	plan := DecideVolume(v, claim, false)
+	plan := DecideVolume(v, claim, false, c.recycles)
 	if plan.Look {
 		var err error
 		claim, err = object.For(c.client, object.PersistentVolumeClaim).Get(ctx, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
@@ -310,10 +312,10 @@ func (c *binder) volume(ctx context.Context, name string) (time.Duration, error)
 		} else if err != nil {
 			return 0, err
 		}
-		plan = DecideVolume(v, claim, true)
+		plan = DecideVolume(v, claim, true, c.recycles)
 	}
 	if plan.Release {
-		written, err := object.For(c.client, object.PersistentVolume).Update(ctx, released(v))
+		written, err := object.For(c.client, object.PersistentVolume).Update(ctx, Released(v))
 		if err != nil {
 			return 0, gone(err)
 		}

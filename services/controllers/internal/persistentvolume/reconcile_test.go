@@ -21,7 +21,7 @@ import (
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
 
-func build(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil }
+func build(env *controller.Env) (controller.Unit, error) { return New(env, nil, false), nil }
 
 // fresh takes from an object what the API gives.
 func fresh[T object.Object](o T, name string) T {

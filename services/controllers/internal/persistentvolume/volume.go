@@ -25,8 +25,9 @@ type VolumePlan struct {
 	Event, ClaimEvent *Event
 }
 
-// DecideVolume says what comes next for a volume. claim is the one of the name that it refers to, or nil; current says that it is as of now.
-func DecideVolume(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, current bool) VolumePlan {
+// DecideVolume says what comes next for a volume. claim is the one of the name that it refers to, or nil; current says that it is as of now, and
+// recycles that folders and NFS shares are wiped by somebody else.
+func DecideVolume(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, current, recycles bool) VolumePlan {
 	ref := v.Spec.ClaimRef
 	if ref == nil || ref.UID == "" { // free, or reserved for a claim that has not come yet
 		return phase(v, corev1.VolumeAvailable)
@@ -37,11 +38,11 @@ func DecideVolume(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClai
 	}
 	switch {
 	case claim == nil || claim.UID != ref.UID:
-		return reclaim(v)
+		return reclaim(v, recycles)
 	case claim.Spec.VolumeName == v.Name:
 		return phase(v, corev1.VolumeBound)
 	case claim.Spec.VolumeName != "" && v.Annotations[storage.AnnDynamicallyProvisioned] != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-		return reclaim(v) // it was made for this claim alone
+		return reclaim(v, recycles) // it was made for this claim alone
 	case claim.Spec.VolumeName != "":
 		return VolumePlan{Release: true}
 	case storage.CheckVolumeModeMismatches(&claim.Spec, &v.Spec):
@@ -61,7 +62,7 @@ func phase(v *corev1.PersistentVolume, p corev1.PersistentVolumePhase) VolumePla
 }
 
 // reclaim is about a volume whose claim is gone. It is first released, for all to see; then its policy counts.
-func reclaim(v *corev1.PersistentVolume) VolumePlan {
+func reclaim(v *corev1.PersistentVolume, recycles bool) VolumePlan {
 	if v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
 		return VolumePlan{Phase: corev1.VolumeReleased}
 	}
@@ -74,7 +75,10 @@ func reclaim(v *corev1.PersistentVolume) VolumePlan {
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRetain:
 		return VolumePlan{}
-	case corev1.PersistentVolumeReclaimRecycle: // deprecated; nothing here wipes volumes
+	case corev1.PersistentVolumeReclaimRecycle: // deprecated; here nothing wipes volumes
+		if recycles && (v.Spec.HostPath != nil || v.Spec.NFS != nil) {
+			return VolumePlan{}
+		}
 		return failed("VolumeFailedRecycle", "No recycler plugin found for the volume!")
 	case corev1.PersistentVolumeReclaimDelete:
 		if err := deletable(v); err != nil {
