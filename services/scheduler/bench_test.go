@@ -16,6 +16,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/config"
+	"howdah.dev/services/scheduler/internal/kin"
 	"howdah.dev/services/scheduler/internal/queue"
 )
 
@@ -103,6 +104,12 @@ func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.No
 				c(i, n)
 			}
 			s.nodeChanged(nil, n)
+		}
+		for i := range 5 { // those of replicas
+			app := fmt.Sprint("app-", i)
+			s.cache.ChangeKin(func(v *kin.View) {
+				v.SetController(types.UID(app), &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}})
+			})
 		}
 		for _, p := range pods {
 			s.podChanged(nil, p)

@@ -28,7 +28,9 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 		case old != nil && !ended(old) && ended(pod):
 			s.queue.Wake()
 		case old == nil || old.Spec.NodeName == "":
-			s.queue.WakeSociable(func(waiting *corev1.Pod) bool { return filter.Awaits(waiting, pod, s.cache.Namespaces()) })
+			s.queue.WakeSociable(func(waiting *corev1.Pod) bool {
+				return filter.Awaits(waiting, pod, s.constraints(waiting), s.cache.Namespaces())
+			})
 		case !maps.Equal(old.Labels, pod.Labels):
 			s.queue.WakeSociable(func(*corev1.Pod) bool { return true })
 		}

@@ -81,6 +81,8 @@ func New(cfg Config) *Server {
 	s.volumes = newVolumes(s)
 	s.follow()
 	s.followDevices()
+	s.followKin()
+	s.queue.AlsoSociable(s.defaulted)
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(s.namespaceChanged)

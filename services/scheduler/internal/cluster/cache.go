@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/services/scheduler/internal/affinity"
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/kin"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -25,6 +26,8 @@ type Snapshot struct {
 	Devices device.View
 	// Namespaces are what terms of pod affinity select namespaces by.
 	Namespaces affinity.Namespaces
+	// Kin is which pods belong together.
+	Kin kin.View
 }
 
 // Nominee is a pod that waits for a node on which others make room for it.
@@ -66,6 +69,7 @@ type Cache struct {
 
 	mu         sync.Mutex
 	namespaces affinity.Namespaces
+	kin        kin.View
 	nodes      map[string]*Node
 	sorted     []*Node // those that have an object, by name
 	where      map[types.UID]placed
@@ -116,6 +120,20 @@ func (c *Cache) Namespaces() affinity.Namespaces {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.namespaces.Clone()
+}
+
+// Kin returns which pods belong together.
+func (c *Cache) Kin() kin.View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kin.Clone()
+}
+
+// ChangeKin changes who selects pods.
+func (c *Cache) ChangeKin(change func(v *kin.View)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.kin)
 }
 
 // DeleteNode removes a node; pods that still name it are kept in mind, in
@@ -209,7 +227,7 @@ func (c *Cache) Place(uid types.UID) string {
 func (c *Cache) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View(), Devices: c.Devices.View(), Namespaces: c.namespaces.Clone()}
+	s := Snapshot{Nodes: slices.Clone(c.sorted), Storage: c.Storage.View(), Devices: c.Devices.View(), Namespaces: c.namespaces.Clone(), Kin: c.kin.Clone()}
 	for uid, n := range c.nominees {
 		if _, placed := c.where[uid]; placed {
 			continue

@@ -48,6 +48,13 @@ func profile(given *configv1.KubeSchedulerProfile) Profile {
 		s.Weight = int64(w.weight)
 		result.Scores = append(result.Scores, s)
 	}
+	if p := plugin.Find(plugin.Spread); plugins.has(p, plugin.Filter) {
+		for _, c := range args.of(p).(*configv1.PodTopologySpreadArgs).DefaultConstraints {
+			if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+				result.Spread = append(result.Spread, c)
+			}
+		}
+	}
 	if p := plugin.Find(plugin.Preemption); plugins.has(p, plugin.PostFilter) {
 		a := args.of(p).(*configv1.DefaultPreemptionArgs)
 		result.Preemption = &preempt.Enough{Percent: int(*a.MinCandidateNodesPercentage), Nodes: int(*a.MinCandidateNodesAbsolute)}

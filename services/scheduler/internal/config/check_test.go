@@ -124,8 +124,11 @@ func TestRefusals(t *testing.T) {
 			at + `defaultConstraints[0].whenUnsatisfiable: Unsupported value: "X": supported values: "DoNotSchedule", "ScheduleAnyway"`,
 			at + "defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector, as they deduced for each pod",
 		},
-		constraint("maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, minDomains: 2, matchLabelKeys: [b]"): {
-			at + "defaultConstraints[0].whenUnsatisfiable: Forbidden", at + "defaultConstraints[0].minDomains: Forbidden", at + "defaultConstraints[0].matchLabelKeys: Forbidden",
+		constraint("maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway, minDomains: 2, matchLabelKeys: [b]"): {
+			at + "defaultConstraints[0].minDomains: Forbidden", at + "defaultConstraints[0].matchLabelKeys: Forbidden",
+		},
+		constraint("maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, minDomains: 0"): {
+			at + "defaultConstraints[0].minDomains: Invalid value: 0: must be greater than 0",
 		},
 		constraint("maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 2, topologyKey: a, whenUnsatisfiable: ScheduleAnyway"): {
 			at + `defaultConstraints[1]: Duplicate value: "{a, ScheduleAnyway}"`,

@@ -31,6 +31,8 @@ type Profile struct {
 	cycle.Profile
 	// Preemption says how many candidates are looked for; nil has no pod make room for another.
 	Preemption *preempt.Enough
+	// Spread are the constraints of topology spread that refuse nodes to pods without any of their own.
+	Spread []corev1.TopologySpreadConstraint
 	// VolumeTimeout bounds how long a pod waits on its node for its volumes to be bound, DeviceTimeout how long for its devices to be ready.
 	VolumeTimeout, DeviceTimeout time.Duration
 }

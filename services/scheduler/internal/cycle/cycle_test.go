@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/filter"
 )
 
 func node(name, cpu, memory string, change ...func(*corev1.Node)) *corev1.Node {
@@ -222,13 +223,53 @@ func TestSiblingsSpread(t *testing.T) {
 	owned := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: ptr.To(true)}}
 	}
-	s := snapshot(nodes, pod("others", "2", onNode("n2")))
+	s := snapshot(nodes, pod("others", "2", onNode("n2"), func(p *corev1.Pod) { p.Labels["app"] = "db" }))
+	s.Kin.SetController("rs", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}})
 	counts := map[string]int{}
 	for _, p := range place([]*corev1.Pod{pod("a", "", owned), pod("b", "", owned), pod("c", "", owned)}, s) {
 		counts[p.Node]++
 	}
 	if diff := cmp.Diff(map[string]int{"n1": 2, "n2": 1}, counts); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDefaultConstraintsRefuse: they hold for pods of a Service that have none of their own, and within a group.
+func TestDefaultConstraintsRefuse(t *testing.T) {
+	t.Parallel()
+	profile := Default()
+	for i, f := range profile.Filters {
+		if f.Name == "PodTopologySpread" {
+			profile.Filters[i] = filter.PodTopologySpread([]corev1.TopologySpreadConstraint{{TopologyKey: "kubernetes.io/hostname", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}})
+		}
+	}
+	s := snapshot([]*corev1.Node{node("n1", "4", "8Gi"), node("n2", "100m", "8Gi")})
+	ofItsOwn := func(p *corev1.Pod) {
+		spreadOver(p)
+		p.Spec.TopologySpreadConstraints[0].WhenUnsatisfiable = corev1.ScheduleAnyway
+	}
+	pods := func(change ...func(*corev1.Pod)) []*corev1.Pod {
+		return []*corev1.Pod{pod("a", "200m", change...), pod("b", "200m", change...)}
+	}
+	for _, tt := range []struct {
+		name    string
+		pods    []*corev1.Pod
+		service string // the app that it selects
+		refused bool   // the second, for n2 is too small and n1 would have two
+	}{
+		{"nobody selects them", pods(), "db", false},
+		{"a service does", pods(), "web", true},
+		{"they have one of their own", pods(ofItsOwn), "web", false},
+	} {
+		s := s
+		s.Kin.SetService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": tt.service}}})
+		got, _ := profile.Place(tt.pods, s, first, time.Now)
+		if got[0].Node != "n1" || (got[1].Node == "") != tt.refused {
+			t.Errorf("%s: placed on %q and %q", tt.name, got[0].Node, got[1].Node)
+		}
+		if want := "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread constraints."; tt.refused && got[1].Message != want {
+			t.Errorf("%s: %q", tt.name, got[1].Message)
+		}
 	}
 }
 

@@ -11,12 +11,10 @@ import (
 )
 
 // Awaits reports whether a pod that waits may go somewhere because another one has come to a node: one that it wants to be near, or one that evens
-// out how its like are spread.
-func Awaits(waiting, other *corev1.Pod, namespaces affinity.Namespaces) bool {
+// out how its like are spread, as constraints that refuse nodes ask for it.
+func Awaits(waiting, other *corev1.Pod, constraints []spread.Constraint, namespaces affinity.Namespaces) bool {
 	if slices.ContainsFunc(affinity.Required(waiting), func(t affinity.Term) bool { return t.Matches(other, namespaces) }) {
 		return true
 	}
-	return waiting.Namespace == other.Namespace && slices.ContainsFunc(waiting.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == corev1.DoNotSchedule && spread.Selector(waiting, c).Matches(labels.Set(other.Labels))
-	})
+	return waiting.Namespace == other.Namespace && slices.ContainsFunc(constraints, func(c spread.Constraint) bool { return c.Selector.Matches(labels.Set(other.Labels)) })
 }

@@ -9,23 +9,24 @@ import (
 )
 
 // PodTopologySpread refuses nodes where the pod would make the spread of its
-// like over the topology's domains more skewed than maxSkew.
-var PodTopologySpread = Filter{
-	Name:        "PodTopologySpread",
-	AcrossNodes: true,
-	Alter:       alterSpread,
-	Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
-		var constraints []constraint
-		for _, c := range pod.Spec.TopologySpreadConstraints {
-			if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+// like over the topology's domains more skewed than maxSkew. A pod without any
+// constraint has the default ones.
+func PodTopologySpread(defaults []corev1.TopologySpreadConstraint) Filter {
+	return Filter{
+		Name:        "PodTopologySpread",
+		AcrossNodes: true,
+		Alter:       alterSpread,
+		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
+			var constraints []constraint
+			for _, c := range spread.Of(pod, corev1.DoNotSchedule, defaults, snapshot.Kin) {
 				constraints = append(constraints, countSpread(pod, c, snapshot.Nodes))
 			}
-		}
-		if len(constraints) == 0 {
-			return nil
-		}
-		return spreads(constraints)
-	},
+			if len(constraints) == 0 {
+				return nil
+			}
+			return spreads(constraints)
+		},
+	}
 }
 
 // constraint is one of the pod, with its counts by domain.
@@ -51,13 +52,13 @@ type moved struct {
 	count  int
 }
 
-func countSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint, nodes []*cluster.Node) constraint {
-	selector := spread.Selector(pod, c)
+func countSpread(pod *corev1.Pod, c spread.Constraint, nodes []*cluster.Node) constraint {
+	selector := c.Selector
 	s := constraint{key: c.TopologyKey, maxSkew: int(c.MaxSkew), domains: map[string]int{}}
 	if selector.Matches(labels.Set(pod.Labels)) {
 		s.self = 1
 	}
-	s.counts = spread.Counts(pod, c)
+	s.counts = spread.Counts(pod, c.TopologySpreadConstraint)
 	s.like = func(p *corev1.Pod) bool {
 		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
 	}

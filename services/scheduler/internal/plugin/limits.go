@@ -15,11 +15,12 @@ import (
 	"howdah.dev/services/scheduler/internal/score"
 )
 
-// The plugins that do more than to filter and to score.
+// The plugins that do more than to filter and to score, or of which others ask.
 const (
 	Preemption    = "DefaultPreemption"
 	VolumeBinding = "VolumeBinding"
 	Devices       = "DynamicResources"
+	Spread        = "PodTopologySpread"
 )
 
 // VolumeTimeout bounds how long a pod waits on its node for its volumes to be bound where nothing else is said.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/score"
 )
 
@@ -19,6 +20,10 @@ var spreadArgs = argsOf(func(a *configv1.PodTopologySpreadArgs) {
 
 func spreadScore(a *configv1.PodTopologySpreadArgs) score.Score {
 	return score.PodTopologySpread(a.DefaultConstraints, a.DefaultingType == configv1.SystemDefaulting)
+}
+
+func spreadFilter(a *configv1.PodTopologySpreadArgs) filter.Filter {
+	return filter.PodTopologySpread(a.DefaultConstraints)
 }
 
 func checkSpread(path *field.Path, a *configv1.PodTopologySpreadArgs) field.ErrorList {
@@ -55,9 +60,7 @@ func checkConstraint(path *field.Path, c corev1.TopologySpreadConstraint) field.
 		errs = append(errs, metavalidation.ValidateLabelName(c.TopologyKey, key)...)
 	}
 	switch when := path.Child("whenUnsatisfiable"); c.WhenUnsatisfiable {
-	case corev1.ScheduleAnyway:
-	case corev1.DoNotSchedule:
-		errs = append(errs, field.Forbidden(when, "howdah's default constraints refuse no node: only ScheduleAnyway is taken"))
+	case corev1.ScheduleAnyway, corev1.DoNotSchedule:
 	case "":
 		errs = append(errs, field.Required(when, "can not be empty"))
 	default:
@@ -66,11 +69,15 @@ func checkConstraint(path *field.Path, c corev1.TopologySpreadConstraint) field.
 	if c.LabelSelector != nil {
 		errs = append(errs, field.Forbidden(path.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
 	}
-	if c.MinDomains != nil {
-		errs = append(errs, field.Forbidden(path.Child("minDomains"), "acts with DoNotSchedule alone"))
+	switch minimum := path.Child("minDomains"); {
+	case c.MinDomains == nil:
+	case c.WhenUnsatisfiable != corev1.DoNotSchedule:
+		errs = append(errs, field.Forbidden(minimum, "acts with DoNotSchedule alone"))
+	case *c.MinDomains <= 0:
+		errs = append(errs, field.Invalid(minimum, *c.MinDomains, "must be greater than 0"))
 	}
 	if len(c.MatchLabelKeys) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("matchLabelKeys"), "pods are selected by their controller"))
+		errs = append(errs, field.Forbidden(path.Child("matchLabelKeys"), "pods are selected by their Services and their controller"))
 	}
 	return errs
 }

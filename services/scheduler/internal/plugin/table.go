@@ -33,7 +33,7 @@ var table = []Plugin{
 	{Name: "VolumeZone", Points: []Point{PreFilter, Filter}, Filter: plain(filter.VolumeZone)},
 	{
 		Name: "PodTopologySpread", Points: []Point{PreFilter, Filter, PreScore, Score}, Weight: 2, Args: spreadArgs,
-		Filter: plain(filter.PodTopologySpread), Score: taking(spreadScore),
+		Filter: taking(spreadFilter), Score: taking(spreadScore),
 	},
 	{
 		Name: "InterPodAffinity", Points: []Point{PreFilter, Filter, PreScore, Score}, Weight: 2, Args: neighbourArgs,

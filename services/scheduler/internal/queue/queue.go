@@ -84,6 +84,7 @@ type Queue struct {
 	unschedulable map[*Item]bool
 	claiming      map[*Item]bool // the unschedulable ones that use claims, of volumes or of devices
 	sociable      map[*Item]bool // and those that go where other pods are, or are not
+	also          func(pod *corev1.Pod) bool
 	// counters
 	wakes, stores, moves, added int
 }
@@ -97,6 +98,9 @@ func New(clock clock.WithTicker, backoffs Backoffs) *Queue {
 		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{}, sociable: map[*Item]bool{},
 	}
 }
+
+// AlsoSociable has the pods that match count among those that look at others, beside those that say so themselves. It is said before the first pod comes.
+func (q *Queue) AlsoSociable(match func(pod *corev1.Pod) bool) { q.also = match }
 
 // sooner says whether a is to be tried before b: by priority, then by age.
 func sooner(a, b *Item) bool {
@@ -256,7 +260,7 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	item.Attempts++
 	item.ready = q.clock.Now().Add(q.backoffs.after(item.Attempts))
 	claiming := storage.UsesClaims(item.Pod) || device.MayUse(item.Pod)
-	looking := sociable(item.Pod)
+	looking := sociable(item.Pod) || q.also != nil && q.also(item.Pod)
 	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
 		item.state = Backoff
 		q.backOff(item)

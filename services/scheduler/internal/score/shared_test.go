@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/services/scheduler/internal/cluster"
+	"howdah.dev/services/scheduler/internal/kin"
 )
 
 // newNode is a node of a zone, or of none.
@@ -46,9 +47,17 @@ func spreadOver(keys ...string) func(*corev1.Pod) {
 	}
 }
 
+// owned is by a controller, which selects it.
 func owned(p *corev1.Pod) {
 	controller := true
+	p.Labels["rs"] = "yes"
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "rs", Controller: &controller}}
+}
+
+// selectors are that controller, and a Service of the app api.
+func selectors(v *kin.View) {
+	v.SetController("rs", &metav1.LabelSelector{MatchLabels: map[string]string{"rs": "yes"}})
+	v.SetService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "api"}}})
 }
 
 // preferring adds a wish for pods of an app on the same node; a negative weight is one against them.
@@ -88,6 +97,8 @@ func TestShared(t *testing.T) {
 		pod   *corev1.Pod
 		want  []int64 // nil: all are alike
 	}{
+		"a service":                    {spread, plain, []*corev1.Pod{newPod("api-1@n2"), newPod("web-1@n1")}, newPod("api"), []int64{100, 50, 100}},
+		"a service, and a controller":  {spread, plain, []*corev1.Pod{newPod("api-1@n2"), newPod("api-2@n1", owned)}, newPod("api", owned), []int64{50, 100, 100}},
 		"no constraint, no controller": {spread, zoned, []*corev1.Pod{newPod("web-1@a1")}, newPod("web"), nil},
 		"one zone is empty":            {spread, zoned, []*corev1.Pod{newPod("web-1@a1"), newPod("web-2@a2")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{0, 0, 100, 0}},
 		"none is empty":                {spread, zoned, []*corev1.Pod{newPod("web-1@a1"), newPod("web-2@a2"), newPod("web-3@b1")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{33, 33, 100, 0}},
@@ -109,6 +120,7 @@ func TestShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cache := cluster.NewCache()
+			cache.ChangeKin(selectors)
 			for _, n := range c.nodes {
 				cache.SetNode(n)
 			}
@@ -146,6 +158,7 @@ func TestSharedFollowsWhatIsPlaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cache := cluster.NewCache()
+			cache.ChangeKin(selectors)
 			for _, n := range nodes {
 				cache.SetNode(n)
 			}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"howdah.dev/services/scheduler/internal/cluster"
@@ -18,7 +17,7 @@ var systemConstraints = []corev1.TopologySpreadConstraint{
 }
 
 // PodTopologySpread prefers nodes in domains with fewer pods like this one: those that its ScheduleAnyway constraints select. A pod without any
-// constraint has the default ones, for the pods of its controller; system says that these are Kubernetes' own, which nodes need not have the labels of.
+// constraint has the default ones, for the pods that its Services and its controller select; system says that these are Kubernetes' own, which nodes need not have the labels of.
 func PodTopologySpread(defaults []corev1.TopologySpreadConstraint, system bool) Score {
 	if system {
 		defaults = systemConstraints
@@ -26,21 +25,9 @@ func PodTopologySpread(defaults []corev1.TopologySpreadConstraint, system bool) 
 	return Score{
 		Name: "PodTopologySpread", Weight: 2,
 		Share: func(pod *corev1.Pod, snapshot cluster.Snapshot, feasible []*cluster.Node) Shared {
-			s := &spreading{strict: true}
-			for _, c := range pod.Spec.TopologySpreadConstraints {
-				selector := spread.Selector(pod, c)
-				s.add(pod, c, func(p *corev1.Pod) bool {
-					return p.Namespace == pod.Namespace && selector.Matches(labels.Set(p.Labels))
-				})
-			}
-			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
-				s.strict = !system
-				for _, c := range defaults {
-					s.add(pod, c, func(p *corev1.Pod) bool {
-						o := metav1.GetControllerOfNoCopy(p)
-						return o != nil && o.UID == owner.UID
-					})
-				}
+			s := &spreading{strict: !system || len(pod.Spec.TopologySpreadConstraints) > 0}
+			for _, c := range spread.Of(pod, corev1.ScheduleAnyway, defaults, snapshot.Kin) {
+				s.add(pod, c)
 			}
 			if len(s.constraints) == 0 {
 				return nil
@@ -71,11 +58,11 @@ type constraint struct {
 	weight float64 // the more domains there are, the more a pod in one counts
 }
 
-func (s *spreading) add(pod *corev1.Pod, c corev1.TopologySpreadConstraint, like func(p *corev1.Pod) bool) {
-	if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
-		return
+func (s *spreading) add(pod *corev1.Pod, c spread.Constraint) {
+	like := func(p *corev1.Pod) bool {
+		return p.Namespace == pod.Namespace && c.Selector.Matches(labels.Set(p.Labels))
 	}
-	added := constraint{key: c.TopologyKey, skew: float64(c.MaxSkew - 1), counts: spread.Counts(pod, c), like: like}
+	added := constraint{key: c.TopologyKey, skew: float64(c.MaxSkew - 1), counts: spread.Counts(pod, c.TopologySpreadConstraint), like: like}
 	if like(pod) {
 		added.self = 1
 	}

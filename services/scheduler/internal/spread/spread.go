@@ -9,10 +9,44 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"howdah.dev/services/scheduler/internal/kin"
 )
 
-// Selector is a constraint's selector, narrowed by the values that the pod itself has for matchLabelKeys.
-func Selector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.Selector {
+// Constraint is one that holds for a pod, and whom it selects in the pod's namespace.
+type Constraint struct {
+	corev1.TopologySpreadConstraint
+	Selector labels.Selector
+}
+
+// Of returns the constraints of a pod that act as when says. Where it has none at all, of any kind, those by default hold for whom is selected with it.
+func Of(pod *corev1.Pod, when corev1.UnsatisfiableConstraintAction, defaults []corev1.TopologySpreadConstraint, relatives kin.View) []Constraint {
+	var list []Constraint
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		for _, c := range pod.Spec.TopologySpreadConstraints {
+			if c.WhenUnsatisfiable == when {
+				list = append(list, Constraint{c, selector(pod, c)})
+			}
+		}
+		return list
+	}
+	var all labels.Selector
+	for _, c := range defaults {
+		if c.WhenUnsatisfiable != when {
+			continue
+		}
+		if all == nil {
+			if all = relatives.Selector(pod); all == nil {
+				return nil
+			}
+		}
+		list = append(list, Constraint{c, all})
+	}
+	return list
+}
+
+// selector is a constraint's selector, narrowed by the values that the pod itself has for matchLabelKeys.
+func selector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
 		return labels.Nothing()

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/scheduler/internal/kin"
+	"howdah.dev/services/scheduler/internal/spread"
+)
+
+// followKin keeps the cache true to those who select pods. Of them, their selectors are kept.
+func (s *Server) followKin() {
+	object.InformerFor(s.informers, object.Service, object.Option{Slim: func(o object.Object) {
+		service := o.(*corev1.Service)
+		service.ManagedFields, service.Spec, service.Status = nil, corev1.ServiceSpec{Selector: service.Spec.Selector}, corev1.ServiceStatus{}
+	}}).AddHandler(s.serviceChanged)
+	followController(s, object.ReplicaSet, func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.ReplicaSet) {
+		o.Spec, o.Status = appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}, appsv1.ReplicaSetStatus{}
+	})
+	followController(s, object.StatefulSet, func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.StatefulSet) {
+		o.Spec, o.Status = appsv1.StatefulSetSpec{Selector: o.Spec.Selector}, appsv1.StatefulSetStatus{}
+	})
+	followController(s, object.ReplicationController, func(o *corev1.ReplicationController) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+	}, func(o *corev1.ReplicationController) {
+		o.Spec, o.Status = corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}, corev1.ReplicationControllerStatus{}
+	})
+}
+
+func (s *Server) serviceChanged(old, service *corev1.Service) {
+	switch {
+	case service == nil:
+		s.cache.ChangeKin(func(v *kin.View) { v.DeleteService(old) })
+	case old != nil && maps.Equal(old.Spec.Selector, service.Spec.Selector):
+		return
+	default:
+		s.cache.ChangeKin(func(v *kin.View) { v.SetService(service) })
+	}
+	s.wakeDefaulted()
+}
+
+// followController keeps the cache true to the controllers of a kind. slim leaves of one what its selector needs.
+func followController[T interface {
+	comparable
+	object.Object
+}](s *Server, kind object.Kind[T], selector func(T) *metav1.LabelSelector, slim func(T)) {
+	var none T
+	object.InformerFor(s.informers, kind, object.Option{Slim: func(o object.Object) {
+		o.SetManagedFields(nil)
+		slim(o.(T))
+	}}).AddHandler(func(old, now T) {
+		var was, is types.UID
+		if old != none {
+			was = old.GetUID()
+		}
+		if now != none {
+			is = now.GetUID()
+		}
+		if was == is && equality.Semantic.DeepEqual(selector(old), selector(now)) {
+			return
+		}
+		s.cache.ChangeKin(func(v *kin.View) {
+			if was != "" {
+				v.DeleteController(was)
+			}
+			if is != "" {
+				v.SetController(is, selector(now))
+			}
+		})
+		s.wakeDefaulted()
+	})
+}
+
+// defaulted reports whether constraints refuse nodes to a pod that are not its own.
+func (s *Server) defaulted(pod *corev1.Pod) bool {
+	return len(s.profiles.of(pod).Spread) > 0 && len(pod.Spec.TopologySpreadConstraints) == 0
+}
+
+// wakeDefaulted wakes those pods: who is selected with them has changed.
+func (s *Server) wakeDefaulted() { s.queue.WakeSociable(s.defaulted) }
+
+// constraints are those of a pod that refuse nodes.
+func (s *Server) constraints(pod *corev1.Pod) []spread.Constraint {
+	return spread.Of(pod, corev1.DoNotSchedule, s.profiles.of(pod).Spread, s.cache.Kin())
+}
