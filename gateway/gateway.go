@@ -54,6 +54,9 @@ type Config struct {
 	// Settings are the effective ones, "name=value" without secrets, for /configz and /flagz.
 	Settings []string
 
+	// Console serves the web console at /console/; nil serves none.
+	Console *Console
+
 	// CBOR says that the API server serves application/cbor, so that errors are answered in it too.
 	CBOR bool
 
@@ -70,6 +73,12 @@ type Config struct {
 	// StopTimeout bounds how long Run waits for requests after its context
 	// has ended; 5 s. Streams are ended at once.
 	StopTimeout time.Duration
+}
+
+// Console is the web console's configuration.
+type Console struct {
+	// TraceURL leads to a trace, with {traceID} for its ID; empty shows IDs alone.
+	TraceURL string
 }
 
 func (c Config) withDefaults() (Config, error) {

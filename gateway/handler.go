@@ -16,6 +16,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/console"
 	"howdah.dev/gateway/internal/document"
 	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/identity"
@@ -41,6 +42,7 @@ type router struct {
 	streams    *stream.Handler
 	roles      *role.Handler
 	past       *past.Handler
+	console    *console.Handler // nil is none
 	discovery  apiv1.DiscoveryServiceClient
 	began      time.Time
 }
@@ -77,6 +79,11 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 		past:       past.New(conn, config.MaxBody),
 		discovery:  discovery,
 		began:      time.Now(),
+	}
+	if config.Console != nil {
+		if rt.console, err = console.New(console.Config{TraceURL: config.Console.TraceURL}); err != nil {
+			return nil, err
+		}
 	}
 	metrics := telemetry.NewMetrics(config.Registerer)
 	inner := telemetry.Trace(http.HandlerFunc(rt.serve))
@@ -145,9 +152,17 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 		answer.Incomplete(w, r)
 		return
 	}
+	if rt.console != nil && console.Is(r.URL.Path) {
+		rt.console.ServeHTTP(w, r) // whoever asks: the files tell nothing
+		return
+	}
 	caller, err := rt.identifier.Of(r)
 	if err != nil {
 		caller = identity.Caller{} // nobody: the credentials are not readable
+	}
+	if err == nil && forged(r, caller) {
+		answer.Error(w, r, errForged)
+		return
 	}
 	asking := asking{caller, withOrigin(caller.Metadata(), w, r), err}
 	if fate := report.From(r.Context()); fate != nil {

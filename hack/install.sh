@@ -145,5 +145,6 @@ if [ -n "$for_tests" ]; then
     need blkid util-linux
     need mkfs.ext4 e2fsprogs
     need dbus-daemon dbus-daemon
+    need chromium chromium fonts-dejavu-core
 fi
 note "docker $(docker version --format '{{.Server.Version}}'), compose $(compose_version), go $(go env GOVERSION | sed s/go//), kubectl 1.$(kubectl_minor kubectl)"

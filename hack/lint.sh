@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks form: gofmt, go vet and staticcheck on every module, buf lint on the protos, and shell syntax.
+# Checks form: gofmt, go vet and staticcheck on every module, buf lint on the protos, and the syntax of shell scripts and of the console.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
@@ -29,11 +29,22 @@ shell_syntax() {
     return "$status"
 }
 
+# The console's modules, which no build reads.
+javascript_syntax() {
+    local module status=0
+    have node || { warn "node is missing: apt-get install nodejs"; return 1; }
+    while read -r module; do
+        node --input-type=module --check <"$module" || { printf 'in %s\n' "$module" >&2; status=1; }
+    done < <(git ls-files -co --exclude-standard 'gateway/internal/console/static/*.js')
+    return "$status"
+}
+
 check gofmt unformatted
 check "go vet" every_module go vet
 check staticcheck every_module staticcheck
 run_logged "$BUILD/log/protodeps.log" env GOWORK=off go -C tools run ./protodeps "$BUILD/protodeps"
 check "buf lint" buf lint
+check "JavaScript syntax" javascript_syntax
 check "shell syntax" shell_syntax
 check "compose file" docker compose -f "$COMPOSE_FILE_MAIN" config -q
 [ -z "$failed" ] || die "lint failed"

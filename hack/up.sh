@@ -57,6 +57,7 @@ if [ -f "$STATE/grafana" ]; then grafana=http://127.0.0.1:${HOWDAH_GRAFANA_PORT:
 cat <<MESSAGE
 
     Kubernetes API   https://127.0.0.1:$port
+    Console          https://127.0.0.1:$port/console/
     Ingress          http://127.0.0.1:${HOWDAH_INGRESS_HTTP_PORT:-8080} and https://127.0.0.1:${HOWDAH_INGRESS_HTTPS_PORT:-8443}
     Jaeger           http://127.0.0.1:${HOWDAH_JAEGER_PORT:-16686}
     Prometheus       http://127.0.0.1:${HOWDAH_PROMETHEUS_PORT:-9090}
@@ -66,5 +67,6 @@ Next:
     export KUBECONFIG=$STATE/kubeconfig
     kubectl create deployment web --image=nginx:1.9.1 --replicas=3
     kubectl get pods -o wide
+    kubectl apply -f examples/console.yaml && kubectl -n howdah-console create token admin   # to sign in to the console
 MESSAGE
 [ "$(command -v kubectl)" != "$BUILD/bin/kubectl" ] || printf '    (kubectl was built for you: %s)\n' "$BUILD/bin/kubectl"

@@ -23,6 +23,7 @@ func gatewayCommand() *cobra.Command {
 	var requestTimeout time.Duration
 	var profiling bool
 	var sharedWatches int
+	var console consoleFlags
 	var cmd *cobra.Command
 	cmd = r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
 		conn, err := r.dialAPI(api)
@@ -58,7 +59,7 @@ func gatewayCommand() *cobra.Command {
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
-			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level,
+			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
 		if err != nil {
 			return err
@@ -71,6 +72,7 @@ func gatewayCommand() *cobra.Command {
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	sharedWatchesFlag(cmd, &sharedWatches)
+	console.flags(cmd.Flags())
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
 	r.listen = ":6443"

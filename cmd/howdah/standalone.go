@@ -46,6 +46,7 @@ type standalone struct {
 	settings    []string // effective, for /configz
 
 	sharedWatches   int
+	console         consoleFlags
 	schedulerConfig string
 	scheduling      *scheduler.Configuration
 }
@@ -66,6 +67,7 @@ func standaloneCommand() *cobra.Command {
 	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", schedulerConfigUsage)
 	sharedWatchesFlag(cmd, &s.sharedWatches)
+	s.console.flags(f)
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
@@ -284,6 +286,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
+		Console: s.console.config(),
 	})
 	if err != nil {
 		return nil, err
