@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/config"
@@ -93,7 +92,7 @@ func (r *role) start(cmd *cobra.Command) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	klog.SetSlogLogger(slog.Default())
+	logKlog()
 	r.registry = prometheus.NewRegistry()
 	r.registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if r.tlsDir == "" {
