@@ -43,6 +43,8 @@ type Config struct {
 	Scheduler grpc.ClientConnInterface
 	// Controllers serves ControllerService; nil leaves its paths out.
 	Controllers grpc.ClientConnInterface
+	// Logs serves SearchService; nil leaves its path out.
+	Logs grpc.ClientConnInterface
 	// Registerer takes the gateway's metrics; may be nil.
 	Registerer prometheus.Registerer
 	// Gatherer is served at /metrics to authenticated callers; nil leaves the path out.

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/gateway/internal/document"
 	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/identity"
+	"howdah.dev/gateway/internal/logs"
 	"howdah.dev/gateway/internal/past"
 	"howdah.dev/gateway/internal/remote"
 	"howdah.dev/gateway/internal/report"
@@ -43,6 +44,7 @@ type router struct {
 	roles      *role.Handler
 	past       *past.Handler
 	console    *console.Handler // nil is none
+	logs       *logs.Handler    // nil where nobody keeps any
 	discovery  apiv1.DiscoveryServiceClient
 	began      time.Time
 }
@@ -84,6 +86,9 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 		if rt.console, err = console.New(console.Config{TraceURL: config.Console.TraceURL}); err != nil {
 			return nil, err
 		}
+	}
+	if config.Logs != nil {
+		rt.logs = logs.New(config.Logs, rt.identity)
 	}
 	metrics := telemetry.NewMetrics(config.Registerer)
 	inner := telemetry.Trace(http.HandlerFunc(rt.serve))
@@ -254,6 +259,8 @@ func (rt *router) route(w http.ResponseWriter, r *http.Request, info request.Inf
 		rt.documents.Serve(w, r, md)
 	case past.Is(r.URL.Path):
 		rt.past.Serve(w, r, withAgent(md, r.UserAgent()))
+	case r.URL.Path == logs.Path && rt.logs != nil:
+		rt.logs.Serve(w, r, caller)
 	default:
 		rt.serveOwn(w, r, caller, md)
 	}

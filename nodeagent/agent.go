@@ -21,6 +21,7 @@ import (
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/clientcert"
+	"howdah.dev/nodeagent/internal/collect"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/endpoint"
@@ -65,6 +66,7 @@ type Agent struct {
 	collector   *image.Collector
 	watcher     *logs.Watcher
 	rotator     *logs.Rotator
+	sender      *collect.Collector // nil: nobody keeps what containers write
 	streams     *stream.Server
 	endpoint    *endpoint.Server
 	serving     *serving.Keeper    // nil: the endpoint shows the certificate that it is given
@@ -232,7 +234,16 @@ func (a *Agent) run(ctx context.Context) error {
 	if err := a.prepareStatic(ctx); err != nil {
 		return err
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
+}
+
+// sendLogs sends what containers write to the service that keeps it.
+func (a *Agent) sendLogs(ctx context.Context) error {
+	if a.sender == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return a.sender.Run(ctx)
 }
 
 // serve runs what needs the node in the API and full informers.

@@ -11,6 +11,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
+	"howdah.dev/nodeagent/internal/collect"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/evict"
@@ -73,6 +74,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		return err
 	}
 	b.buildMirrors()
+	b.buildCollector()
 	b.buildWorkers(users)
 	b.followPods()
 	b.buildStreams()
@@ -127,10 +129,29 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Networked:    cfg.timings().Take,
 		Isolate:      b.network.Isolate,
 		Ended:        b.running.Ended,
+		LogsLeave:    b.logsLeave,
 		RefreshEvery: cfg.RefreshEvery,
 	})
 	b.running.Serve(b.workers)
 	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)
+}
+
+func (b *builder) buildCollector() {
+	cfg := b.cfg
+	if cfg.Logs == nil {
+		return
+	}
+	b.sender = collect.New(collect.Config{
+		Pusher: cfg.Logs, Containers: collect.Containers(b.runtime.Runtime), LogDir: cfg.LogDir, RootDir: cfg.RootDir, Rate: cfg.LogRate,
+		Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
+}
+
+// logsLeave says that logs are about to be removed.
+func (b *builder) logsLeave(path string) {
+	if b.sender != nil {
+		b.sender.Leaving(path)
+	}
 }
 
 func (b *builder) prober() *probe.Runner {

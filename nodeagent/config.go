@@ -20,6 +20,7 @@ import (
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/shutdown"
+	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
 
 // Version is the release of Kubernetes whose node this agent is like.
@@ -100,6 +101,10 @@ type Config struct {
 
 	// Network is how pods and services are reached; nil leaves the network to somebody else.
 	Network *Network
+
+	// Logs takes what containers write, and LogRate is how many bytes a second are sent of each, over a while (256 KiB); nil sends nothing.
+	Logs    logsv1.CollectServiceClient
+	LogRate int64
 
 	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
 	RefreshEvery time.Duration

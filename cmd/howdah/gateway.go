@@ -17,7 +17,7 @@ import (
 
 func gatewayCommand() *cobra.Command {
 	r := &role{name: "gateway"}
-	var api, scheduler, controllers string
+	var api, scheduler, controllers, logs string
 	var proxies frontProxyFlags
 	var features featureFlags
 	var requestTimeout time.Duration
@@ -41,6 +41,11 @@ func gatewayCommand() *cobra.Command {
 			return err
 		}
 		defer controllersConn.Close()
+		logsConn, err := r.dialLogs(logs)
+		if err != nil {
+			return err
+		}
+		defer logsConn.Close()
 		frontProxy, err := proxies.config()
 		if err != nil {
 			return err
@@ -57,7 +62,7 @@ func gatewayCommand() *cobra.Command {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn,
+			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
@@ -78,6 +83,7 @@ func gatewayCommand() *cobra.Command {
 	r.listen = ":6443"
 	cmd.Flags().StringVar(&api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
 	cmd.Flags().StringVar(&scheduler, "scheduler", "dns:///scheduler:7443", "gRPC target of the schedulers")
+	cmd.Flags().StringVar(&logs, "logs", "dns:///logs:7443", "gRPC target of the logs")
 	cmd.Flags().StringVar(&controllers, "controllers", "dns:///controllers:7443", "gRPC target of the controllers")
 	return cmd
 }

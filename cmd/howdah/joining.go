@@ -20,13 +20,14 @@ import (
 
 // joiningFlags say what machines that become nodes are told of the cluster.
 type joiningFlags struct {
-	server, api, domain               string
+	server, api, logs, domain         string
 	clusters, services, loadBalancers []string
 }
 
 func (j *joiningFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&j.server, "join-server", "", "gateway's URL for machines that become nodes by howdah join; empty makes nothing for them")
 	f.StringVar(&j.api, "node-apiserver", "", "gRPC target of the apiservers for those nodes; --apiserver where empty")
+	f.StringVar(&j.logs, "node-logs", "", "gRPC target of the logs, for those nodes; empty: they tell nobody what their containers write")
 	f.StringVar(&j.domain, "cluster-domain", "cluster.local", "domain of the cluster's DNS, for those nodes")
 	f.StringSliceVar(&j.clusters, "cluster-cidr", []string{"10.244.0.0/16"}, "addresses of pods, for those nodes")
 	f.StringSliceVar(&j.services, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services, for those nodes")
@@ -53,6 +54,9 @@ func (j *joiningFlags) cluster(identity *rpc.Identity, api, dns string) (*bootst
 	}
 	settings := map[string]string{
 		"apiserver": api, "cluster-domain": j.domain, "cluster-cidr": strings.Join(j.clusters, ","), "service-cidr": strings.Join(j.services, ","),
+	}
+	if j.logs != "" {
+		settings["logs"] = j.logs
 	}
 	if dns != "" {
 		settings["cluster-dns"] = dns
@@ -134,6 +138,9 @@ func reachedAt(listen string) (string, error) {
 // nodesPart serves the API server to node agents, and makes what machines become nodes by.
 func (s *standalone) nodesPart(m mesh, api service, identity *rpc.Identity, ready func(context.Context) bool) (task.Func, error) {
 	joining := joiningFlags{server: s.nodes.server, domain: s.clusterDomain, clusters: []string{s.clusterCIDR}, services: s.serviceCIDRs}
+	if s.logs != nil { // they reach it where they reach the API server
+		joining.logs = s.nodes.api
+	}
 	cluster, err := joining.cluster(identity, s.nodes.api, "")
 	if err != nil {
 		return nil, err
@@ -144,6 +151,9 @@ func (s *standalone) nodesPart(m mesh, api service, identity *rpc.Identity, read
 	}
 	server := rpc.NewServer(identity.Server(), nil)
 	api.Register(server)
+	if s.logs != nil {
+		s.logs.RegisterCollect(server)
+	}
 	client := object.NewClient(m.apiserver.Dial(rpc.User{Name: "howdah:standalone", Groups: []string{"system:masters"}}), "howdah-standalone")
 	return func(ctx context.Context) error {
 		return task.Run(ctx,

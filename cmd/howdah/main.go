@@ -47,9 +47,9 @@ func command() *cobra.Command {
 		},
 	}
 	root.AddCommand(
-		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), standaloneCommand(),
+		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), standaloneCommand(),
 		migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
-		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), versionCommand(),
+		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), searchLogsCommand(), versionCommand(),
 	)
 	return root
 }

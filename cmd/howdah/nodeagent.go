@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/join"
@@ -22,23 +23,24 @@ import (
 	"howdah.dev/kit/obs"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent"
+	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
 
 // nodeFlags are a node agent's settings.
 type nodeFlags struct {
-	name, address, cloud, api, cri, imagesDir, clusterDomain, evictionHard string
-	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls         []string
-	maxPods                                                                int64
-	port, readOnlyPort                                                     int32
-	anonymous, rotateServing, rotate, gitRepos                             bool
-	simulate                                                               int
-	keep                                                                   nodeagent.ImageKeep
-	volumeStats                                                            time.Duration
-	eviction                                                               nodeagent.Eviction
-	shutdown                                                               nodeagent.Shutdown
-	manifests                                                              nodeagent.Manifests
-	manifestHeaders                                                        []string
-	managers                                                               nodeagent.Managers
+	name, address, cloud, api, logs, logRate, cri, imagesDir, clusterDomain, evictionHard string
+	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls                        []string
+	maxPods                                                                               int64
+	port, readOnlyPort                                                                    int32
+	anonymous, rotateServing, rotate, gitRepos                                            bool
+	simulate                                                                              int
+	keep                                                                                  nodeagent.ImageKeep
+	volumeStats                                                                           time.Duration
+	eviction                                                                              nodeagent.Eviction
+	shutdown                                                                              nodeagent.Shutdown
+	manifests                                                                             nodeagent.Manifests
+	manifestHeaders                                                                       []string
+	managers                                                                              nodeagent.Managers
 }
 
 func (n *nodeFlags) flags(cmd *cobra.Command) {
@@ -48,6 +50,8 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&n.address, "node-ip", "", "address of the node, or one of each family separated by a comma, the main one first; those of the interface with the default route where empty")
 	f.StringVar(&n.cloud, "cloud-provider", "", "external: the node waits, by a taint, until a cloud provider's controller has completed it")
 	f.StringVar(&n.api, "apiserver", "dns:///apiserver:7443", "gRPC target of the apiservers")
+	f.StringVar(&n.logs, "logs", "", "gRPC target of the logs, which keep what containers write; that of --apiserver is asked there; empty keeps nothing")
+	f.StringVar(&n.logRate, "logs-max-rate", "256Ki", "how many bytes a second of a container are sent to --logs, over a while; what it writes beyond that is dropped there, and kubectl logs has it")
 	f.StringVar(&n.cri, "cri", criSocket, "socket of the container runtime")
 	f.StringVar(&n.imagesDir, "images-dir", "", "folder with image archives to import at the start")
 	f.StringSliceVar(&n.clusterDNS, "cluster-dns", nil, "addresses of the cluster's DNS")
@@ -117,8 +121,12 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	if n.rotate && n.simulate > 0 {
 		err6 = errors.Join(err6, errors.New("--rotate-certificates: simulated nodes have no certificates of their own"))
 	}
+	rate, err := resource.ParseQuantity(n.logRate)
+	if err != nil || rate.Value() < 1<<10 {
+		err6 = errors.Join(err6, fmt.Errorf("--logs-max-rate: %q is no quantity of bytes from 1Ki on", n.logRate))
+	}
 	return nodeagent.Config{
-		NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
+		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
@@ -165,6 +173,16 @@ func nodeagentCommand() *cobra.Command {
 		}
 		defer conn.Close()
 		cfg.Objects, cfg.Registerer = object.NewClient(conn, "kubelet"), r.registry
+		if n.logs != "" && n.simulate == 0 {
+			logs := conn
+			if n.logs != n.api {
+				if logs, err = r.dialLogs(n.logs); err != nil {
+					return err
+				}
+				defer logs.Close()
+			}
+			cfg.Logs = logsv1.NewCollectServiceClient(logs)
+		}
 		if n.simulate > 0 {
 			return r.simulate(ctx, cfg, n.simulate)
 		}

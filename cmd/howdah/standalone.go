@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/gate"
@@ -25,6 +26,7 @@ import (
 	"howdah.dev/nodeagent"
 	"howdah.dev/services/apiserver"
 	"howdah.dev/services/controllers"
+	"howdah.dev/services/logs"
 	"howdah.dev/services/scheduler"
 )
 
@@ -49,6 +51,10 @@ type standalone struct {
 	console         consoleFlags
 	schedulerConfig string
 	scheduling      *scheduler.Configuration
+
+	keepLogs bool
+	logging  logsFlags
+	logs     *logs.Server // nil keeps none
 }
 
 func standaloneCommand() *cobra.Command {
@@ -68,6 +74,8 @@ func standaloneCommand() *cobra.Command {
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", schedulerConfigUsage)
 	sharedWatchesFlag(cmd, &s.sharedWatches)
 	s.console.flags(f)
+	f.BoolVar(&s.keepLogs, "logs", false, "keep what containers of nodes that join write, in the same database, and search it")
+	s.logging.flags(cmd, "logs-")
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
@@ -102,7 +110,7 @@ func (s *standalone) run(ctx context.Context) error {
 	if err := migrations.Apply(ctx, s.databaseURL); err != nil {
 		return err
 	}
-	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
+	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
 	parts, ready, err := s.parts(mesh)
 	if err != nil {
 		return err
@@ -120,17 +128,24 @@ func (s *standalone) run(ctx context.Context) error {
 }
 
 // mesh is the wires to the roles.
-type mesh struct{ apiserver, scheduler, controllers *rpc.Local }
+type mesh struct{ apiserver, scheduler, controllers, logs *rpc.Local }
 
 // Identities are what the roles' certificates say in the mesh.
 var (
 	gatewayUser     = rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}
 	schedulerUser   = rpc.User{Name: "system:kube-scheduler"}
 	controllersUser = rpc.User{Name: "system:kube-controller-manager"}
+	logsUser        = rpc.User{Name: "howdah:logs", Groups: []string{"howdah:loggers"}}
 )
 
 // parts builds every role and returns what to run, and what to wait for.
 func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Context) bool, err error) {
+	var kept part
+	if s.keepLogs { // before the API server's, which serves it to nodes
+		if kept, err = s.logsPart(m); err != nil {
+			return nil, nil, err
+		}
+	}
 	api, err := s.apiserverPart(m)
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +171,11 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 		}
 		parts = append(parts, nodes)
 	}
-	return parts, []func(context.Context) bool{api.ready, sched.ready, control.ready}, nil
+	ready = []func(context.Context) bool{api.ready, sched.ready, control.ready}
+	if s.logs != nil {
+		parts, ready = append(parts, kept.run), append(ready, kept.ready)
+	}
+	return parts, ready, nil
 }
 
 // part is a role that serves in memory.
@@ -264,6 +283,18 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	return servedPart(m.controllers, server, server.Ready), nil
 }
 
+func (s *standalone) logsPart(m mesh) (part, error) {
+	cfg, err := s.logging.config("logs-")
+	if err != nil {
+		return part{}, err
+	}
+	cfg.DatabaseURL, cfg.APIServer, cfg.Registerer = s.databaseURL, m.apiserver.Dial(logsUser), s.registry
+	if s.logs, err = logs.New(cfg); err != nil {
+		return part{}, err
+	}
+	return servedPart(m.logs, s.logs, s.logs.Ready), nil
+}
+
 func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	identity, err := rpc.LoadIdentity(filepath.Join(s.dir, "gateway"))
 	if err != nil {
@@ -281,9 +312,13 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	var kept grpc.ClientConnInterface
+	if s.logs != nil {
+		kept = m.logs.Dial(gatewayUser)
+	}
 	g, err := gateway.New(gateway.Config{
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
-		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser),
+		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
 		Console: s.console.config(),

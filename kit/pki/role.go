@@ -88,6 +88,7 @@ var controlPlane = map[string]Subject{
 	"postgres":    {CommonName: "howdah:postgres", Hosts: []string{"postgres"}},
 	"dns":         {CommonName: "system:coredns", Organizations: []string{"howdah:dns"}, Client: true},
 	"ingress":     {CommonName: "howdah:ingress", Organizations: []string{"howdah:ingresses"}, Hosts: []string{"ingress"}, Client: true},
+	"logs":        {CommonName: "howdah:logs", Organizations: []string{"howdah:loggers"}, Hosts: []string{"logs"}, Client: true},
 	"prometheus":  {CommonName: "howdah:prometheus", Organizations: []string{"howdah:monitors"}, Client: true},
 	"admin":       {CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, Client: true},
 }

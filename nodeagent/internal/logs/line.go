@@ -41,3 +41,17 @@ func parse(raw []byte) (line, error) {
 	first, _, _ := bytes.Cut(tags, []byte(":"))
 	return line{at, stamp, string(stream), string(first) == "P", content}, nil
 }
+
+// Entry is a line of a log file, for those who collect them. Its text points into what was parsed.
+type Entry struct {
+	Time    time.Time
+	Stderr  bool
+	Partial bool // the next line of the same stream continues it
+	Text    []byte
+}
+
+// ParseEntry reads a line.
+func ParseEntry(raw []byte) (Entry, error) {
+	l, err := parse(raw)
+	return Entry{l.at, l.stream == "stderr", l.partial, l.content}, err
+}

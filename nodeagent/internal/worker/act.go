@@ -257,6 +257,9 @@ func (w *worker) removeContainer(ctx context.Context, id string) bool {
 
 // removeTraces removes the files of one run of a container that restarts on and on: nobody can ask for them any more.
 func (w *worker) removeTraces(ctx context.Context, run *cri.Container) {
+	if w.cfg.LogsLeave != nil && run.LogPath != "" {
+		w.cfg.LogsLeave(run.LogPath)
+	}
 	if err := errors.Join(logs.Remove(run.LogPath), removeFile(run.Annotations[cri.AnnotationMessageFile])); err != nil {
 		slog.WarnContext(ctx, "remove the files of an old run", "container", run.ID, "err", err)
 	}

@@ -130,6 +130,8 @@ type Config struct {
 	Isolate func(ctx context.Context, p *corev1.Pod, sandbox string) error
 	// Ended, which may be nil, hears of every pod of which nothing is left on the node.
 	Ended func(uid types.UID)
+	// LogsLeave, which may be nil, hears of every folder or file of logs that is about to be removed.
+	LogsLeave func(path string)
 	// RefreshEvery is how often written volumes are brought up to date.
 	RefreshEvery time.Duration
 }

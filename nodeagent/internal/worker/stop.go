@@ -211,5 +211,13 @@ func (w *worker) clear(ctx context.Context, p *corev1.Pod, observed *cri.Pod) er
 		slog.Warn("remove a pod's control group", "uid", p.UID, "err", err)
 	}
 	w.cfg.Images.Forget(p.UID)
-	return os.RemoveAll(container.LogDirectory(w.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)))
+	return w.cfg.removeLogs(container.LogDirectory(w.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)))
+}
+
+// removeLogs removes a folder of logs, of which others may want to know before.
+func (c *Config) removeLogs(dir string) error {
+	if c.LogsLeave != nil {
+		c.LogsLeave(dir)
+	}
+	return os.RemoveAll(dir)
 }

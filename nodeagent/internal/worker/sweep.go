@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -100,5 +99,5 @@ func (m *Manager) remove(ctx context.Context, p *corev1.Pod, run *cri.Container)
 		return err
 	}
 	m.cfg.Observer.Forget(run.ID)
-	return os.RemoveAll(filepath.Join(container.LogDirectory(m.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)), run.Name))
+	return m.cfg.removeLogs(filepath.Join(container.LogDirectory(m.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)), run.Name))
 }

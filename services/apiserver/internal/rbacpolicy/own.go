@@ -64,6 +64,10 @@ func (p *Policy) own() {
 	)
 	h.bindRole(metav1.NamespaceSystem, "howdah:ingress", "howdah:ingress", group("howdah:ingresses"))
 
+	// The service that keeps what containers write. It asks which node a pod is bound to, or was.
+	h.clusterRole("howdah:logs", rule("core", "pods", "get"))
+	h.bind("howdah:logs", group("howdah:loggers"))
+
 	// Whoever reads the metrics of the control plane by its certificate.
 	h.clusterRole("howdah:monitoring",
 		urls("get", "/healthz /healthz/* /livez /livez/* /metrics /readyz /readyz/*"),
