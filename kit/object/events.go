@@ -23,7 +23,14 @@ const eventQueue = 20_000
 // object as Kubernetes' components do it, and sent in batches. Recording
 // never waits, and works before the function runs.
 func Recorder(client *Client, component, host string) (record.EventRecorder, func(ctx context.Context) error) {
-	r := &recorder{source: corev1.EventSource{Component: component, Host: host}, queue: make(chan *corev1.Event, eventQueue)}
+	return newRecorder(client, corev1.EventSource{Component: component, Host: host})
+}
+
+// Sender sends events until ctx ends.
+type Sender = func(ctx context.Context) error
+
+func newRecorder(client *Client, source corev1.EventSource) (*recorder, Sender) {
+	r := &recorder{source: source, queue: make(chan *corev1.Event, eventQueue)}
 	return r, func(ctx context.Context) error { return newEventSender(For(client, Event), r.queue).run(ctx) }
 }
 
@@ -68,10 +75,15 @@ func (r *recorder) record(about runtime.Object, annotations map[string]string, e
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: r.source, ReportingController: r.source.Component, ReportingInstance: r.source.Host,
 	}
+	r.put(event)
+}
+
+func (r *recorder) put(event *corev1.Event) {
 	select {
 	case r.queue <- event:
 	default:
-		slog.Warn("too many events are queued; one was dropped", "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name, "reason", reason)
+		about := event.InvolvedObject
+		slog.Warn("too many events are queued; one was dropped", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name, "reason", event.Reason)
 	}
 }
 

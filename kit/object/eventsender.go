@@ -18,10 +18,11 @@ type eventSender struct {
 	events     Resource[*corev1.Event]
 	queue      <-chan *corev1.Event
 	correlator *record.EventCorrelator
+	series     *series
 }
 
 func newEventSender(events Resource[*corev1.Event], queue <-chan *corev1.Event) *eventSender {
-	return &eventSender{events, queue, record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
+	return &eventSender{events, queue, record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}), newSeries()}
 }
 
 // eventWrite is what is to be done about one stored event.
@@ -86,17 +87,9 @@ func (s *eventSender) correlate(batch []*corev1.Event) []eventWrite {
 	writes := make([]eventWrite, 0, len(batch))
 	at := make(map[types.NamespacedName]int, len(batch))
 	for _, e := range batch {
-		result, err := s.correlator.EventCorrelate(e)
-		if err != nil {
-			slog.Error("correlate an event", "namespace", e.Namespace, "name", e.Name, "err", err)
+		w, ok := s.one(e)
+		if !ok {
 			continue
-		}
-		if result.Skip {
-			continue
-		}
-		w := eventWrite{event: result.Event}
-		if result.Event.Count > 1 {
-			w.patch = result.Patch
 		}
 		key := types.NamespacedName{Namespace: w.event.Namespace, Name: w.event.Name}
 		i, repeated := at[key]
@@ -111,6 +104,26 @@ func (s *eventSender) correlate(batch []*corev1.Event) []eventWrite {
 		}
 	}
 	return writes
+}
+
+// one returns what is to be written of an event; false where that is nothing.
+func (s *eventSender) one(e *corev1.Event) (w eventWrite, ok bool) {
+	if !e.EventTime.IsZero() {
+		return s.series.see(e)
+	}
+	result, err := s.correlator.EventCorrelate(e)
+	if err != nil {
+		slog.Error("correlate an event", "namespace", e.Namespace, "name", e.Name, "err", err)
+		return w, false
+	}
+	if result.Skip {
+		return w, false
+	}
+	w.event = result.Event
+	if result.Event.Count > 1 {
+		w.patch = result.Patch
+	}
+	return w, true
 }
 
 // write sends the writes and repeats, with a back-off, those that failed for
@@ -159,7 +172,7 @@ func (s *eventSender) try(ctx context.Context, writes []eventWrite) (again []eve
 		}
 		switch {
 		case outcome == nil:
-			if stored, err := Decode(Event, results[i].Object); err == nil {
+			if stored, err := Decode(Event, results[i].Object); err == nil && w.event.EventTime.IsZero() {
 				s.correlator.UpdateState(stored)
 			}
 		case w.patch != nil && apierrors.IsNotFound(outcome): // it has expired

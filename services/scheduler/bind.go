@@ -242,11 +242,11 @@ func (b *binder) finish(d decision, err error) {
 	switch {
 	case d.node == "":
 		s.queue.Fail(d.item, d.failure || err != nil && !apierrors.IsNotFound(err))
-		s.profiles.of(pod).events.Event(pod, corev1.EventTypeWarning, "FailedScheduling", d.message)
+		s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", d.message)
 	case err == nil:
 		s.queue.Delete(pod.UID)
 		s.metrics.bound(s.cfg.Clock.Since(d.item.Added))
-		s.profiles.of(pod).events.Eventf(pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, d.node)
+		s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, d.node)
 	case apierrors.IsNotFound(err):
 		s.cache.Forget(pod.UID)
 		s.queue.Delete(pod.UID)

@@ -68,7 +68,7 @@ func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decisi
 		default:
 			d.devicesDone = true
 			if ready, err := view.Ready(d.item.Pod, b.s.cfg.Clock.Now(), b.s.profiles.of(d.item.Pod).DeviceTimeout); !ready || err != nil {
-				b.s.profiles.of(d.item.Pod).events.Eventf(d.item.Pod, corev1.EventTypeNormal, "BindingConditionsPending", "waiting for binding conditions for device on node %s", d.node)
+				b.s.profiles.of(d.item.Pod).events.Eventf(d.item.Pod, nil, corev1.EventTypeNormal, "BindingConditionsPending", "Scheduling", "waiting for binding conditions for device on node %s", d.node)
 				b.s.volumes.wait(d)
 				continue
 			}

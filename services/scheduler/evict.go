@@ -33,7 +33,7 @@ func (b *binder) evict(ctx context.Context, decisions []decision, outcomes []err
 	})
 	for _, v := range victims {
 		d := decisions[v.decision]
-		b.s.profiles.of(d.item.Pod).events.Eventf(v.Pod, corev1.EventTypeNormal, "Preempted", "Preempted by pod %v on node %v", d.item.Pod.UID, d.room.node)
+		b.s.profiles.of(d.item.Pod).events.Eventf(v.Pod, d.item.Pod, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", d.item.Pod.UID, d.room.node)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
@@ -20,8 +19,8 @@ func LoadConfiguration(path string) (*Configuration, error) { return config.Load
 // profile is what decides for the pods of one schedulerName, and who tells of it in events.
 type profile struct {
 	config.Profile
-	events record.EventRecorder
-	send   func(ctx context.Context) error
+	events object.Reporter
+	send   object.Sender
 }
 
 // profiles has one at least. They share the queue.
@@ -53,7 +52,7 @@ func (p profiles) of(pod *corev1.Pod) *profile {
 // record has each profile tell events under its own name.
 func (p profiles) record(client *object.Client) {
 	for _, own := range p.all {
-		own.events, own.send = object.Recorder(client, own.Name, "")
+		own.events, own.send = object.NewReporter(client, own.Name)
 	}
 }
 

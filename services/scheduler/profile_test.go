@@ -106,8 +106,8 @@ func (w *world) awaitSources(wants map[string]string) {
 		if !ok || e.Reason != "Scheduled" {
 			return
 		}
-		if e.Source.Component != want {
-			w.Errorf("%s was scheduled by %q, want %q", e.InvolvedObject.Name, e.Source.Component, want)
+		if e.ReportingController != want {
+			w.Errorf("%s was scheduled by %q, want %q", e.InvolvedObject.Name, e.ReportingController, want)
 		}
 		delete(wants, e.InvolvedObject.Name)
 	}

@@ -82,7 +82,7 @@ func TestUnschedulablePodsSayWhyAndAreTriedAgain(t *testing.T) {
 		t.Errorf("the condition is %+v", c)
 	}
 	e := w.awaitEvent("FailedScheduling")
-	if e.Message != message || e.Type != corev1.EventTypeWarning || e.InvolvedObject.Name != "big" || e.Source.Component != "default-scheduler" {
+	if e.Message != message || e.Type != corev1.EventTypeWarning || e.InvolvedObject.Name != "big" || e.ReportingController != "default-scheduler" || e.Action != "Scheduling" {
 		t.Errorf("the event is %+v", e)
 	}
 
