@@ -36,20 +36,19 @@ func (a anew) Refusals(n *cluster.Node) []string {
 	return slices.Clone(refused.Explain(as))
 }
 
-// asked is refusal of the round that was prepared for the node, and of one that was prepared for it with those that it is kept for.
+// asked is refusal of the round that was prepared for the node with those that it is kept for, and of the one that was prepared for it.
 func (a anew) asked(n *cluster.Node) (refused interface {
 	Explain(*cluster.Node) []string
 	Resolvable(*cluster.Node) bool
 }, as *cluster.Node) {
-	if c := refusing(a.where(n).checks, n); c != nil {
-		return c, n
-	}
-	rivals := a.round.snapshot.Nominees[n.Name]
-	if len(rivals) == 0 {
-		return nil, n
-	}
-	for _, rival := range rivals {
-		n = n.With(rival.Pod, rival.Demand)
+	if rivals := a.round.snapshot.Nominees[n.Name]; len(rivals) > 0 {
+		crowded := n
+		for _, rival := range rivals {
+			crowded = crowded.With(rival.Pod, rival.Demand)
+		}
+		if c := refusing(a.where(crowded).checks, crowded); c != nil {
+			return c, crowded
+		}
 	}
 	if c := refusing(a.where(n).checks, n); c != nil {
 		return c, n

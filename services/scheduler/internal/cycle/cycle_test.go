@@ -135,6 +135,11 @@ func TestPlaceSaysWhyNot(t *testing.T) {
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
 		{"one node by name, which is full", pod("a", "2", named("n2")), []*corev1.Node{node("n1", "4", "4Gi"), node("n2", "1", "4Gi"), node("n3", "4", "4Gi")}, nil,
 			"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."},
+		{"two nodes by name at once", pod("a", "", named("n2"), func(p *corev1.Pod) {
+			term := &p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
+			term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}})
+		}), []*corev1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, nil,
+			"0/2 nodes are available: pod affinity terms conflict."},
 		{"a node that is gone", pod("a", "", named("n2")), []*corev1.Node{node("n1", "4", "4Gi")}, nil,
 			"0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."},
 		{"host port", pod("a", "", hostPort(80)), []*corev1.Node{node("n1", "1", "4Gi")}, []*corev1.Pod{pod("b", "", onNode("n1"), hostPort(80))},

@@ -39,20 +39,19 @@ func (r *round) feasible(n *cluster.Node) bool {
 }
 
 // refusal returns the first check that refuses a node, and the node as it was asked about; nil where the pod may go there. A node that is kept
-// for others must do both without and with them: they may come, and a pod that this one wants to be with may be one of them.
+// for others must do both with and without them: they may come, and a pod that this one wants to be with may be one of them. Why it does not do with
+// them goes before.
 func (r *round) refusal(n *cluster.Node) (filter.Check, *cluster.Node) {
-	if c := refusing(r.checks, n); c != nil {
-		return c, n
+	if rivals := r.snapshot.Nominees[n.Name]; len(rivals) > 0 {
+		crowded := n
+		for _, rival := range rivals {
+			crowded = crowded.With(rival.Pod, rival.Demand)
+		}
+		if c := refusing(r.where(crowded).checks, crowded); c != nil {
+			return c, crowded
+		}
 	}
-	rivals := r.snapshot.Nominees[n.Name]
-	if len(rivals) == 0 {
-		return nil, n
-	}
-	crowded := n
-	for _, rival := range rivals {
-		crowded = crowded.With(rival.Pod, rival.Demand)
-	}
-	return refusing(r.where(crowded).checks, crowded), crowded
+	return refusing(r.checks, n), n
 }
 
 func refusing(checks []filter.Check, n *cluster.Node) filter.Check {

@@ -14,8 +14,9 @@ import (
 // affinity does not select, or the one that is added to that of all pods; nil adds none.
 func NodeAffinity(added *nodeaffinity.NodeSelector) Filter {
 	return Filter{
-		Name: "NodeAffinity",
-		Only: namedNodes,
+		Name:  "NodeAffinity",
+		Ahead: namesConflict,
+		Only:  namedNodes,
 		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 			own := required(pod)
 			if added == nil {
@@ -65,7 +66,7 @@ func (e enforced) Explain(n *cluster.Node) []string {
 }
 
 // namedNodes returns the nodes that a required affinity of metadata.name leaves, as the pods of DaemonSets have it. Its terms are
-// alternatives: one that names no node leaves all.
+// alternatives: one that names no node leaves all. What a term asks for must hold together.
 func namedNodes(pod *corev1.Pod) ([]string, bool) {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -74,14 +75,29 @@ func namedNodes(pod *corev1.Pod) ([]string, bool) {
 	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	var nodes []string
 	for _, term := range terms {
-		i := slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn
-		})
-		if i < 0 {
+		named, of := false, []string(nil)
+		for _, r := range term.MatchFields {
+			switch {
+			case r.Key != metav1.ObjectNameField || r.Operator != corev1.NodeSelectorOpIn:
+			case !named:
+				named, of = true, slices.Clone(r.Values)
+			default:
+				of = slices.DeleteFunc(of, func(name string) bool { return !slices.Contains(r.Values, name) })
+			}
+		}
+		if !named {
 			return nil, false
 		}
-		nodes = append(nodes, term.MatchFields[i].Values...)
+		nodes = append(nodes, of...)
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), len(terms) > 0
+}
+
+// namesConflict says that no term of a pod's affinity leaves a node, "" where one may.
+func namesConflict(pod *corev1.Pod, _ cluster.Snapshot) string {
+	if nodes, named := namedNodes(pod); named && len(nodes) == 0 {
+		return "pod affinity terms conflict"
+	}
+	return ""
 }
