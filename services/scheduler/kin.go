@@ -77,9 +77,10 @@ func followController[T interface {
 	})
 }
 
-// defaulted reports whether constraints refuse nodes to a pod that are not its own.
+// defaulted reports whether a pod is refused nodes for who is selected with it: by constraints that are not its own, or because it is to be with them.
 func (s *Server) defaulted(pod *corev1.Pod) bool {
-	return len(s.profiles.of(pod).Spread) > 0 && len(pod.Spec.TopologySpreadConstraints) == 0
+	p := s.profiles.of(pod)
+	return p.Together || len(p.Spread) > 0 && len(pod.Spec.TopologySpreadConstraints) == 0
 }
 
 // wakeDefaulted wakes those pods: who is selected with them has changed.

@@ -55,6 +55,9 @@ func profile(given *configv1.KubeSchedulerProfile) Profile {
 			}
 		}
 	}
+	if p := plugin.Find(plugin.Together); plugins.has(p, plugin.Filter) {
+		result.Together = len(args.of(p).(*plugin.ServiceAffinityArgs).AffinityLabels) > 0
+	}
 	if p := plugin.Find(plugin.Preemption); plugins.has(p, plugin.PostFilter) {
 		a := args.of(p).(*configv1.DefaultPreemptionArgs)
 		result.Preemption = &preempt.Enough{Percent: int(*a.MinCandidateNodesPercentage), Nodes: int(*a.MinCandidateNodesAbsolute)}

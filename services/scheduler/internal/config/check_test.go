@@ -138,6 +138,9 @@ func TestRefusals(t *testing.T) {
 			at + `presentLabels[0]: Invalid value: "a": detecting at least one label (e.g., "a") that exist in both the present([a b c]) and absent([a]) label list`,
 			at + `presentLabels[1]: Invalid value: "b c"`, at + `presentLabelsPreference[0]: Invalid value: "d"`,
 		},
+		head + "profiles: [{plugins: {multiPoint: {enabled: [{name: ServiceAffinity}]}}, pluginConfig: [{name: ServiceAffinity, args: {affinityLabels: ['b c'], antiAffinityLabelsPreference: [a, '']}}]}]": {
+			at + `affinityLabels[0]: Invalid value: "b c"`, at + `antiAffinityLabelsPreference[1]: Invalid value: ""`,
+		},
 	} {
 		_, err := Parse([]byte(text))
 		for _, want := range wants {

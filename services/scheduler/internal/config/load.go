@@ -33,6 +33,8 @@ type Profile struct {
 	Preemption *preempt.Enough
 	// Spread are the constraints of topology spread that refuse nodes to pods without any of their own.
 	Spread []corev1.TopologySpreadConstraint
+	// Together says that the pods of a Service go to nodes that have labels in common.
+	Together bool
 	// VolumeTimeout bounds how long a pod waits on its node for its volumes to be bound, DeviceTimeout how long for its devices to be ready.
 	VolumeTimeout, DeviceTimeout time.Duration
 }
@@ -76,7 +78,7 @@ func decode(data []byte) (*configv1.KubeSchedulerConfiguration, error) {
 	if err := configv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	scheme.AddKnownTypes(configv1.SchemeGroupVersion, &plugin.NodeLabelArgs{})
+	scheme.AddKnownTypes(configv1.SchemeGroupVersion, &plugin.NodeLabelArgs{}, &plugin.ServiceAffinityArgs{})
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 	obj, err := runtime.Decode(codecs.UniversalDecoder(configv1.SchemeGroupVersion), data)
 	if err != nil {

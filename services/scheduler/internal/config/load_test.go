@@ -103,6 +103,9 @@ func TestMerge(t *testing.T) {
 			defaultFilters, defaultScores + " NodeLabel×4",
 		},
 		{
+			"two of these", "multiPoint: {enabled: [{name: ServiceAffinity, weight: 2}, {name: NodeLabel}]}", defaultFilters + " ServiceAffinity NodeLabel", defaultScores + " ServiceAffinity×2 NodeLabel×1",
+		},
+		{
 			"the part of a filter before nodes are asked stays", "filter: {disabled: [{name: NodeAffinity}, {name: NodeUnschedulable}, {name: NodePorts}]}",
 			"NodeName TaintToleration NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeAffinity", defaultScores,
 		},

@@ -44,6 +44,16 @@ func (v *View) DeleteController(uid types.UID) { v.controllers.Delete(string(uid
 // Clone returns a view that later changes of this one do not reach.
 func (v *View) Clone() View { return View{v.services.Clone(), v.controllers.Clone()} }
 
+// Service is the selector of the first Service, by its name, that selects a pod; nil where none does.
+func (v View) Service(pod *corev1.Pod) labels.Selector {
+	for s := range v.services.Under(pod.Namespace) {
+		if selector := labels.SelectorFromSet(s); selector.Matches(labels.Set(pod.Labels)) {
+			return selector
+		}
+	}
+	return nil
+}
+
 // Selector selects those that belong to a pod in its namespace: what all Services that select it ask for, and its controller. nil where nobody does.
 func (v View) Selector(pod *corev1.Pod) labels.Selector {
 	own, all := labels.Set(pod.Labels), labels.Set{}

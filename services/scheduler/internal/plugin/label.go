@@ -33,6 +33,34 @@ func (a *NodeLabelArgs) DeepCopyObject() runtime.Object {
 	}
 }
 
+// ServiceAffinityArgs are the arguments of ServiceAffinity, as Kubernetes had them in kubescheduler.config.k8s.io/v1beta1.
+type ServiceAffinityArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// AffinityLabels are the keys of labels of which all nodes with pods of a Service have the same values.
+	AffinityLabels []string `json:"affinityLabels,omitempty"`
+	// AntiAffinityLabelsPreference are those over the values of which the pods of a Service are spread.
+	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (a *ServiceAffinityArgs) DeepCopyObject() runtime.Object {
+	return &ServiceAffinityArgs{a.TypeMeta, slices.Clone(a.AffinityLabels), slices.Clone(a.AntiAffinityLabelsPreference)}
+}
+
+var serviceArgs = argsOf(func(*ServiceAffinityArgs) {}, func(path *field.Path, a *ServiceAffinityArgs) field.ErrorList {
+	errs := checkLabels(path.Child("affinityLabels"), a.AffinityLabels)
+	return append(errs, checkLabels(path.Child("antiAffinityLabelsPreference"), a.AntiAffinityLabelsPreference)...)
+})
+
+func serviceFilter(a *ServiceAffinityArgs) filter.Filter {
+	return filter.ServiceAffinity(a.AffinityLabels)
+}
+
+func serviceScore(a *ServiceAffinityArgs) score.Score {
+	return score.ServiceAffinity(a.AntiAffinityLabelsPreference)
+}
+
 var labelArgs = argsOf(func(*NodeLabelArgs) {}, func(path *field.Path, a *NodeLabelArgs) field.ErrorList {
 	var errs field.ErrorList
 	for _, list := range []struct {
@@ -42,13 +70,18 @@ var labelArgs = argsOf(func(*NodeLabelArgs) {}, func(path *field.Path, a *NodeLa
 		{"presentLabels", a.PresentLabels}, {"absentLabels", a.AbsentLabels},
 		{"presentLabelsPreference", a.PresentLabelsPreference}, {"absentLabelsPreference", a.AbsentLabelsPreference},
 	} {
-		for i, label := range list.labels {
-			errs = append(errs, metavalidation.ValidateLabelName(label, path.Child(list.name).Index(i))...)
-		}
+		errs = append(errs, checkLabels(path.Child(list.name), list.labels)...)
 	}
 	errs = append(errs, checkConflict(path.Child("presentLabels"), a.PresentLabels, a.AbsentLabels)...)
 	return append(errs, checkConflict(path.Child("presentLabelsPreference"), a.PresentLabelsPreference, a.AbsentLabelsPreference)...)
 })
+
+func checkLabels(path *field.Path, labels []string) (errs field.ErrorList) {
+	for i, label := range labels {
+		errs = append(errs, metavalidation.ValidateLabelName(label, path.Index(i))...)
+	}
+	return errs
+}
 
 // checkConflict refuses a label that is to be there and not to be there.
 func checkConflict(path *field.Path, present, absent []string) field.ErrorList {

@@ -21,6 +21,7 @@ const (
 	VolumeBinding = "VolumeBinding"
 	Devices       = "DynamicResources"
 	Spread        = "PodTopologySpread"
+	Together      = "ServiceAffinity"
 )
 
 // VolumeTimeout bounds how long a pod waits on its node for its volumes to be bound where nothing else is said.

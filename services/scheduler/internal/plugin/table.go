@@ -54,4 +54,8 @@ var table = []Plugin{
 		Name: "NodeLabel", Points: []Point{Filter, Score}, Legacy: true, Weight: 1, Args: labelArgs,
 		Filter: taking(labelFilter), Score: taking(labelScore),
 	},
+	{
+		Name: Together, Points: []Point{PreFilter, Filter, Score}, Legacy: true, Weight: 1, Args: serviceArgs,
+		Filter: taking(serviceFilter), Score: taking(serviceScore),
+	},
 }
