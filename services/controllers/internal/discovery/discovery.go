@@ -29,6 +29,8 @@ type Resource struct {
 	Verbs      []string
 	// Remote says that an extension API server serves it.
 	Remote bool
+	// Scales says that it has a subresource scale.
+	Scales bool
 }
 
 // Can says whether the resource has all the verbs.
@@ -86,9 +88,15 @@ func of(ctx context.Context, client *object.Client, wanted func(group string) bo
 			problems = append(problems, fmt.Errorf("%s: %w", gv, err))
 			return
 		}
+		scaled := map[string]bool{}
+		for _, r := range list.APIResources {
+			if name, of := strings.CutSuffix(r.Name, "/scale"); of && r.Kind == "Scale" {
+				scaled[name] = true
+			}
+		}
 		for _, r := range list.APIResources {
 			if !isSubresource(r.Name) {
-				resources = append(resources, Resource{gv.WithKind(r.Kind), r.Name, r.Namespaced, r.Verbs, remote})
+				resources = append(resources, Resource{gv.WithKind(r.Kind), r.Name, r.Namespaced, r.Verbs, remote, scaled[r.Name]})
 			}
 		}
 	}

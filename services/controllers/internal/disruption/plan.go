@@ -19,8 +19,8 @@ import (
 // deletionTimeout is how long an evicted pod may take until its deletion is seen; then the eviction counts no more.
 const deletionTimeout = 2 * time.Minute
 
-// Scale returns how many pods a pod's controller wants, and which controller that is: a Deployment for its ReplicaSet. It fails where
-// nobody knows.
+// Scale returns how many pods a pod's controller wants, and which controller that is: a Deployment for its ReplicaSet; none ("") where it is gone.
+// It fails where nobody can know.
 type Scale func(owner *metav1.OwnerReference, namespace string) (uid types.UID, replicas int32, err error)
 
 // Plan is what a budget's status should be.
@@ -28,8 +28,10 @@ type Plan struct {
 	Status policyv1.PodDisruptionBudgetStatus
 	// Recheck is when an eviction that nobody has followed up lapses; 0 is never.
 	Recheck time.Duration
-	// Unmanaged are pods that no controller would replace: they are not counted as expected. Late are evicted pods that did not go.
-	Unmanaged, Late []string
+	// Unmanaged are pods that no controller would replace: they are not counted as expected.
+	Unmanaged []string
+	// Late are evicted pods that did not go.
+	Late []*corev1.Pod
 }
 
 // Decide returns the status of a budget with the given pods.
@@ -65,12 +67,12 @@ func Decide(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, scale Scale, no
 	return p, nil
 }
 
-// Failed is the status of a budget whose pods cannot be counted: nothing may go.
+// Failed is the status of a budget whose pods cannot be counted: nothing may go. The generation is not observed.
 func Failed(b *policyv1.PodDisruptionBudget, why error, now time.Time) policyv1.PodDisruptionBudgetStatus {
 	status := *b.Status.DeepCopy()
-	status.DisruptionsAllowed, status.ObservedGeneration = 0, b.Generation
+	status.DisruptionsAllowed = 0
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: why.Error(), ObservedGeneration: b.Generation,
+		Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: why.Error(), ObservedGeneration: status.ObservedGeneration,
 		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	})
 	return status
@@ -95,7 +97,7 @@ func (p *Plan) expect(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, scale
 		n, err := portion(most, expected)
 		return expected, max(expected-n, 0), err
 	case least == nil:
-		return int32(len(pods)), 0, nil
+		return 0, 0, nil // nothing may go, as long as nothing is said
 	case least.Type == intstr.Int:
 		return int32(len(pods)), least.IntVal, nil
 	default:
@@ -121,7 +123,10 @@ func (p *Plan) wanted(pods []*corev1.Pod, scale Scale) (int32, error) {
 		}
 		uid, n, err := scale(owner, pod.Namespace)
 		if err != nil {
-			return 0, fmt.Errorf("found no controllers for pod %q: %w", pod.Name, err)
+			return 0, err
+		}
+		if uid == "" {
+			return 0, fmt.Errorf("found no controllers for pod %q", pod.Name)
 		}
 		if uid != owner.UID {
 			counts[owner.UID] = 0 // asked, and counted under another
@@ -146,7 +151,7 @@ func (p *Plan) disrupted(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, no
 		}
 		left := at.Add(deletionTimeout).Sub(now)
 		if left <= 0 {
-			p.Late = append(p.Late, pod.Name)
+			p.Late = append(p.Late, pod)
 			continue
 		}
 		if kept == nil {

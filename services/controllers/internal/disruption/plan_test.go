@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		"two owners":       {least("50%"), append([]*corev1.Pod{pod("e", "alone", true)}, four...), 6, 3, 4, 1},
 		"unmanaged":        {most("1"), append([]*corev1.Pod{pod("e", "", true)}, four...), 4, 3, 4, 1},
 		"none":             {least("0"), nil, 0, 0, 0, 0},
-		"neither":          {policyv1.PodDisruptionBudgetSpec{}, four, 4, 0, 3, 3},
+		"neither":          {policyv1.PodDisruptionBudgetSpec{}, four, 0, 0, 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

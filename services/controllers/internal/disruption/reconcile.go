@@ -3,7 +3,7 @@ package disruption
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -19,6 +20,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/discovery"
 )
 
 // The kinds that are not the client's own.
@@ -45,7 +47,9 @@ type disruption struct {
 	sets        *object.Informer[*appsv1.ReplicaSet]
 	events      record.EventRecorder
 	clock       clock.PassiveClock
+	kinds       *discovery.Kinds
 	queue       *reconcile.Controller
+	stale       *reconcile.Controller
 }
 
 // New returns the controller.
@@ -53,14 +57,22 @@ func New(env *controller.Env) controller.Unit {
 	c := &disruption{
 		client: env.Client, budgets: object.InformerFor(env.Informers, object.PodDisruptionBudget), pods: env.Pods(), sets: env.Sets(),
 		deployments: object.InformerFor(env.Informers, object.Deployment), events: env.Recorder("controllermanager"), clock: env.Clock,
+		kinds: discovery.NewKinds(env.Client, env.Clock),
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "disruption", Kind: "PodDisruptionBudget", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics})
+	c.stale = reconcile.New(reconcile.Config{Name: "disruption-stale", Kind: "Pod", Workers: 1, Reconcile: c.reset, Metrics: env.Metrics})
 	controller.Handle(env, c.budgets, func(_, new *policyv1.PodDisruptionBudget) {
 		if new != nil {
 			c.queue.Enqueue(object.KeyOf(new), c.budgets.Trace(new))
 		}
 	})
 	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
+		if new != nil && isStale(new) {
+			c.stale.Enqueue(object.KeyOf(new), c.pods.Trace(new))
+		}
+		if new != nil && (old == nil || old.ResourceVersion != new.ResourceVersion) {
+			c.tellMany(new)
+		}
 		if old != nil && new != nil && ready(old) == ready(new) && old.DeletionTimestamp.IsZero() == new.DeletionTimestamp.IsZero() &&
 			labels.Equals(old.Labels, new.Labels) {
 			return
@@ -81,7 +93,7 @@ func New(env *controller.Env) controller.Unit {
 			c.touched(new.Namespace, new.Spec.Template.Labels)
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue, c.stale}}
 }
 
 // touched has the budgets looked at that select such a pod.
@@ -90,6 +102,20 @@ func (c *disruption) touched(namespace string, of map[string]string) {
 		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && selector.Matches(labels.Set(of)) {
 			c.queue.EnqueueAfter(object.KeyOf(b), gather)
 		}
+	}
+}
+
+// tellMany tells of a pod that several budgets are for: none of them can keep its promise alone, and evictions of it are refused.
+func (c *disruption) tellMany(p *corev1.Pod) {
+	var names []string
+	for _, b := range c.budgets.List(p.Namespace) {
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && selector.Matches(labels.Set(p.Labels)) {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) > 1 {
+		c.events.Eventf(p, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
+			"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", p.Namespace, p.Name, slices.Min(names))
 	}
 }
 
@@ -109,9 +135,6 @@ func (c *disruption) reconcile(ctx context.Context, key string) (time.Duration, 
 			pods = append(pods, p)
 		}
 	}
-	if len(pods) == 0 && b.Status.ObservedGeneration != b.Generation {
-		c.events.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
-	}
 	scale := func(owner *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
 		return c.scale(ctx, owner, namespace)
 	}
@@ -123,11 +146,14 @@ func (c *disruption) reconcile(ctx context.Context, key string) (time.Duration, 
 		}
 		return 0, err
 	}
-	for _, name := range plan.Late {
-		c.events.Event(b, corev1.EventTypeWarning, "NotDeleted", fmt.Sprintf("Pod was expected by PDB %s/%s to be deleted but it wasn't: %s", b.Namespace, b.Name, name))
+	for _, late := range plan.Late {
+		c.events.Eventf(late, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 	}
 	if Same(b, plan.Status) {
 		return plan.Recheck, nil
+	}
+	if len(pods) == 0 {
+		c.events.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
 	}
 	if len(plan.Unmanaged) > 0 {
 		c.events.Event(b, corev1.EventTypeWarning, "UnmanagedPods", unmanaged(b))
@@ -152,14 +178,18 @@ func (c *disruption) write(ctx context.Context, b *policyv1.PodDisruptionBudget,
 	return err
 }
 
-// scale finds out what a pod's controller wants.
+// scale finds out what a pod's controller wants: of the caches, of the object itself, or of its scale where it is of any other kind.
 func (c *disruption) scale(ctx context.Context, owner *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
-	group, _, _ := strings.Cut(owner.APIVersion, "/")
-	switch owner.Kind + "." + group {
-	case "ReplicaSet.apps", "ReplicaSet.extensions":
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return "", 0, err
+	}
+	kind := schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
+	switch kind {
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, schema.GroupKind{Group: "extensions", Kind: "ReplicaSet"}:
 		rs, ok := c.sets.Get(namespace, owner.Name)
 		if !ok || rs.UID != owner.UID {
-			return owner.UID, 0, nil // it is gone and wants nothing
+			return "", 0, nil
 		}
 		if by := metav1.GetControllerOf(rs); by != nil && by.Kind == "Deployment" {
 			if d, ok := c.deployments.Get(namespace, by.Name); ok && d.UID == by.UID {
@@ -167,20 +197,37 @@ func (c *disruption) scale(ctx context.Context, owner *metav1.OwnerReference, na
 			}
 		}
 		return rs.UID, replicas(rs.Spec.Replicas), nil
-	case "StatefulSet.apps":
+	case setKind.GVK.GroupKind():
 		s, err := object.For(c.client, setKind).Get(ctx, namespace, owner.Name)
 		if err != nil || s.UID != owner.UID {
-			return owner.UID, 0, ignoreNotFound(err)
+			return "", 0, ignoreNotFound(err)
 		}
 		return s.UID, replicas(s.Spec.Replicas), nil
-	case "ReplicationController.v1":
+	case replicationKind.GVK.GroupKind():
 		r, err := object.For(c.client, replicationKind).Get(ctx, namespace, owner.Name)
 		if err != nil || r.UID != owner.UID {
-			return owner.UID, 0, ignoreNotFound(err)
+			return "", 0, ignoreNotFound(err)
 		}
 		return r.UID, replicas(r.Spec.Replicas), nil
 	}
-	return "", 0, fmt.Errorf("%s %s does not implement the scale subresource", owner.APIVersion, owner.Kind)
+	return c.scaleOf(ctx, owner, namespace, kind)
+}
+
+// scaleOf reads the scale of a controller of whatever kind.
+func (c *disruption) scaleOf(ctx context.Context, owner *metav1.OwnerReference, namespace string, kind schema.GroupKind) (types.UID, int32, error) {
+	found, err := c.kinds.Find(ctx, kind)
+	if err != nil {
+		return "", 0, err
+	}
+	r := found[0]
+	if !r.Scales {
+		return "", 0, fmt.Errorf("%s does not implement the scale subresource", r.GroupResource())
+	}
+	scale, err := c.client.Scales(r.GVK.GroupVersion().WithResource(r.Name), r.Remote).Get(ctx, namespace, owner.Name)
+	if err != nil || scale.UID != owner.UID {
+		return "", 0, ignoreNotFound(err)
+	}
+	return scale.UID, scale.Spec.Replicas, nil
 }
 
 func replicas(n *int32) int32 {

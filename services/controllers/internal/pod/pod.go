@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Condition returns the condition of a type, or nil.
@@ -15,6 +16,23 @@ func Condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 		}
 	}
 	return nil
+}
+
+// SetCondition puts a condition, in the place of the one of its type. It is of the pod's generation, and its time moves only with its status.
+// It reports whether anything is said that was not.
+func SetCondition(p *corev1.Pod, c corev1.PodCondition, now time.Time) bool {
+	c.ObservedGeneration, c.LastTransitionTime = p.Generation, metav1.NewTime(now)
+	had := Condition(p, c.Type)
+	if had == nil {
+		p.Status.Conditions = append(p.Status.Conditions, c)
+		return true
+	}
+	if had.Status == c.Status {
+		c.LastTransitionTime = had.LastTransitionTime
+	}
+	changed := had.Status != c.Status || had.Reason != c.Reason || had.Message != c.Message
+	*had = c
+	return changed
 }
 
 // Ready says whether the pod's Ready condition is true.

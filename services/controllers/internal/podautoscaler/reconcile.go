@@ -19,6 +19,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/discovery"
 )
 
 var kind = object.Kind[*autoscalingv2.HorizontalPodAutoscaler]{
@@ -38,7 +39,7 @@ type autoscalers struct {
 	autoscalers *object.Informer[*autoscalingv2.HorizontalPodAutoscaler]
 	pods        *object.Informer[*corev1.Pod]
 	reader      reader
-	kinds       *kinds
+	kinds       *discovery.Kinds
 	rivals      *rivals
 	events      record.EventRecorder
 	clock       clock.PassiveClock
@@ -57,7 +58,7 @@ type remembered struct {
 
 // New returns the controller.
 func New(env *controller.Env, cfg Config, metrics *Metrics) (controller.Unit, error) {
-	kinds := newKinds(env.Client, env.Clock)
+	kinds := discovery.NewKinds(env.Client, env.Clock)
 	reader, err := newMetricsAPIs(env.Client, kinds, env.Clock)
 	if err != nil {
 		return controller.Unit{}, err
@@ -65,7 +66,7 @@ func New(env *controller.Env, cfg Config, metrics *Metrics) (controller.Unit, er
 	return build(env, cfg, metrics, kinds, reader), nil
 }
 
-func build(env *controller.Env, cfg Config, metrics *Metrics, kinds *kinds, reader reader) controller.Unit {
+func build(env *controller.Env, cfg Config, metrics *Metrics, kinds *discovery.Kinds, reader reader) controller.Unit {
 	c := &autoscalers{
 		cfg: cfg, client: env.Client, autoscalers: object.InformerFor(env.Informers, kind), pods: env.Pods(), reader: reader, kinds: kinds,
 		rivals: newRivals(), events: env.Recorder("horizontal-pod-autoscaler"), clock: env.Clock, metrics: metrics, memories: map[string]remembered{},

@@ -32,7 +32,7 @@ type metricsAPIs struct {
 	external externalclient.ExternalMetricsClient
 }
 
-func newMetricsAPIs(client *object.Client, kinds *kinds, c clock.PassiveClock) (*metricsAPIs, error) {
+func newMetricsAPIs(client *object.Client, kinds *discovery.Kinds, c clock.PassiveClock) (*metricsAPIs, error) {
 	resource, err := resourceclient.NewForConfig(client.Extensions())
 	if err != nil {
 		return nil, fmt.Errorf("client of resource metrics: %w", err)
@@ -42,7 +42,7 @@ func newMetricsAPIs(client *object.Client, kinds *kinds, c clock.PassiveClock) (
 		return nil, fmt.Errorf("client of external metrics: %w", err)
 	}
 	versions := &customVersions{client: client, clock: c}
-	return &metricsAPIs{resource, customclient.NewForConfig(client.Extensions(), kinds.mapper(), versions), external}, nil
+	return &metricsAPIs{resource, customclient.NewForConfig(client.Extensions(), restMapper{meta.MultiRESTMapper{}, kinds}, versions), external}, nil
 }
 
 // defaultWindow is what custom metrics are an average over that do not say it.
@@ -184,7 +184,7 @@ var _ customclient.AvailableAPIsGetter = (*customVersions)(nil)
 func (v *customVersions) PreferredVersion() (schema.GroupVersion, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if now := v.clock.Now(); v.found.Empty() || now.Sub(v.at) >= keepKinds {
+	if now := v.clock.Now(); v.found.Empty() || now.Sub(v.at) >= discovery.Keep {
 		found, err := v.find()
 		if err != nil {
 			return found, err
@@ -222,17 +222,15 @@ func (v *customVersions) Invalidate() {
 	v.found = schema.GroupVersion{}
 }
 
-// mapper is what clients of custom metrics find resources with.
-func (k *kinds) mapper() meta.RESTMapper { return restMapper{meta.MultiRESTMapper{}, k} }
-
+// restMapper is what clients of custom metrics find resources with.
 type restMapper struct {
 	meta.RESTMapper // knows nothing
-	kinds           *kinds
+	kinds           *discovery.Kinds
 }
 
 // RESTMapping implements meta.RESTMapper.
 func (m restMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
-	found, err := m.kinds.find(context.Background(), kind)
+	found, err := m.kinds.Find(context.Background(), kind)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (c *podGC) remove(ctx context.Context, removals []Removal) error {
 	pods := object.For(c.client, object.Pod)
 	var items []object.Item
 	for _, r := range removals {
-		if r.Reason != "" {
+		if !pod.Terminal(r.Pod) {
 			items = append(items, pods.UpdateItem(failed(r, c.clock.Now()), "status"))
 		}
 		items = append(items, pods.DeleteItem(r.Pod.Namespace, r.Pod.Name, metav1.DeleteOptions{
@@ -157,16 +157,12 @@ func (c *podGC) remove(ctx context.Context, removals []Removal) error {
 	return nil
 }
 
+// failed is the pod of a removal as one that has failed: nobody else will say so.
 func failed(r Removal, now time.Time) *corev1.Pod {
 	p := r.Pod.DeepCopy()
-	p.Status.Phase = corev1.PodFailed
-	condition := corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now), Reason: r.Reason, Message: r.Message,
-	}
-	if had := pod.Condition(p, corev1.DisruptionTarget); had != nil {
-		*had = condition
-	} else {
-		p.Status.Conditions = append(p.Status.Conditions, condition)
+	p.Status.Phase, p.Status.ObservedGeneration = corev1.PodFailed, p.Generation
+	if r.Reason != "" {
+		pod.SetCondition(p, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: r.Reason, Message: r.Message}, now)
 	}
 	return p
 }

@@ -3,13 +3,14 @@ package tainteviction
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
@@ -27,13 +28,16 @@ type taintEviction struct {
 	events record.EventRecorder
 	clock  clock.PassiveClock
 	queue  *reconcile.Controller
+
+	mu  sync.Mutex
+	due map[types.UID]bool // pods whose tolerance ends
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &taintEviction{
 		client: env.Client, pods: env.Pods(), nodes: object.InformerFor(env.Informers, object.Node),
-		events: env.Recorder("taint-eviction-controller"), clock: env.Clock,
+		events: env.Recorder("taint-eviction-controller"), clock: env.Clock, due: map[types.UID]bool{},
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "tainteviction", Kind: "Pod", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -50,7 +54,11 @@ func New(env *controller.Env) controller.Unit {
 		}
 	})
 	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
-		if new == nil || new.Spec.NodeName == "" {
+		if new == nil {
+			c.note(old, false)
+			return
+		}
+		if new.Spec.NodeName == "" {
 			return
 		}
 		same := old != nil && old.Spec.NodeName == new.Spec.NodeName && len(old.Spec.Tolerations) == len(new.Spec.Tolerations)
@@ -74,7 +82,7 @@ func executes(n *corev1.Node) []corev1.Taint {
 
 func (c *taintEviction) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	p, ok := c.pods.GetKey(key)
-	if !ok || p.DeletionTimestamp != nil || pod.Terminal(p) {
+	if !ok || p.DeletionTimestamp != nil {
 		return 0, nil
 	}
 	n, ok := c.nodes.Get("", p.Spec.NodeName)
@@ -83,17 +91,39 @@ func (c *taintEviction) reconcile(ctx context.Context, key string) (time.Duratio
 	}
 	plan := Decide(p, n.Spec.Taints, c.clock.Now())
 	if !plan.Evict {
+		c.note(p, plan.After > 0)
 		return plan.After, nil
 	}
+	c.mu.Lock()
+	delete(c.due, p.UID)
+	c.mu.Unlock()
 	return 0, c.evict(ctx, p)
+}
+
+// note remembers whether a pod's tolerance ends, and tells where that is no longer so.
+func (c *taintEviction) note(p *corev1.Pod, due bool) {
+	c.mu.Lock()
+	was := c.due[p.UID]
+	if due {
+		c.due[p.UID] = true
+	} else {
+		delete(c.due, p.UID)
+	}
+	c.mu.Unlock()
+	if was && !due {
+		c.events.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s/%s", p.Namespace, p.Name)
+	}
 }
 
 // evict says why in the pod's conditions, and deletes it.
 func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod) error {
 	pods := object.For(c.client, object.Pod)
 	disrupted := p.DeepCopy()
-	setDisrupted(disrupted, c.clock.Now())
-	if !apiequality.Semantic.DeepEqual(p.Status, disrupted.Status) {
+	condition := corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
+	}
+	if pod.SetCondition(disrupted, condition, c.clock.Now()) {
 		if _, err := pods.UpdateStatus(ctx, disrupted); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -107,15 +137,4 @@ func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod) error {
 		return fmt.Errorf("evict pod: %w", err)
 	}
 	return nil
-}
-
-func setDisrupted(p *corev1.Pod, now time.Time) {
-	if c := pod.Condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
-		return
-	}
-	p.Status.Conditions = append(slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }),
-		corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
-			Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
-		})
 }
