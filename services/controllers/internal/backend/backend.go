@@ -5,10 +5,8 @@ package backend
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -149,22 +147,4 @@ func Changed(old, new *corev1.Pod) bool {
 		old.Spec.Hostname != new.Spec.Hostname || old.Spec.Subdomain != new.Spec.Subdomain ||
 		old.Status.PodIP != new.Status.PodIP || !slices.Equal(old.Status.PodIPs, new.Status.PodIPs) ||
 		!labels.Equals(old.Labels, new.Labels)
-}
-
-// LastTrigger returns when the newest of the changes happened that the pods
-// and the service's creation tell of; measuring tools compare it with the
-// time at which a load balancer followed.
-func LastTrigger(s *corev1.Service, pods []*corev1.Pod) time.Time {
-	last := s.CreationTimestamp
-	later := func(t *metav1.Time) {
-		if t != nil && last.Before(t) {
-			last = *t
-		}
-	}
-	for _, p := range pods {
-		if c := pod.Condition(p, corev1.PodReady); c != nil {
-			later(&c.LastTransitionTime)
-		}
-	}
-	return last.Time
 }

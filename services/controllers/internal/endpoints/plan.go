@@ -3,7 +3,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,17 +18,16 @@ import (
 
 const (
 	// capacity is the most addresses that an Endpoints object may hold.
-	capacity       = 1000
-	managedLabel   = "endpoints.kubernetes.io/managed-by"
-	manager        = "endpoint-controller"
-	overCapacity   = corev1.EndpointsOverCapacity
-	truncated      = "truncated"
-	lastTriggerKey = corev1.EndpointsLastChangeTriggerTime
+	capacity     = 1000
+	managedLabel = "endpoints.kubernetes.io/managed-by"
+	manager      = "endpoint-controller"
+	overCapacity = corev1.EndpointsOverCapacity
+	truncated    = "truncated"
 )
 
 // Decide returns the Endpoints that the service should have, or nil where
-// the current ones are right. selected are the pods that its selector selects.
-func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints) *corev1.Endpoints {
+// the current ones are right. selected are the pods that its selector selects, trigger is what they are written for.
+func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints, trigger time.Time) *corev1.Endpoints {
 	subsets, cut := truncate(subsets(s, selected))
 	labels := maps.Clone(s.Labels)
 	if labels == nil {
@@ -43,7 +41,7 @@ func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints
 	want := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
 	if current != nil {
 		want = current.DeepCopy()
-		same := apiequality.Semantic.DeepEqual(current.Subsets, subsets) && maps.Equal(current.Labels, labels) &&
+		same := (len(current.Subsets)+len(subsets) == 0 || apiequality.Semantic.DeepEqual(current.Subsets, subsets)) && maps.Equal(current.Labels, labels) &&
 			(current.Annotations[overCapacity] == truncated) == cut
 		if same {
 			return nil
@@ -53,7 +51,7 @@ func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints
 	if want.Annotations == nil {
 		want.Annotations = map[string]string{}
 	}
-	want.Annotations[lastTriggerKey] = backend.LastTrigger(s, selected).UTC().Format(time.RFC3339Nano)
+	backend.Annotate(want.Annotations, trigger)
 	delete(want.Annotations, overCapacity)
 	if cut {
 		want.Annotations[overCapacity] = truncated
@@ -61,7 +59,7 @@ func Decide(s *corev1.Service, selected []*corev1.Pod, current *corev1.Endpoints
 	return want
 }
 
-// subsets groups the pods' addresses by the ports that they answer on.
+// subsets are the pods' addresses by the ports that they answer on.
 func subsets(s *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	family := backend.Families(s)[0]
 	groups := map[string]*corev1.EndpointSubset{}
@@ -93,14 +91,11 @@ func subsets(s *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 			g.NotReadyAddresses = append(g.NotReadyAddresses, address)
 		}
 	}
-	var all []corev1.EndpointSubset
+	all := make([]corev1.EndpointSubset, 0, len(groups))
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		g := groups[key]
-		slices.SortFunc(g.Addresses, byAddress)
-		slices.SortFunc(g.NotReadyAddresses, byAddress)
-		all = append(all, *g)
+		all = append(all, *groups[key])
 	}
-	return all
+	return backend.Repack(all)
 }
 
 // numbers is what tells two pods' ports apart.
@@ -110,10 +105,6 @@ func numbers(ports []backend.Port) [][3]string {
 		n = append(n, [3]string{p.Name, fmt.Sprint(p.Number), string(p.Protocol)})
 	}
 	return n
-}
-
-func byAddress(a, b corev1.EndpointAddress) int {
-	return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.TargetRef.UID, b.TargetRef.UID))
 }
 
 // truncate drops what is over capacity, addresses that are not ready first.

@@ -2,7 +2,9 @@ package endpoints
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,35 +44,41 @@ func TestSubsets(t *testing.T) {
 	ending := newPod(5, true, 8080)
 	ending.DeletionTimestamp = &metav1.Time{}
 	pods := []*corev1.Pod{newPod(2, true, 8080), newPod(1, true, 8080), newPod(3, false, 8080), newPod(4, true, 9090), ending}
-	e := Decide(newService(), pods, nil)
+	e := Decide(newService(), pods, nil, time.Unix(0, 0))
 	if len(e.Subsets) != 2 {
 		t.Fatalf("%d subsets, want one a port: %+v", len(e.Subsets), e.Subsets)
 	}
-	first := e.Subsets[0]
+	shown := byPort(e)
+	first := shown[0]
 	if first.Ports[0].Port != 8080 || len(first.Addresses) != 2 || first.Addresses[0].IP != "10.0.0.2" || len(first.NotReadyAddresses) != 1 {
 		t.Errorf("subset %+v", first)
 	}
-	if second := e.Subsets[1]; second.Ports[0].Port != 9090 || len(second.Addresses) != 1 {
+	if second := shown[1]; second.Ports[0].Port != 9090 || len(second.Addresses) != 1 {
 		t.Errorf("subset %+v", second)
 	}
 	if e.Labels["tier"] != "front" || e.Labels["endpoints.kubernetes.io/managed-by"] != "endpoint-controller" {
 		t.Errorf("labels %v", e.Labels)
 	}
-	if again := Decide(newService(), pods, e); again != nil {
+	if again := Decide(newService(), pods, e, time.Unix(0, 0)); again != nil {
 		t.Errorf("a second plan writes %+v", again)
 	}
 	s := newService()
 	s.Spec.PublishNotReadyAddresses = true
-	if e := Decide(s, pods, nil); len(e.Subsets[0].Addresses) != 4 || len(e.Subsets[0].NotReadyAddresses) != 0 {
-		t.Errorf("published subset %+v, want all four pods of the port, the ending one too", e.Subsets[0])
+	if shown := byPort(Decide(s, pods, nil, time.Unix(0, 0))); len(shown[0].Addresses) != 4 || len(shown[0].NotReadyAddresses) != 0 {
+		t.Errorf("published subset %+v, want all four pods of the port, the ending one too", shown[0])
 	}
+}
+
+// byPort are subsets in the order of their ports; theirs is that of hashes.
+func byPort(e *corev1.Endpoints) []corev1.EndpointSubset {
+	return slices.SortedFunc(slices.Values(e.Subsets), func(a, b corev1.EndpointSubset) int { return int(a.Ports[0].Port - b.Ports[0].Port) })
 }
 
 func TestHeadlessWithoutPorts(t *testing.T) {
 	t.Parallel()
 	s := newService()
 	s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil
-	e := Decide(s, []*corev1.Pod{newPod(1, true, 1)}, nil)
+	e := Decide(s, []*corev1.Pod{newPod(1, true, 1)}, nil, time.Unix(0, 0))
 	if len(e.Subsets) != 1 || len(e.Subsets[0].Addresses) != 1 || len(e.Subsets[0].Ports) != 0 {
 		t.Errorf("subsets %+v", e.Subsets)
 	}
@@ -85,14 +93,14 @@ func TestTruncation(t *testing.T) {
 	for i := range 1500 {
 		pods = append(pods, newPod(i, i%3 != 0, 8080))
 	}
-	e := Decide(newService(), pods, nil)
+	e := Decide(newService(), pods, nil, time.Unix(0, 0))
 	if n := len(e.Subsets[0].Addresses); n != 1000 || len(e.Subsets[0].NotReadyAddresses) != 0 {
 		t.Errorf("%d ready and %d other addresses, want 1000 ready ones", n, len(e.Subsets[0].NotReadyAddresses))
 	}
 	if e.Annotations["endpoints.kubernetes.io/over-capacity"] != "truncated" {
 		t.Errorf("annotations %v", e.Annotations)
 	}
-	if e = Decide(newService(), pods[:900], e); e == nil || e.Annotations["endpoints.kubernetes.io/over-capacity"] != "" {
+	if e = Decide(newService(), pods[:900], e, time.Unix(0, 0)); e == nil || e.Annotations["endpoints.kubernetes.io/over-capacity"] != "" {
 		t.Error("the annotation stays though all fit")
 	}
 }

@@ -28,6 +28,7 @@ type endpoints struct {
 	clock     clock.PassiveClock
 	queue     *reconcile.Controller
 	pace      *pace.Pace
+	triggers  backend.Triggers
 }
 
 // New returns the controller.
@@ -46,6 +47,7 @@ func New(env *controller.Env) controller.Unit {
 		if s == nil {
 			s = old
 			c.pace.Forget(s.UID)
+			c.triggers.Forget(s.UID)
 		}
 		c.queue.Enqueue(object.KeyOf(s), c.services.Trace(s))
 	})
@@ -89,7 +91,7 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 	if !exists {
 		current = nil
 	}
-	want := Decide(s, selected, current)
+	want := Decide(s, selected, current, c.triggers.Last(s, selected))
 	if want == nil {
 		return 0, nil
 	}
@@ -107,9 +109,9 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 	case apierrors.IsAlreadyExists(err):
 		return 0, apierrors.NewConflict(object.Endpoints.GroupResource(), s.Name, err)
 	case exists:
-		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %s/%s: %v", s.Namespace, s.Name, err)
+		c.events.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %s/%s: %v", s.Namespace, s.Name, err)
 	default:
-		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %s/%s: %v", s.Namespace, s.Name, err)
+		c.events.Eventf(want, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %s/%s: %v", s.Namespace, s.Name, err)
 	}
 	return 0, fmt.Errorf("write endpoints: %w", err)
 }

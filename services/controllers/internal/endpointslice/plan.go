@@ -32,17 +32,22 @@ type Observed struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Zone returns a node's zone, "" where it has none.
 	Zone func(node string) string
+	// Nodes returns all nodes. It is asked only where hints depend on them.
+	Nodes func() []*corev1.Node
+	// Trigger is what the slices are written for.
+	Trigger time.Time
 }
 
-// Decide plans the slices of one service.
-func Decide(s *corev1.Service, seen Observed) pack.Plan {
-	return pack.Slices(pack.Owner{
+// Decide plans the slices of one service, and says what became of hints that are given by the CPUs of zones.
+func Decide(s *corev1.Service, seen Observed) (pack.Plan, []Event) {
+	o := pack.Owner{
 		Namespace: s.Namespace, Prefix: s.Name + "-", Reference: *metav1.NewControllerRef(s, serviceKind), Limit: maxEndpoints,
-		Labels: labels(s),
-		Annotations: map[string]string{
-			corev1.EndpointsLastChangeTriggerTime: backend.LastTrigger(s, seen.Pods).UTC().Format(time.RFC3339Nano),
-		},
-	}, desired(s, seen), seen.Slices)
+		Labels: labels(s), Annotations: map[string]string{}, Without: []string{corev1.EndpointsLastChangeTriggerTime},
+	}
+	backend.Annotate(o.Annotations, seen.Trigger)
+	groups := desired(s, seen)
+	events := hint(s, groups, seen)
+	return pack.Slices(o, groups, seen.Slices), events
 }
 
 // desired returns the groups that there should be. A family without any

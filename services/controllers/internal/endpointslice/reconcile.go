@@ -2,12 +2,14 @@ package endpointslice
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -23,6 +25,9 @@ import (
 // byService files a slice under the key of its service.
 const byService = "service"
 
+// gatherNodes is how long changes of nodes are gathered before hints follow them.
+const gatherNodes = time.Second
+
 // endpointSlices reconciles the slices of services.
 type endpointSlices struct {
 	client   *object.Client
@@ -34,6 +39,10 @@ type endpointSlices struct {
 	clock    clock.PassiveClock
 	queue    *reconcile.Controller
 	pace     *pace.Pace
+	triggers backend.Triggers
+
+	mu   sync.Mutex
+	told map[types.UID]string // what was told last of a service's hints
 }
 
 // New returns the controller.
@@ -45,7 +54,7 @@ func New(env *controller.Env) controller.Unit {
 		slices: object.InformerFor(env.Informers, object.EndpointSlice, object.Option{Indexers: cache.Indexers{
 			byService: func(o any) ([]string, error) { return []string{serviceOf(o.(*discoveryv1.EndpointSlice))}, nil },
 		}}),
-		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(),
+		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(), told: map[types.UID]string{},
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslice", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -55,6 +64,8 @@ func New(env *controller.Env) controller.Unit {
 		if s == nil {
 			s = old
 			c.pace.Forget(s.UID)
+			c.triggers.Forget(s.UID)
+			c.tell(s, nil)
 		}
 		c.queue.Enqueue(object.KeyOf(s), c.services.Trace(s))
 	})
@@ -70,8 +81,37 @@ func New(env *controller.Env) controller.Unit {
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
 }
 
-// nodeChanged wakes the services with pods on a node whose zone has changed.
+// tell tells what became of a service's hints, where it is another thing than before.
+func (c *endpointSlices) tell(s *corev1.Service, events []Event) {
+	now := ""
+	for _, e := range events {
+		now += e.Message + "\n"
+	}
+	c.mu.Lock()
+	was := c.told[s.UID]
+	if now == "" && !auto(s) {
+		delete(c.told, s.UID)
+	} else {
+		c.told[s.UID] = now
+	}
+	c.mu.Unlock()
+	if was == now {
+		return
+	}
+	for _, e := range events {
+		c.events.Event(s, e.Type, e.Reason, e.Message)
+	}
+}
+
+// nodeChanged wakes the services with pods on a node whose zone has changed, and those whose hints follow the CPUs of zones.
 func (c *endpointSlices) nodeChanged(old, new *corev1.Node) {
+	if old == nil || new == nil || !sameCPU(old, new) {
+		for _, s := range c.services.List("") {
+			if auto(s) {
+				c.queue.EnqueueAfter(object.KeyOf(s), gatherNodes)
+			}
+		}
+	}
 	if old == nil || new == nil || old.Labels[corev1.LabelTopologyZone] == new.Labels[corev1.LabelTopologyZone] {
 		return
 	}
@@ -106,7 +146,8 @@ func (c *endpointSlices) reconcile(ctx context.Context, key string) (time.Durati
 	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
 		return wait, nil
 	}
-	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone}
+	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
+	seen.Trigger = c.triggers.Last(s, seen.Pods)
 	for _, slice := range c.slices.ByIndex(byService, key) {
 		// A slice of a namesake that is gone is the garbage collector's.
 		if slice.Labels[discoveryv1.LabelManagedBy] == Manager && metav1.IsControlledBy(slice, s) {
@@ -114,7 +155,8 @@ func (c *endpointSlices) reconcile(ctx context.Context, key string) (time.Durati
 		}
 	}
 	c.pace.Ran(s.UID, s.Generation, len(seen.Pods), now)
-	plan := Decide(s, seen)
+	plan, events := Decide(s, seen)
+	c.tell(s, events)
 	if plan.Empty() {
 		return 0, nil
 	}

@@ -4,12 +4,14 @@ package endpointslicemirroring
 
 import (
 	"maps"
-	"net/netip"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	netutils "k8s.io/utils/net"
 
+	"howdah.dev/services/controllers/internal/backend"
 	"howdah.dev/services/controllers/internal/pack"
 )
 
@@ -32,25 +34,35 @@ func Mirrored(e *corev1.Endpoints, s *corev1.Service) bool {
 		e.DeletionTimestamp == nil && !elects && e.Labels[discoveryv1.LabelSkipMirror] != "true"
 }
 
-// Decide plans the slices that mirror the Endpoints. skipped counts the
-// addresses that are no addresses, or too many.
-func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pack.Plan, skipped int) {
+// Skipped counts the addresses that are not mirrored.
+type Skipped struct {
+	Invalid int // those that are no addresses
+	All     int // and those that are too many
+}
+
+// Decide plans the slices that mirror the Endpoints. Subsets with the same ports count as one.
+func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pack.Plan, skipped Skipped) {
 	groups := map[string]*pack.Group{}
-	for i := range e.Subsets {
-		subset := &e.Subsets[i]
+	subsets := backend.Repack(e.Subsets)
+	for i := range subsets {
+		subset := &subsets[i]
+		ports := ports(subset.Ports)
 		room := maxAddresses
 		for _, part := range []struct {
 			addresses []corev1.EndpointAddress
 			ready     bool
 		}{{subset.Addresses, true}, {subset.NotReadyAddresses, false}} {
 			for j := range part.addresses {
-				ip, err := netip.ParseAddr(part.addresses[j].IP)
-				if err != nil || room == 0 {
-					skipped++
+				ip := netutils.ParseIPSloppy(part.addresses[j].IP)
+				if ip == nil {
+					skipped.Invalid++
+				}
+				if ip == nil || room == 0 {
+					skipped.All++
 					continue
 				}
 				room--
-				add(groups, subset.Ports, &part.addresses[j], ip, part.ready)
+				add(groups, ports, &part.addresses[j], ip, part.ready)
 			}
 		}
 	}
@@ -60,14 +72,18 @@ func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pa
 	}, groups, existing), skipped
 }
 
-func add(groups map[string]*pack.Group, from []corev1.EndpointPort, a *corev1.EndpointAddress, ip netip.Addr, ready bool) {
-	family := discoveryv1.AddressTypeIPv4
-	if ip.Is6() {
-		family = discoveryv1.AddressTypeIPv6
-	}
+func ports(from []corev1.EndpointPort) []discoveryv1.EndpointPort {
 	var ports []discoveryv1.EndpointPort
 	for _, p := range from {
 		ports = append(ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+	}
+	return ports
+}
+
+func add(groups map[string]*pack.Group, ports []discoveryv1.EndpointPort, a *corev1.EndpointAddress, ip net.IP, ready bool) {
+	family := discoveryv1.AddressTypeIPv4
+	if ip.To4() == nil {
+		family = discoveryv1.AddressTypeIPv6
 	}
 	key := pack.Key(family, ports)
 	g := groups[key]
@@ -76,7 +92,7 @@ func add(groups map[string]*pack.Group, from []corev1.EndpointPort, a *corev1.En
 		groups[key] = g
 	}
 	e := discoveryv1.Endpoint{
-		Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}, TargetRef: a.TargetRef, NodeName: a.NodeName,
+		Addresses: []string{ip.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}, TargetRef: a.TargetRef, NodeName: a.NodeName,
 	}
 	if a.Hostname != "" {
 		e.Hostname = &a.Hostname
@@ -97,5 +113,6 @@ func labels(e *corev1.Endpoints) map[string]string {
 func annotations(e *corev1.Endpoints) map[string]string {
 	kept := maps.Clone(e.Annotations)
 	delete(kept, corev1.LastAppliedConfigAnnotation)
+	delete(kept, corev1.EndpointsLastChangeTriggerTime)
 	return kept
 }

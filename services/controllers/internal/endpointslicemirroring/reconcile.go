@@ -99,9 +99,12 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 	if plan.Empty() {
 		return 0, nil
 	}
-	if skipped > 0 {
+	if skipped.Invalid > 0 {
+		c.events.Eventf(e, corev1.EventTypeWarning, "InvalidIPAddress", "Skipped %d invalid IP addresses when mirroring to EndpointSlices", skipped.Invalid)
+	}
+	if skipped.All > skipped.Invalid {
 		c.events.Eventf(e, corev1.EventTypeWarning, "TooManyAddressesToMirror",
-			"A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped", maxAddresses, skipped)
+			"A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped", maxAddresses, skipped.All)
 	}
 	err := pack.Apply(ctx, c.client, plan)
 	if err != nil && !apierrors.IsConflict(err) {

@@ -28,6 +28,7 @@ type Owner struct {
 	Reference   metav1.OwnerReference
 	Labels      map[string]string
 	Annotations map[string]string // set on slices that are written anyway
+	Without     []string          // annotations that these lose
 	Limit       int               // most endpoints a slice
 }
 
@@ -190,12 +191,8 @@ func (w *writer) finish(drafts []*draft, some bool) {
 	}
 }
 
-// same compares what clients see of an endpoint; hints are others' business.
-func same(a, b *discoveryv1.Endpoint) bool {
-	x := *a
-	x.Hints = b.Hints
-	return apiequality.Semantic.DeepEqual(&x, b)
-}
+// same compares what clients see of an endpoint.
+func same(a, b *discoveryv1.Endpoint) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
 func (w *writer) create(key string, g *Group, endpoints []discoveryv1.Endpoint) {
 	slice := &discoveryv1.EndpointSlice{
@@ -214,6 +211,9 @@ func (w *writer) create(key string, g *Group, endpoints []discoveryv1.Endpoint) 
 func (w *writer) annotate(slice *discoveryv1.EndpointSlice) {
 	if slice.Annotations == nil {
 		slice.Annotations = map[string]string{}
+	}
+	for _, key := range w.owner.Without {
+		delete(slice.Annotations, key)
 	}
 	maps.Copy(slice.Annotations, w.owner.Annotations)
 }
