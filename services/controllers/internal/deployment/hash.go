@@ -2,33 +2,31 @@ package deployment
 
 import (
 	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"hash/fnv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/dump"
 )
 
-// hashAlphabet has no vowels and no look-alikes, so that a hash spells no
-// word and survives being read aloud. 32 letters would need some; 27 do.
-const hashAlphabet = "bcdfghjklmnpqrstvwxz2456789"
-
-// templateHash names a template: equal templates have equal hashes as long as
-// the API's JSON form of them is the same. collisions tells apart templates
+// templateHash names a template, as Kubernetes does: equal templates have equal hashes, however they were read. collisions tells apart templates
 // whose hashes clash.
 func templateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
-	h := fnv.New64a()
-	// The type has no map with keys that JSON does not sort, so this is stable.
-	if err := json.NewEncoder(h).Encode(withoutHash(t)); err != nil {
+	// What is hashed is the Go value. Only after the way through the encoding does it depend on nothing but what the template says: a
+	// quantity may remember its text, and what is empty may be nil or not.
+	var read corev1.PodTemplateSpec
+	data, err := withoutHash(t).Marshal()
+	if err == nil {
+		err = read.Unmarshal(data)
+	}
+	if err != nil {
 		panic("pod template does not encode: " + err.Error())
 	}
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, dump.ForHash(read))
 	if collisions != nil {
-		_ = binary.Write(h, binary.LittleEndian, *collisions)
+		_, _ = h.Write(binary.LittleEndian.AppendUint32(make([]byte, 0, 8), uint32(*collisions))[:8])
 	}
-	sum := h.Sum64()
-	text := make([]byte, 10)
-	for i := range text {
-		text[i] = hashAlphabet[sum%uint64(len(hashAlphabet))]
-		sum /= uint64(len(hashAlphabet))
-	}
-	return string(text)
+	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }

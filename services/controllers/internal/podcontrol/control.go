@@ -43,18 +43,22 @@ type Control struct {
 	word   Wording
 	clock  clock.PassiveClock
 	expect *expectations
+	// named says that names mean something: they are not only the prefix with letters behind it.
+	named bool
 	// finalizer, where set, is on every pod of an owner.
 	finalizer string
 }
 
 // New returns the control of the owners of a kind.
 func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder) *Control {
-	return NewWorded(env, kind, events, usual)
+	c := NewWorded(env, kind, events, usual)
+	c.named = false
+	return c
 }
 
-// NewWorded is New for a kind whose Events have a wording of their own.
+// NewWorded is New for a kind whose Events have a wording of their own, and whose pods are named by it.
 func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
-	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, clock: env.Clock, expect: newExpectations()}
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations()}
 }
 
 // WithFinalizer has pods get a finalizer when they are adopted, and lose it when they are released.
@@ -103,8 +107,13 @@ func (c *Control) Create(ctx context.Context, owner Owner, names []string, podOf
 func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, podOf func(name string) *corev1.Pod) error {
 	pods := object.For(c.client, object.Pod)
 	items := make([]object.Item, 0, len(names))
+	prefix := ""
 	for _, n := range names {
-		items = append(items, pods.CreateItem(podOf(n)))
+		pod := podOf(n)
+		if !c.named {
+			prefix = pod.GenerateName
+		}
+		items = append(items, pods.CreateItem(pod))
 	}
 	results, err := c.client.Batch(ctx, items, false)
 	if err != nil {
@@ -125,11 +134,12 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 			}
 		default:
 			c.expect.notCreated(owner.GetUID(), []string{name}, !certain(r.Err))
-			if !apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause) {
-				c.tell(owner, Create, name, r.Err)
+			err := unnamed(r.Err, name, prefix)
+			if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				c.tell(owner, Create, name, err)
 			}
 			if first == nil {
-				first = r.Err
+				first = err
 			}
 		}
 	}
