@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Kubernetes' own control plane on loopback, to compare with: etcd, kube-apiserver and kube-controller-manager, built from their modules.
+# Kubernetes' own control plane on loopback, to compare with: etcd, kube-apiserver, kube-controller-manager and, if asked for, kube-scheduler, built from their modules.
 #   hack/oracle.sh build               the programs, into .build/oracle (minutes the first time)
 #   hack/oracle.sh start [FLAG...]     start them, with further flags for kube-apiserver, and print the kubeconfig's path
 #   hack/oracle.sh stop                end them, and forget what they kept
-#   ORACLE_PORT=9443: its port; the three after it are etcd's and the controller manager's.
+#   ORACLE_PORT=9443: its port; the four after it are etcd's, the controller manager's and the scheduler's.
+#   ORACLE_CONTROLLERS='--FLAG ...': further flags for kube-controller-manager
+#   ORACLE_SCHEDULER='--FLAG ...': starts kube-scheduler, too, with these flags; without it (as for make compare) pods stay where they are
 # Beside the kubeconfig are a NAME.pid of each program, their logs, and in ready_ms how long the start took, in milliseconds.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +19,7 @@ build() {
     mkdir -p "$programs"
     say "building Kubernetes $version to compare with (minutes the first time)"
     local package
-    for package in k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager; do
+    for package in k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler; do
         GOWORK=off run_logged "$BUILD/log/oracle.log" go -C "$ROOT/test/oracle" build -ldflags "$flags" -o "$programs/${package##*/}" "$package"
     done
     GOWORK=off run_logged "$BUILD/log/oracle.log" go -C "$ROOT/test/oracle" build -o "$programs/etcd" go.etcd.io/etcd/server/v3
@@ -78,7 +80,12 @@ start() {
     echo $(((${EPOCHREALTIME/[.,]/} - began) / 1000)) >ready_ms
     background kube-controller-manager "$programs/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false \
         --bind-address 127.0.0.1 --secure-port $((port + 3)) --use-service-account-credentials \
-        --service-account-private-key-file sa.key --root-ca-file ca.crt --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key
+        --service-account-private-key-file sa.key --root-ca-file ca.crt --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key \
+        ${ORACLE_CONTROLLERS:-} # as words
+    if [ -n "${ORACLE_SCHEDULER+set}" ]; then
+        background kube-scheduler "$programs/kube-scheduler" --kubeconfig kubeconfig --authentication-kubeconfig kubeconfig \
+            --authorization-kubeconfig kubeconfig --leader-elect=false --bind-address 127.0.0.1 --secure-port $((port + 4)) $ORACLE_SCHEDULER
+    fi
     echo "$dir/kubeconfig"
 }
 

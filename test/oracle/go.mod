@@ -1,4 +1,4 @@
-// Kubernetes' own apiserver, its controller manager and etcd, to compare with. Kept outside go.work so that their dependencies never meet ours.
+// Kubernetes' own apiserver, its controller manager, its scheduler and etcd, to compare with. Kept outside go.work so that their dependencies never meet ours.
 module howdah.dev/test/oracle
 
 go 1.26.0
