@@ -25,14 +25,15 @@ import (
 
 // addonsCommand creates the objects that lead pods to the cluster's DNS,
 // which runs beside the control plane and not in a pod, the class of
-// volumes that are folders of the nodes, that of Ingresses, and what machines
-// need to become nodes.
+// volumes that are folders of the nodes, those of Ingresses and Gateways, and
+// what machines need to become nodes.
 func addonsCommand() *cobra.Command {
 	r := &role{name: "addons"}
-	var api, dnsAddress, clusterDNS, storageClass, ingressClass string
+	var api, dnsAddress, clusterDNS, storageClass, ingressClass, gatewayClass string
+	var gatewayAPI bool
 	var timeout time.Duration
 	var joining joiningFlags
-	cmd := r.command("Create the Service of the cluster's DNS, the default classes of storage and Ingresses, and what machines join by", func(ctx context.Context) error {
+	cmd := r.command("Create the Service of the cluster's DNS, the default classes of storage and Ingresses, that of Gateways with their definitions, and what machines join by", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		conn, err := r.dialAPI(api)
@@ -52,6 +53,9 @@ func addonsCommand() *cobra.Command {
 			if err := ensureIngressClass(ctx, client, ingressClass); err != nil {
 				return err
 			}
+			if err := ingress.EnsureGatewayAPI(ctx, client, gatewayAPI, gatewayClass); err != nil {
+				return err
+			}
 			if cluster != nil {
 				if err := bootstrap.Ensure(ctx, client, *cluster); err != nil {
 					return err
@@ -67,6 +71,8 @@ func addonsCommand() *cobra.Command {
 	f.StringVar(&clusterDNS, "cluster-dns", "10.96.0.10", "cluster IP of the Service kube-dns")
 	f.StringVar(&storageClass, "storage-class", "local-path", "name of the default StorageClass, whose volumes are folders of the nodes; empty makes none")
 	f.StringVar(&ingressClass, "ingress-class", "howdah", "name of the IngressClass that howdah's ingress controller serves, the default one unless there is another; empty makes none")
+	f.BoolVar(&gatewayAPI, "gateway-api", true, "define the kinds of the Gateway API, where nobody has defined any; those that are there stay as they are")
+	f.StringVar(&gatewayClass, "gateway-class", "howdah", "name of the GatewayClass that howdah's ingress controller serves, made where GatewayClasses are defined; empty makes none")
 	joining.flags(f)
 	f.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the apiserver")
 	return cmd

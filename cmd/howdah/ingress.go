@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ import (
 // ingressFlags are the settings of an ingress controller.
 type ingressFlags struct {
 	api, http, https                string
-	controller                      string
+	controller, gatewayController   string
 	published                       []string
 	publishService                  string
 	trusted, podRanges, otherRanges []string
@@ -34,8 +35,9 @@ func (i *ingressFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&i.http, "http-listen", ":80", "address that takes plain HTTP")
 	f.StringVar(&i.https, "https-listen", ":443", "address that takes HTTPS")
 	f.StringVar(&i.controller, "ingress-controller", ingress.Controller, "spec.controller of the IngressClasses whose Ingresses are served")
-	f.StringSliceVar(&i.published, "publish-address", nil, "addresses or names at which clients reach the proxy, for the status of Ingresses")
-	f.StringVar(&i.publishService, "publish-service", "", "NAMESPACE/NAME of the Service in front of the proxy, whose addresses are for the status of Ingresses")
+	f.StringVar(&i.gatewayController, "gateway-controller", ingress.GatewayController, "spec.controllerName of the GatewayClasses whose Gateways are served")
+	f.StringSliceVar(&i.published, "publish-address", nil, "addresses or names at which clients reach the proxy, for the status of Ingresses and Gateways")
+	f.StringVar(&i.publishService, "publish-service", "", "NAMESPACE/NAME of the Service in front of the proxy, whose addresses are for the status of Ingresses and Gateways")
 	f.StringSliceVar(&i.trusted, "trusted-proxies", nil, "ranges of addresses of proxies in front, whose X-Forwarded-* headers are believed")
 	f.StringSliceVar(&i.podRanges, "cluster-cidr", nil, "addresses of pods: routes to them are kept on this machine, which needs CAP_NET_ADMIN; empty keeps none, for machines that have them")
 	f.StringSliceVar(&i.otherRanges, "service-cidr", nil, "addresses of Services: with --cluster-cidr, they are made unreachable instead of going elsewhere")
@@ -70,7 +72,7 @@ func (i *ingressFlags) validate() error {
 func ingressCommand() *cobra.Command {
 	r := &role{name: "ingress"}
 	var flags ingressFlags
-	cmd := r.command("Route requests from outside as Ingresses say", func(ctx context.Context) error { return r.ingress(ctx, flags) })
+	cmd := r.command("Route requests from outside as Ingresses and Gateways say", func(ctx context.Context) error { return r.ingress(ctx, flags) })
 	r.flags(cmd)
 	flags.flags(cmd)
 	return cmd
@@ -110,7 +112,7 @@ func (r *role) ingress(ctx context.Context, flags ingressFlags) error {
 		parts, reachable = append(parts, routes.Run), routes.Ready
 	}
 	s, err := ingress.New(ingress.Config{
-		Objects: client, Holder: holder, HTTP: plain, HTTPS: secure, Controller: flags.controller,
+		Objects: client, Holder: holder, HTTP: plain, HTTPS: secure, Controller: flags.controller, GatewayController: flags.gatewayController, Listen: beside(flags.http),
 		PublishAddresses: flags.published, PublishService: flags.publishService, TrustedProxies: trusted, RedirectPort: flags.redirectPort,
 		MaxConnections: flags.connections, HeaderTimeout: flags.header, AnswerTimeout: flags.answer, IdleTimeout: flags.idle, DrainPeriod: flags.drain,
 		Reachable: reachable, Clock: clock.RealClock{}, Registerer: r.registry,
@@ -119,6 +121,17 @@ func (r *role) ingress(ctx context.Context, flags ingressFlags) error {
 		return err
 	}
 	return task.Run(ctx, append(parts, func(ctx context.Context) error { return r.serve(ctx, s, s.Ready) })...)
+}
+
+// beside returns what opens other ports at the addresses of that which takes plain HTTP.
+func beside(address string) func(port int32) (net.Listener, error) {
+	return func(port int32) (net.Listener, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+	}
 }
 
 // listenFor listens for clients; what fails is told with the flag to change.

@@ -148,7 +148,7 @@ func (c *Client) send(ctx context.Context, request *apiv1.BatchRequest) ([]Resul
 			results[i] = Result{Object: r.GetObject()}
 			continue
 		}
-		status, err := decodeStatus(r.GetObject())
+		status, err := decodeStatus(false, r.GetObject())
 		if err != nil {
 			results[i] = Result{Err: fmt.Errorf("batch item failed with code %d: %w", r.GetCode(), err)}
 			continue

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,9 @@ import (
 
 // ContentType is the encoding between howdah's own services.
 const ContentType = "application/vnd.kubernetes.protobuf"
+
+// customContentType is the encoding of objects whose kinds have definitions.
+const customContentType = "application/json"
 
 // metadataAccept asks for the metadata of objects only.
 const metadataAccept = ContentType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -34,7 +38,11 @@ func newScheme() *runtime.Scheme {
 func Encode[T Object](kind Kind[T], obj T) ([]byte, error) {
 	copied := obj.DeepCopyObject()
 	copied.GetObjectKind().SetGroupVersionKind(kind.GVK)
-	data, err := runtime.Encode(codec, copied)
+	encode := func() ([]byte, error) { return runtime.Encode(codec, copied) }
+	if kind.Custom {
+		encode = func() ([]byte, error) { return json.Marshal(copied) }
+	}
+	data, err := encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", kind.GVK.Kind, err)
 	}
@@ -55,6 +63,12 @@ func encodeAny(obj runtime.Object) ([]byte, error) {
 // Decode parses what Encode or the API has written.
 func Decode[T Object](kind Kind[T], data []byte) (T, error) {
 	target := kind.New()
+	if kind.Custom {
+		if err := json.Unmarshal(data, target); err != nil {
+			return target, fmt.Errorf("decode %s: %w", kind.GVK.Kind, err)
+		}
+		return target, nil
+	}
 	gvk := &kind.GVK
 	if isMetadata(target) {
 		gvk = &metadataGVK
@@ -73,6 +87,29 @@ func Decode[T Object](kind Kind[T], data []byte) (T, error) {
 		return target, fmt.Errorf("decode %s: the data holds a %T", kind.GVK.Kind, obj)
 	}
 	return typed, nil
+}
+
+// decodeListOf parses an encoded list of a kind.
+func decodeListOf[T Object](kind Kind[T], data []byte) (runtime.Object, error) {
+	if !kind.Custom {
+		return decodeList(data)
+	}
+	var raw struct {
+		metav1.ListMeta `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("decode a list of %s: %w", kind.GVK.Kind, err)
+	}
+	list := &metav1.List{ListMeta: raw.ListMeta, Items: make([]runtime.RawExtension, 0, len(raw.Items))}
+	for _, item := range raw.Items {
+		obj, err := Decode(kind, item)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, runtime.RawExtension{Object: obj})
+	}
+	return list, nil
 }
 
 // decodeList parses an encoded list of any kind that the scheme knows.
@@ -100,11 +137,23 @@ func accept[T Object](kind Kind[T]) string {
 	if isMetadata(kind.New()) {
 		return metadataAccept
 	}
+	return contentType(kind)
+}
+
+// contentType is the encoding of a kind's objects.
+func contentType[T Object](kind Kind[T]) string {
+	if kind.Custom {
+		return customContentType
+	}
 	return ContentType
 }
 
-// decodeStatus parses a Status in protobuf encoding, as in an ERROR event.
-func decodeStatus(data []byte) (*metav1.Status, error) {
+// decodeStatus parses a Status as in an ERROR event: in JSON from a watch of a custom kind, else in protobuf encoding.
+func decodeStatus(custom bool, data []byte) (*metav1.Status, error) {
+	if custom {
+		status := &metav1.Status{}
+		return status, json.Unmarshal(data, status)
+	}
 	obj, _, err := codec.Decode(data, nil, &metav1.Status{})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,13 @@ type Kind[T Object] struct {
 	// Remote says that an extension API server serves the kind. It is reached through the API; only kinds of metadata can be remote,
 	// and what they are created and updated by is refused.
 	Remote bool
+	// Custom says that the kind has a definition, a CustomResourceDefinition: there is no protobuf form of such, and its objects are sent as JSON.
+	Custom bool
+}
+
+// CustomKind is a kind that has a definition. Its resource is there once the definition is.
+func CustomKind[T Object](gvk schema.GroupVersionKind, resource string, namespaced bool, new func() T) Kind[T] {
+	return Kind[T]{GVK: gvk, Resource: resource, Namespaced: namespaced, New: new, Custom: true}
 }
 
 // GroupResource returns the kind's resource with its group.

@@ -104,14 +104,14 @@ func (r Resource[T]) list(ctx context.Context, namespace string, options metav1.
 		}
 		body.Write(chunk.GetObject())
 	}
-	return decodeList(body.Bytes())
+	return decodeListOf(r.kind, body.Bytes())
 }
 
 func listAccept[T Object](kind Kind[T]) string {
 	if isMetadata(kind.New()) {
 		return ContentType + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	}
-	return ContentType
+	return contentType(kind)
 }
 
 // Create stores a new object and returns it as stored.
@@ -146,7 +146,9 @@ func (r Resource[T]) Post(ctx context.Context, namespace, name, subresource stri
 	}
 	ctx, cancel := r.client.write(ctx)
 	defer cancel()
-	resp, err := r.client.api.Create(ctx, r.createRequest(namespace, name, subresource, data))
+	request := r.createRequest(namespace, name, subresource, data)
+	request.ContentType, request.Accept = ContentType, ContentType
+	resp, err := r.client.api.Create(ctx, request)
 	if err != nil {
 		return apistatus.FromGRPC(err)
 	}
@@ -161,7 +163,7 @@ func (r Resource[T]) createRequest(namespace, name, subresource string, data []b
 	return &apiv1.CreateRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
 		Namespace: namespace, Name: name, Subresource: subresource,
-		Object: data, ContentType: ContentType, FieldManager: r.client.manager, Accept: ContentType,
+		Object: data, ContentType: contentType(r.kind), FieldManager: r.client.manager, Accept: contentType(r.kind),
 	}
 }
 
@@ -198,7 +200,7 @@ func (r Resource[T]) updateRequest(obj T, subresource string, data []byte) *apiv
 	return &apiv1.UpdateRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), Subresource: subresource,
-		Object: data, ContentType: ContentType, FieldManager: r.client.manager, Accept: ContentType,
+		Object: data, ContentType: contentType(r.kind), FieldManager: r.client.manager, Accept: contentType(r.kind),
 	}
 }
 

@@ -143,7 +143,7 @@ func (w *watcher[T]) send(event watch.Event) bool {
 
 func (w *watcher[T]) decode(e *apiv1.WatchEvent) watch.Event {
 	if e.GetType() == string(watch.Error) {
-		status, err := decodeStatus(e.GetObject())
+		status, err := decodeStatus(w.kind.Custom, e.GetObject())
 		if err != nil {
 			s := apistatus.Of(err)
 			status = &s

@@ -67,12 +67,12 @@ func TestRBAC(t *testing.T) {
 
 	// The ingress controller follows what it routes, and writes nothing but status, events and its own Lease.
 	edge := f.as("howdah:ingress", "howdah:ingresses")
-	for _, resource := range []string{"networking.k8s.io/v1/ingresses", "networking.k8s.io/v1/ingressclasses", "v1/services", "v1/secrets", "v1/nodes", "discovery.k8s.io/v1/endpointslices"} {
+	for _, resource := range []string{"networking.k8s.io/v1/ingresses", "networking.k8s.io/v1/ingressclasses", "v1/services", "v1/secrets", "v1/nodes", "v1/configmaps", "v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions", "discovery.k8s.io/v1/endpointslices"} {
 		if err := list(edge, resource, ""); err != nil {
 			t.Errorf("the ingress controller and %s: %v", resource, err)
 		}
 	}
-	for _, resource := range []string{"v1/pods", "v1/configmaps"} {
+	for _, resource := range []string{"v1/pods", "v1/serviceaccounts"} {
 		if err := list(edge, resource, ""); !apierrors.IsForbidden(err) {
 			t.Errorf("the ingress controller and %s: %v", resource, err)
 		}

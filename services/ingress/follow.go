@@ -22,6 +22,8 @@ const (
 	pause = 20 * time.Millisecond
 	// again is how long a table stands at most: certificates end without a change of any object.
 	again = 10 * time.Minute
+	// reopen is how long one stands while ports could not be opened: who has them may let go.
+	reopen = 15 * time.Second
 
 	byService = "service"
 )
@@ -37,6 +39,23 @@ func (s *Server) follow() {
 	}}})
 	s.secrets = object.InformerFor(s.informers, object.Secret, object.Option{Slim: slim.Slim, FieldSelector: "type=" + string(corev1.SecretTypeTLS)})
 
+	s.maps = object.InformerFor(s.informers, object.ConfigMap, object.Option{Slim: func(o object.Object) {
+		m := o.(*corev1.ConfigMap)
+		m.ManagedFields, m.BinaryData, m.Data = nil, nil, route.Authorities(m.Data)
+	}})
+	s.namespaces = object.InformerFor(s.informers, object.Namespace, slim)
+	s.followGateways()
+
+	s.maps.AddHandler(func(old, m *corev1.ConfigMap) {
+		if s.interest.has("ConfigMap", keyOfEither(old, m)) {
+			s.changed()
+		}
+	})
+	s.namespaces.AddHandler(func(old, n *corev1.Namespace) {
+		if s.interest.has("Namespace", keyOfEither(old, n)) && (old == nil || n == nil || !maps.Equal(old.Labels, n.Labels)) {
+			s.changed()
+		}
+	})
 	s.ingresses.AddHandler(func(old, i *networkingv1.Ingress) {
 		if old == nil || i == nil || !maps.Equal(old.Annotations, i.Annotations) || !equality.Semantic.DeepEqual(old.Spec, i.Spec) {
 			s.changed()
@@ -47,6 +66,7 @@ func (s *Server) follow() {
 		key := keyOfEither(old, service)
 		if key == s.cfg.PublishService {
 			s.writer.All()
+			s.changed()
 		}
 		if s.interest.has("Service", key) {
 			s.changed()
@@ -90,20 +110,26 @@ func (s *Server) changed() {
 
 // rebuild puts a table into use whenever one would be another than that which is, until ctx ends.
 func (s *Server) rebuild(ctx context.Context) error {
-	if !s.informers.Wait(ctx) || !s.cfg.Reachable(ctx) {
+	if !s.informers.Wait(ctx) || !s.custom.Wait(ctx) || !s.cfg.Reachable(ctx) {
 		return ctx.Err()
 	}
 	var builder route.Builder
+	var closed map[int32]string
 	for first := true; ; first = false {
 		start := s.cfg.Clock.Now()
-		s.interest.begin()
 		reclass := s.reclass.Swap(false)
-		classes := route.NewClasses(s.classes.List(""), s.cfg.Controller)
-		table := builder.Build(s.ingresses.List(""), classes, s, start)
-		s.interest.done()
+		table, classes := s.build(&builder, closed, start)
+		if now := s.proxy.Use(table); !maps.Equal(now, closed) { // what could not be opened is not told as if it were
+			closed = now
+			for port, why := range closed {
+				slog.WarnContext(ctx, "a port that a Gateway names cannot be opened", "port", port, "err", why)
+			}
+			table, classes = s.build(&builder, closed, start)
+			s.proxy.Use(table)
+		}
 		s.own.Store(&classes)
-		s.proxy.Use(table)
 		s.reporter.Set(table.Faults)
+		s.gateways.Set(&table.Statuses)
 		if reclass {
 			s.writer.All() // a class may be ours now, or no longer
 		}
@@ -114,10 +140,22 @@ func (s *Server) rebuild(ctx context.Context) error {
 		if err := s.sleep(ctx, pause, nil); err != nil {
 			return err
 		}
-		if err := s.sleep(ctx, again, s.wake); err != nil {
+		stands := again
+		if len(closed) > 0 {
+			stands = reopen
+		}
+		if err := s.sleep(ctx, stands, s.wake); err != nil {
 			return err
 		}
 	}
+}
+
+// build makes a table of what there is. closed says which ports could not be opened.
+func (s *Server) build(builder *route.Builder, closed map[int32]string, now time.Time) (*route.Table, route.Classes) {
+	s.interest.begin()
+	defer s.interest.done()
+	classes := route.NewClasses(s.classes.List(""), s.cfg.Controller)
+	return builder.Build(route.Sources{Ingresses: s.ingresses.List(""), Classes: classes, Gateways: s.gatewaySources(closed)}, s, now), classes
 }
 
 // sleep waits for a while, or for wake.
@@ -148,6 +186,18 @@ func (s *Server) Slices(namespace, service string) []*discoveryv1.EndpointSlice 
 func (s *Server) Secret(namespace, name string) (*corev1.Secret, bool) {
 	s.interest.note("Secret", object.Key(namespace, name))
 	return s.secrets.Get(namespace, name)
+}
+
+// ConfigMap implements route.Objects.
+func (s *Server) ConfigMap(namespace, name string) (*corev1.ConfigMap, bool) {
+	s.interest.note("ConfigMap", object.Key(namespace, name))
+	return s.maps.Get(namespace, name)
+}
+
+// Namespace implements route.Objects.
+func (s *Server) Namespace(name string) (*corev1.Namespace, bool) {
+	s.interest.note("Namespace", name)
+	return s.namespaces.Get("", name)
 }
 
 // interest is which objects the table depends on: the others' changes build none anew. What a table that is being built looks at is noted before it is

@@ -1,4 +1,4 @@
-// Package ingress is the ingress controller: it follows Ingresses and what they name, and is the proxy that they describe.
+// Package ingress is the ingress controller: it follows Ingresses, Gateways with their routes, and what they name, and is the proxy that they describe.
 package ingress
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"howdah.dev/kit/pki"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/kit/task"
+	"howdah.dev/services/ingress/internal/custom"
 	"howdah.dev/services/ingress/internal/election"
 	"howdah.dev/services/ingress/internal/proxy"
 	"howdah.dev/services/ingress/internal/route"
@@ -45,7 +47,11 @@ type Config struct {
 	HTTP, HTTPS net.Listener
 	// Controller is the spec.controller of the IngressClasses to serve.
 	Controller string
-	// PublishAddresses are addresses or names that go into the status of Ingresses; PublishService is a Service, "namespace/name", whose addresses do. Either.
+	// GatewayController is the spec.controllerName of the GatewayClasses to serve; "" is the usual one.
+	GatewayController string
+	// Listen opens ports that Gateways name beside 80 and 443; nil opens them at all addresses of the machine.
+	Listen func(port int32) (net.Listener, error)
+	// PublishAddresses are addresses or names that go into the status of Ingresses and Gateways; PublishService is a Service, "namespace/name", whose addresses do. Either.
 	PublishAddresses []string
 	PublishService   string
 	// TrustedProxies are believed what they say of clients.
@@ -65,17 +71,22 @@ type Config struct {
 
 // Server is an ingress controller.
 type Server struct {
-	cfg       Config
-	informers *object.Informers
-	ingresses *object.Informer[*networkingv1.Ingress]
-	classes   *object.Informer[*networkingv1.IngressClass]
-	services  *object.Informer[*corev1.Service]
-	slices    *object.Informer[*discoveryv1.EndpointSlice]
-	secrets   *object.Informer[*corev1.Secret]
+	cfg        Config
+	informers  *object.Informers
+	ingresses  *object.Informer[*networkingv1.Ingress]
+	classes    *object.Informer[*networkingv1.IngressClass]
+	services   *object.Informer[*corev1.Service]
+	slices     *object.Informer[*discoveryv1.EndpointSlice]
+	secrets    *object.Informer[*corev1.Secret]
+	maps       *object.Informer[*corev1.ConfigMap]
+	namespaces *object.Informer[*corev1.Namespace]
+	custom     *custom.Set
+	kinds      followed
 
 	proxy    *proxy.Proxy
 	election *election.Election
 	writer   *status.Writer
+	gateways *status.Gateways
 	reporter *status.Reporter
 	send     func(ctx context.Context) error
 
@@ -104,22 +115,33 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
+	if cfg.GatewayController == "" {
+		cfg.GatewayController = GatewayController
+	}
+	if cfg.Listen == nil {
+		cfg.Listen = func(port int32) (net.Listener, error) { return net.Listen("tcp", ":"+strconv.Itoa(int(port))) }
+	}
 	s := &Server{
 		cfg: cfg, informers: object.NewInformers(cfg.Objects), wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		election: election.New(cfg.Objects, "kube-system", Manager, cfg.Holder),
 		proxy: proxy.New(proxy.Config{
-			HTTP: cfg.HTTP, HTTPS: cfg.HTTPS, Fallback: fallback, Trusted: cfg.TrustedProxies, RedirectPort: cfg.RedirectPort,
+			HTTP: cfg.HTTP, HTTPS: cfg.HTTPS, Listen: cfg.Listen, Fallback: fallback, Trusted: cfg.TrustedProxies, RedirectPort: cfg.RedirectPort,
 			Limits:  proxy.Limits{Connections: cfg.MaxConnections, Header: cfg.HeaderTimeout, Answer: cfg.AnswerTimeout, Idle: cfg.IdleTimeout, Drain: cfg.DrainPeriod},
 			Metrics: proxy.NewMetrics(cfg.Registerer), Now: cfg.Clock.Now, Dial: cfg.Dial,
 		}),
 	}
 	s.own.Store(&route.Classes{})
 	s.follow()
+	metrics := reconcile.NewMetrics(cfg.Registerer)
+	s.gateways = status.NewGateways(status.GatewaysConfig{
+		Classes: s.kinds.classes, Gateways: s.kinds.gateways, ListenerSets: s.kinds.listenerSets, HTTPRoutes: s.kinds.httpRoutes, GRPCRoutes: s.kinds.grpcRoutes,
+		TLSRoutes: s.kinds.tlsRoutes, Policies: s.kinds.policies, Controller: cfg.GatewayController, Metrics: metrics, Clock: cfg.Clock,
+	})
 	recorder, send := object.Recorder(cfg.Objects, Manager, cfg.Holder)
 	s.reporter, s.send = status.NewReporter(recorder, cfg.Clock), send
 	s.writer = status.NewWriter(status.Config{
 		Ingresses: s.ingresses, Objects: object.For(cfg.Objects, object.Ingress), Addresses: s.addresses, Clock: cfg.Clock,
-		Own: func(i *networkingv1.Ingress) bool { return s.own.Load().Own(i) }, Metrics: reconcile.NewMetrics(cfg.Registerer),
+		Own: func(i *networkingv1.Ingress) bool { return s.own.Load().Own(i) }, Metrics: metrics,
 	})
 	return s, nil
 }
@@ -140,8 +162,8 @@ func (s *Server) Ready(ctx context.Context) bool {
 // Run serves until ctx ends. Every process serves requests, from when it knows where they go; clients that come before wait. The one that is elected writes
 // status and events.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.informers.Run, s.send, s.rebuild, s.whenReady(s.proxy.Run), s.whenReady(func(ctx context.Context) error {
-		return s.election.Run(ctx, func(ctx context.Context) error { return task.Run(ctx, s.writer.Run, s.reporter.Run) })
+	return task.Run(ctx, s.informers.Run, s.custom.Run, s.send, s.rebuild, s.whenReady(s.proxy.Run), s.whenReady(func(ctx context.Context) error {
+		return s.election.Run(ctx, func(ctx context.Context) error { return task.Run(ctx, s.writer.Run, s.gateways.Run, s.reporter.Run) })
 	}))
 }
 
@@ -154,7 +176,7 @@ func (s *Server) whenReady(run task.Func) task.Func {
 	}
 }
 
-// addresses are where our Ingresses are reached now.
+// addresses are where our Ingresses and Gateways are reached now.
 func (s *Server) addresses() []networkingv1.IngressLoadBalancerIngress {
 	if s.cfg.PublishService == "" {
 		return status.Of(s.cfg.PublishAddresses)

@@ -99,6 +99,10 @@ func New() *Server {
 		}
 		s.kinds[gvr] = kind{gvk, !clusterScoped[gvr.Resource]}
 	}
+	// Definitions are read as metadata alone, and there are none.
+	s.kinds[schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}] = kind{
+		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, false,
+	}
 	return s
 }
 

@@ -49,12 +49,16 @@ func (p *Policy) own() {
 	h.bind("howdah:gateway", group("howdah:gateways"))
 
 	// The ingress controller. It has the certificates that Ingresses name, and so it may list Secrets; it watches those of the type kubernetes.io/tls alone,
-	// which a role cannot say. By its Lease it elects who writes.
+	// which a role cannot say. ConfigMaps have the authorities by which clients and backends are judged, namespaces the labels by which Gateways choose routes, and
+	// definitions say whether there is the Gateway API. By its Lease it elects who writes.
 	h.clusterRole("howdah:ingress",
 		rule("networking.k8s.io", "ingresses ingressclasses", "list watch"),
 		rule("networking.k8s.io", "ingresses/status", "update"),
-		rule("core", "services secrets nodes", "list watch"),
+		rule("core", "services secrets nodes configmaps namespaces", "list watch"),
 		rule("discovery.k8s.io", "endpointslices", "list watch"),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
+		rule("gateway.networking.k8s.io", "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tlsroutes", "list watch"),
+		rule("gateway.networking.k8s.io", "backendtlspolicies/status gatewayclasses/status gateways/status grpcroutes/status httproutes/status listenersets/status tlsroutes/status", "update"),
 		events(),
 	)
 	h.bind("howdah:ingress", group("howdah:ingresses"))

@@ -26,20 +26,25 @@ const clientGone = 499
 
 // exchange is one request on its way.
 type exchange struct {
-	route *route.Route
-	peer  peer
-	tried []*route.Endpoint // the last one is the one that answers
+	route   *route.Route
+	target  *route.Target // of a Gateway's route
+	backend *route.Backend
+	port    int32
+	peer    peer
+	origin  string // what a page of another origin is answered with
+	patient bool
+	tried   []*route.Endpoint // the last one is the one that answers
 }
 
 type exchangeKey struct{}
 
-// ServeHTTP implements http.Handler.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve answers a request that came to a port.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, port int32) {
 	p.handlers.Add(1)
 	defer p.handlers.Done()
 	start := p.cfg.Now()
 	name := hostOf(r.Host)
-	e := &exchange{peer: p.peer(r)}
+	e := &exchange{peer: p.peer(r), port: port}
 	ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := otel.Tracer("howdah.dev/services/ingress").Start(ctx, "ingress.request", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", r.Method), attribute.String("server.address", name),
@@ -56,11 +61,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer e.release()
+	if rule := e.route.Rule; rule != nil && rule.Timeout > 0 && r.Header.Get("Upgrade") == "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rule.Timeout)
+		defer cancel()
+	}
 	p.passing.ServeHTTP(answer, r.WithContext(context.WithValue(ctx, exchangeKey{}, e)))
 }
 
 // find looks the route of a request up. It returns false where it has answered the request itself.
-func (p *Proxy) find(w http.ResponseWriter, r *http.Request, name string, e *exchange) bool {
+func (p *Proxy) find(w *answer, r *http.Request, name string, e *exchange) bool {
 	path := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodConnect:
@@ -73,18 +83,38 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request, name string, e *exc
 		http.Error(w, `the path has elements "." or ".."`, http.StatusBadRequest)
 		return false
 	}
-	e.route = p.table.Load().Lookup(name, path)
+	table := p.table.Load()
+	q := route.Query{Port: e.port, Host: name, Path: path, Method: r.Method, Header: r.Header, RawQuery: r.URL.RawQuery}
+	e.route = table.Find(&q)
 	switch {
+	case r.TLS != nil && (table.Misdirected(e.route, &q, hostOf(r.TLS.ServerName)) || !proven(table, e, r)):
+		e.refuse(w, r, "this connection is for another host: make one for this", http.StatusMisdirectedRequest)
 	case e.route == nil:
-		http.Error(w, "there is nothing at this host and path", http.StatusNotFound)
+		e.refuse(w, r, "there is nothing at this host and path", http.StatusNotFound)
+	case e.route.Rule != nil:
+		return e.find(w, r)
 	case e.peer.proto == "http" && e.route.Redirects(name):
 		http.Redirect(w, r, p.secured(r), http.StatusPermanentRedirect)
 	case len(e.route.Backend.Endpoints) == 0:
 		http.Error(w, "there is no backend for this path now", http.StatusServiceUnavailable)
 	default:
+		e.backend = e.route.Backend
 		return true
 	}
 	return false
+}
+
+// proven reports whether the client has shown the certificate that the route's listener asks for: it may have come by a connection for another one.
+func proven(t *route.Table, e *exchange, r *http.Request) bool {
+	if e.route == nil || e.route.Listener() == nil {
+		return true
+	}
+	v := e.route.Listener().Validation
+	if v == nil || v.Insecure {
+		return true
+	}
+	l, _ := t.Identity(e.port, hostOf(r.TLS.ServerName))
+	return l != nil && l.Validation == v && len(r.TLS.VerifiedChains) > 0
 }
 
 // secured is the URL of the same request over HTTPS.
@@ -107,6 +137,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // what does not parse is the backend's to judge
 	e.peer.forward(r)
+	p.changed(r, e)
 	otel.GetTextMapPropagator().Inject(r.In.Context(), propagation.HeaderCarrier(r.Out.Header))
 }
 
@@ -115,6 +146,8 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	code := http.StatusBadGateway
 	var timeout net.Error
 	switch {
+	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		code = http.StatusGatewayTimeout
 	case r.Context().Err() != nil:
 		if a, ok := w.(*answer); ok {
 			a.code = clientGone
@@ -124,7 +157,9 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusGatewayTimeout
 	}
 	trace.SpanFromContext(r.Context()).RecordError(err)
-	http.Error(w, "the backend did not answer", code)
+	if e, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
+		e.refuse(w, r, "the backend did not answer", code)
+	}
 }
 
 // release lets the endpoint know that the request is over.
@@ -136,8 +171,14 @@ func (e *exchange) release() {
 
 func finish(span trace.Span, e *exchange, code int) {
 	if r := e.route; r != nil {
-		span.SetAttributes(obs.KeyAttributes("Ingress", r.Namespace, r.Ingress)...)
-		span.SetAttributes(attribute.String("http.route", r.Path), attribute.String("k8s.service.name", r.Backend.Service))
+		span.SetAttributes(obs.KeyAttributes(r.Kind, r.Namespace, r.Name)...)
+		span.SetAttributes(attribute.String("http.route", r.Path))
+		if l := r.Listener(); l != nil {
+			span.SetAttributes(attribute.String("howdah.gateway", l.Gateway), attribute.String("howdah.listener", l.Name))
+		}
+	}
+	if b := e.backend; b != nil {
+		span.SetAttributes(attribute.String("k8s.service.name", b.Service))
 	}
 	if n := len(e.tried); n > 0 {
 		span.SetAttributes(attribute.String("howdah.endpoint", e.tried[n-1].Address))

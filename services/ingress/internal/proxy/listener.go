@@ -7,8 +7,8 @@ import (
 )
 
 // limited returns a listener whose connections take a slot each, and are given up when a client takes nothing of what is written to it for a while.
-func (p *Proxy) limited(l net.Listener, slots chan struct{}) net.Listener {
-	return &limited{Listener: l, slots: slots, closed: make(chan struct{}), idle: p.cfg.Limits.Idle, count: p.cfg.Metrics.connections.Add}
+func (p *Proxy) limited(l net.Listener) net.Listener {
+	return &limited{Listener: l, slots: p.slots, closed: make(chan struct{}), idle: p.cfg.Limits.Idle, count: p.cfg.Metrics.connections.Add}
 }
 
 type limited struct {

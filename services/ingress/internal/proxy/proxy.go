@@ -4,18 +4,17 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
+	"maps"
 	"net"
-	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"howdah.dev/kit/task"
 	"howdah.dev/services/ingress/internal/route"
 )
 
@@ -33,8 +32,11 @@ type Limits struct {
 
 // Config is what a proxy needs.
 type Config struct {
+	// HTTP and HTTPS take what comes to the ports of Ingresses, whatever their own ports are.
 	HTTP, HTTPS net.Listener
-	// Fallback is the certificate for names that no Ingress has one for.
+	// Listen opens another port, which a Gateway names.
+	Listen func(port int32) (net.Listener, error)
+	// Fallback is the certificate for names that nobody has one for, at the port of Ingresses.
 	Fallback *tls.Certificate
 	// Trusted are proxies in front, whose X-Forwarded-* headers are believed.
 	Trusted []netip.Prefix
@@ -53,59 +55,87 @@ type Proxy struct {
 	table     atomic.Pointer[route.Table]
 	passing   *httputil.ReverseProxy
 	transport *transport
-	handlers  sync.WaitGroup
+	mirrors   chan struct{} // a slot for each copy of a request under way
+	slots     chan struct{} // one for each connection, of all ports
+	base      context.Context
+	abort     context.CancelFunc
+	handlers  sync.WaitGroup // requests, streams and copies under way
+	doormen   sync.WaitGroup // what takes connections, and shuts doors
+
+	mu      sync.Mutex
+	doors   map[int32]*door
+	serving func(*door) // nil: Run has not begun, or is over
 }
 
 // New returns a proxy with an empty table; nothing runs until Run.
 func New(cfg Config) *Proxy {
-	p := &Proxy{cfg: cfg, transport: newTransport(cfg)}
+	p := &Proxy{
+		cfg: cfg, transport: newTransport(cfg), mirrors: make(chan struct{}, mirrorsAtOnce), slots: make(chan struct{}, cfg.Limits.Connections), doors: map[int32]*door{},
+	}
+	p.base, p.abort = context.WithCancel(context.Background())
 	p.table.Store(&route.Table{})
 	p.passing = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p.transport, ErrorHandler: p.failed, BufferPool: &buffers{},
+		Rewrite: p.rewrite, Transport: p.transport, ModifyResponse: p.answered, ErrorHandler: p.failed, BufferPool: &buffers{},
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
+	p.doors[route.PlainPort] = p.door(route.PlainPort, false, cfg.HTTP)
+	p.doors[route.SecurePort] = p.door(route.SecurePort, true, cfg.HTTPS)
 	return p
 }
 
-// Use makes a table the one that requests are looked up in from now on. Requests that have begun go on as they were.
-func (p *Proxy) Use(t *route.Table) {
+// Use makes a table the one that requests are looked up in from now on. Requests that have begun go on as they were. It opens the ports that Gateways name, and
+// closes those that none names any more; it returns why ports could not be opened.
+func (p *Proxy) Use(t *route.Table) map[int32]string {
 	p.table.Store(t)
+	p.transport.use(t)
 	p.cfg.Metrics.use(t)
+	return p.open(t.Ports)
 }
 
 // Run serves until ctx ends, and then as long as requests last, up to the limit.
 func (p *Proxy) Run(ctx context.Context) error {
-	base, abort := context.WithCancel(context.WithoutCancel(ctx))
-	defer abort()
-	plain, secure := p.server(base), p.server(base)
-	secure.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: p.certificate}
-	slots := make(chan struct{}, p.cfg.Limits.Connections) // both ports share them
-	serve := func(how func() error) task.Func {
-		return func(context.Context) error {
-			if err := how(); !errors.Is(err, http.ErrServerClosed) {
-				return err
+	var all sync.WaitGroup
+	failed := make(chan error, 1)
+	p.mu.Lock()
+	p.serving = func(d *door) {
+		all.Go(func() {
+			if err := d.serve(); err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
 			}
-			return nil
-		}
+		})
 	}
-	err := task.Run(ctx,
-		serve(func() error { return plain.Serve(p.limited(p.cfg.HTTP, slots)) }),
-		serve(func() error { return secure.ServeTLS(p.limited(p.cfg.HTTPS, slots), "", "") }),
-		func(ctx context.Context) error {
-			<-ctx.Done()
-			limited, cancel := context.WithTimeout(base, p.cfg.Limits.Drain)
-			defer cancel()
-			var both sync.WaitGroup
-			for _, s := range []*http.Server{plain, secure} {
-				both.Go(func() { _ = s.Shutdown(limited) }) // what is left then is cut off
-			}
-			both.Wait()
-			return nil
-		},
-	)
-	p.drain(abort)
-	_, _ = plain.Close(), secure.Close()
+	for _, d := range p.doors {
+		p.serving(d)
+	}
+	p.mu.Unlock()
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case err = <-failed:
+	}
+	p.mu.Lock()
+	p.serving = nil
+	left := slices.Collect(maps.Values(p.doors))
+	p.mu.Unlock()
+	limited, cancel := context.WithTimeout(p.base, p.cfg.Limits.Drain)
+	defer cancel()
+	for _, d := range left {
+		all.Go(func() { d.shut(limited) })
+	}
+	all.Wait()
+	p.drain(p.abort)
+	for _, d := range left {
+		_ = d.server.Close()
+	}
+	p.doormen.Wait()
 	p.transport.close()
+	if ctx.Err() != nil {
+		return nil
+	}
 	return err
 }
 
@@ -121,22 +151,6 @@ func (p *Proxy) drain(abort context.CancelFunc) {
 	}
 	abort()
 	<-done
-}
-
-func (p *Proxy) server(base context.Context) *http.Server {
-	return &http.Server{
-		Handler: p, BaseContext: func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: p.cfg.Limits.Header, IdleTimeout: 2 * p.cfg.Limits.Header, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug), // faults of clients
-	}
-}
-
-// certificate answers for a client's SNI.
-func (p *Proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c := p.table.Load().Certificate(hostOf(hello.ServerName)); c != nil {
-		return c, nil
-	}
-	return p.cfg.Fallback, nil
 }
 
 // hostOf is a host as it is compared: without its port and the dot of the root, in lower case.

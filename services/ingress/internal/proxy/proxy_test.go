@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/services/ingress/internal/route"
 )
 
 func TestHostsLeadToServices(t *testing.T) {
@@ -241,7 +243,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	waitFor(t, f, `howdah_ingress_requests_total{code="101",ingress="chat",namespace="shop"}`, "2")
+	waitFor(t, f, `howdah_ingress_requests_total{code="101",kind="Ingress",name="chat",namespace="shop"}`, "2")
 }
 
 // waitFor waits until no request is under way, and then wants a sample of the proxy's metrics.
@@ -341,8 +343,8 @@ func TestClientThatLeavesEndsTheRequest(t *testing.T) {
 		t.Error("an answer")
 	}
 	receive(t, ended, "the end of the request at the endpoint")
-	waitFor(t, f, `howdah_ingress_requests_total{code="499",ingress="web",namespace="shop"}`, "1")
-	endpoint := f.table.Load().Lookup("web.example.com", "/").Backend.Endpoints[0]
+	waitFor(t, f, `howdah_ingress_requests_total{code="499",kind="Ingress",name="web",namespace="shop"}`, "1")
+	endpoint := f.table.Load().Find(&route.Query{Port: route.PlainPort, Host: "web.example.com", Path: "/"}).Backend.Endpoints[0]
 	if n := endpoint.Active.Load(); n != 0 {
 		t.Errorf("%d requests are active", n)
 	}
@@ -545,9 +547,9 @@ func TestMetricsOfIngressesThatGo(t *testing.T) {
 	f.routes("web.example.com=web")
 	f.get("http://web.example.com/")
 	f.get("http://other.example.com/")
-	waitFor(t, f, `howdah_ingress_requests_total{code="200",ingress="web",namespace="shop"}`, "1")
+	waitFor(t, f, `howdah_ingress_requests_total{code="200",kind="Ingress",name="web",namespace="shop"}`, "1")
 	f.routes("other.example.com=web2")
-	waitFor(t, f, `howdah_ingress_requests_total{code="404",ingress="",namespace=""}`, "1")
+	waitFor(t, f, `howdah_ingress_requests_total{code="404",kind="",name="",namespace=""}`, "1")
 	if n := testutil.CollectAndCount(f.cfg.Metrics.requests); n != 1 {
 		t.Errorf("%d series, want 1", n)
 	}
@@ -569,7 +571,7 @@ func TestTraceGoesOn(t *testing.T) {
 	if !strings.HasPrefix(got, "00-"+id+"-") || strings.Contains(got, "b7ad6b7169203331") {
 		t.Errorf("the endpoint got %q", got)
 	}
-	waitFor(t, f, `howdah_ingress_requests_total{code="200",ingress="traced",namespace="shop"}`, "1")
+	waitFor(t, f, `howdah_ingress_requests_total{code="200",kind="Ingress",name="traced",namespace="shop"}`, "1")
 	for _, span := range spans.Ended() { // a span ends before its request does
 		if span.SpanContext().TraceID().String() != id {
 			continue

@@ -53,6 +53,7 @@ type front struct {
 
 	services []*corev1.Service
 	secrets  []*corev1.Secret
+	maps     []*corev1.ConfigMap
 	slices   map[string]*discoveryv1.EndpointSlice
 
 	mu      sync.Mutex
@@ -76,7 +77,7 @@ func start(t *testing.T, change func(*Config)) *front {
 		return l
 	}
 	cfg := Config{
-		HTTP: listen(), HTTPS: listen(), Fallback: &fallback, Metrics: NewMetrics(f.registry), Now: time.Now, Dial: f.dial,
+		HTTP: listen(), HTTPS: listen(), Fallback: &fallback, Metrics: NewMetrics(f.registry), Now: time.Now, Dial: f.dial, Listen: func(int32) (net.Listener, error) { return listen(), nil },
 		Limits: Limits{Connections: 100, Header: 10 * time.Second, Answer: 30 * time.Second, Idle: 30 * time.Second, Drain: 10 * time.Second},
 	}
 	if change != nil {
@@ -189,6 +190,17 @@ func (f *front) Slices(_, service string) []*discoveryv1.EndpointSlice {
 	return []*discoveryv1.EndpointSlice{f.slices[service]}
 }
 
+func (f *front) ConfigMap(_, name string) (*corev1.ConfigMap, bool) {
+	for _, m := range f.maps {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return nil, false
+}
+
+func (f *front) Namespace(string) (*corev1.Namespace, bool) { return nil, false }
+
 func (f *front) Secret(_, name string) (*corev1.Secret, bool) {
 	for _, s := range f.secrets {
 		if s.Name == name {
@@ -217,7 +229,7 @@ func (f *front) routes(texts ...string) {
 		}
 		list = append(list, i)
 	}
-	f.Use(new(route.Builder).Build(list, classes, f, time.Now()))
+	f.Use(new(route.Builder).Build(route.Sources{Ingresses: list, Classes: classes}, f, time.Now()))
 }
 
 // client sends requests for any host to the proxy, and believes the test's authority. It follows no redirects.

@@ -14,8 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// backendKey tells backends apart; port is a name or a number.
-type backendKey struct{ namespace, service, port string }
+// backendKey tells backends apart; port is a name or a number. Those of a Gateway's routes may differ by the Gateway, which policies tell of, and by the
+// kind of route.
+type backendKey struct {
+	namespace, service, port string
+	of                       *gateway
+	kind                     string
+}
 
 // backend resolves what a path names. Where that is not possible the backend says why, and the requests are answered with 503.
 func (w *work) backend(namespace string, b *networkingv1.IngressBackend, f *faults) *Backend {
@@ -31,7 +36,7 @@ func (w *work) backend(namespace string, b *networkingv1.IngressBackend, f *faul
 	if port == "" {
 		port = strconv.Itoa(int(b.Service.Port.Number))
 	}
-	key := backendKey{namespace, b.Service.Name, port}
+	key := backendKey{namespace: namespace, service: b.Service.Name, port: port}
 	known := w.backends[key]
 	if known == nil {
 		known = w.resolve(key, b.Service.Port)
@@ -66,6 +71,7 @@ func (w *work) resolve(key backendKey, port networkingv1.ServiceBackendPort) *Ba
 	if !tcp(p.Protocol) {
 		return refuse(ReasonBackend, "the port %q of the Service %q is not TCP", key.port, key.service)
 	}
+	out.portName = p.Name
 	out.Protocol = protocol(ptr.Deref(p.AppProtocol, ""))
 	out.Sticky = service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP
 	family := corev1.IPv4Protocol

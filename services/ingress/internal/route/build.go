@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,34 +25,61 @@ type Objects interface {
 	Slices(namespace, service string) []*discoveryv1.EndpointSlice
 	// Secret finds Secrets of the type kubernetes.io/tls.
 	Secret(namespace, name string) (*corev1.Secret, bool)
+	// ConfigMap finds those that certificates of authorities are in; of their data only that need be there.
+	ConfigMap(namespace, name string) (*corev1.ConfigMap, bool)
+	Namespace(name string) (*corev1.Namespace, bool)
 }
 
-// Builder makes tables. From one to the next it keeps endpoints, and certificates that are parsed already. It is for one goroutine.
+// Sources are the objects that a table is made of.
+type Sources struct {
+	Ingresses []*networkingv1.Ingress
+	// Classes are the IngressClasses of the controller.
+	Classes  Classes
+	Gateways GatewaySources
+}
+
+// Builder makes tables. From one to the next it keeps endpoints, and certificates and expressions that are parsed already. It is for one goroutine.
 type Builder struct {
 	endpoints map[netip.AddrPort]*Endpoint
-	pairs     map[string]*pair
+	kept      kept
 }
 
-// Build makes the table of the Ingresses that are of the classes.
+// kept is what was parsed.
+type kept struct {
+	pairs       map[string]*pair
+	expressions map[string]*regexp.Regexp
+	authorities map[string]*authorities
+	policies    map[string]*BackendTLS
+}
+
+func newKept() kept {
+	return kept{map[string]*pair{}, map[string]*regexp.Regexp{}, map[string]*authorities{}, map[string]*BackendTLS{}}
+}
+
+// Build makes the table of the Ingresses and Gateways that are of the classes.
 //
 // Where two claim the same host and path, the older one has it; of the same age, the first by namespace and name. now tells which certificates are out of date.
-func (b *Builder) Build(all []*networkingv1.Ingress, classes Classes, objects Objects, now time.Time) *Table {
-	mine := slices.DeleteFunc(slices.Clone(all), func(i *networkingv1.Ingress) bool { return !classes.Own(i) })
-	slices.SortFunc(mine, func(a, b *networkingv1.Ingress) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+func (b *Builder) Build(from Sources, objects Objects, now time.Time) *Table {
+	mine := slices.DeleteFunc(slices.Clone(from.Ingresses), func(i *networkingv1.Ingress) bool { return !from.Classes.Own(i) })
+	slices.SortFunc(mine, older)
 	work := &work{
-		builder: b, objects: objects, now: now, backends: map[backendKey]*Backend{}, endpoints: map[netip.AddrPort]*Endpoint{}, pairs: map[string]*pair{},
+		builder: b, objects: objects, now: now, backends: map[backendKey]*Backend{}, endpoints: map[netip.AddrPort]*Endpoint{}, kept: newKept(),
 		table: &Table{
-			exact: map[string]*host{}, wildcard: map[string]*host{}, certificates: newCertificates(),
-			Ingresses: map[string]bool{}, Faults: slices.Clone(classes.faults),
+			exact: map[string]*host{}, wildcard: map[string]*host{}, certificates: newCertificates(), listeners: map[int32]*sockets{}, secured: map[*BackendTLS]bool{},
+			Ports: map[int32]bool{}, Known: map[string]bool{}, Faults: slices.Clone(from.Classes.faults), Statuses: newStatuses(),
 		},
 	}
 	for _, i := range mine {
 		work.ingress(i)
 	}
-	b.endpoints, b.pairs = work.endpoints, work.pairs
+	work.gatewayAPI(from.Gateways)
+	b.endpoints, b.kept = work.endpoints, work.kept
 	return work.table
+}
+
+// older is the order of precedence: by age, then by namespace and name.
+func older[T object.Object](a, b T) int {
+	return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
 // work is one build.
@@ -62,16 +90,16 @@ type work struct {
 	table     *Table
 	backends  map[backendKey]*Backend
 	endpoints map[netip.AddrPort]*Endpoint
-	pairs     map[string]*pair
+	kept      kept
 }
 
 func (w *work) ingress(i *networkingv1.Ingress) {
-	w.table.Ingresses[object.KeyOf(i)] = true
+	w.table.Known[Key("Ingress", i.Namespace, i.Name)] = true
 	f := &faults{about: i, list: &w.table.Faults, seen: map[string]bool{}}
 	secure := w.secure(i, f)
 	var fallback *Route
 	if d := i.Spec.DefaultBackend; d != nil {
-		fallback = &Route{Namespace: i.Namespace, Ingress: i.Name, Backend: w.backend(i.Namespace, d, f), secure: secure}
+		fallback = &Route{Kind: "Ingress", Namespace: i.Namespace, Name: i.Name, Backend: w.backend(i.Namespace, d, f), secure: secure}
 		if w.table.fallback == nil {
 			w.table.fallback = fallback
 			w.table.Routes++
@@ -90,9 +118,9 @@ func (w *work) ingress(i *networkingv1.Ingress) {
 		}
 		for n := range rule.HTTP.Paths {
 			p := &rule.HTTP.Paths[n]
-			r := &Route{Namespace: i.Namespace, Ingress: i.Name, Host: rule.Host, Path: p.Path, Type: pathType(p), secure: secure}
+			r := &Route{Kind: "Ingress", Namespace: i.Namespace, Name: i.Name, age: i.CreationTimestamp.Time, Host: rule.Host, Path: p.Path, Type: pathType(p), secure: secure}
 			if had := h.claim(r); had != nil {
-				f.add(ReasonConflict, "%s/%s has the path %q of the host %q already: it is not served from here", had.Namespace, had.Ingress, p.Path, rule.Host)
+				f.add(ReasonConflict, "%s/%s has the path %q of the host %q already: it is not served from here", had.Namespace, had.Name, p.Path, rule.Host)
 				continue
 			}
 			r.Backend = w.backend(i.Namespace, &p.Backend, f)
@@ -109,17 +137,29 @@ func pathType(p *networkingv1.HTTPIngressPath) networkingv1.PathType {
 	return networkingv1.PathTypePrefix
 }
 
-// claim files a route by its path and returns nil, or who has the path already.
+// claim files an Ingress's route by its path and returns nil, or which one has the path already.
 func (h *host) claim(r *Route) *Route {
-	path := canonical(r.Path)
-	if r.Type == networkingv1.PathTypeExact {
-		if had := h.exact[path]; had != nil {
-			return had
-		}
-		h.exact[path] = r
-		return nil
+	at := h.place(r.Path, r.Type)
+	if *at != nil {
+		return *at
 	}
+	*at = r
+	return nil
+}
+
+// place is where the routes of a path are.
+func (h *host) place(path string, kind networkingv1.PathType) **Route {
+	path = canonical(path)
 	at := &h.prefixes
+	if kind == networkingv1.PathTypeExact {
+		if h.exact == nil {
+			h.exact = map[string]*node{}
+		}
+		if h.exact[path] == nil {
+			h.exact[path] = &node{}
+		}
+		return &h.exact[path].route
+	}
 	for _, element := range elements(path) {
 		if at.children == nil {
 			at.children = map[string]*node{}
@@ -129,18 +169,14 @@ func (h *host) claim(r *Route) *Route {
 		}
 		at = at.children[element]
 	}
-	if at.route != nil {
-		return at.route
-	}
-	at.route = r
-	return nil
+	return &at.route
 }
 
 // host returns the rules of a host, as written in a rule.
 func (w *work) host(name string) *host {
 	if name == "" {
 		if w.table.any == nil {
-			w.table.any = &host{exact: map[string]*Route{}}
+			w.table.any = &host{}
 		}
 		return w.table.any
 	}
@@ -149,7 +185,7 @@ func (w *work) host(name string) *host {
 		hosts, name = w.table.wildcard, domain
 	}
 	if hosts[name] == nil {
-		hosts[name] = &host{exact: map[string]*Route{}}
+		hosts[name] = &host{}
 	}
 	return hosts[name]
 }

@@ -115,9 +115,9 @@ func (w *work) certify(namespace, name string, hosts []string, f *faults) {
 // pair parses a Secret, once a version.
 func (w *work) pair(secret *corev1.Secret) *pair {
 	key, version := object.KeyOf(secret), string(secret.UID)+"/"+secret.ResourceVersion
-	p := w.pairs[key]
+	p := w.kept.pairs[key]
 	if p == nil {
-		p = w.builder.pairs[key]
+		p = w.builder.kept.pairs[key]
 	}
 	if p == nil || p.version != version {
 		p = &pair{version: version}
@@ -126,6 +126,6 @@ func (w *work) pair(secret *corev1.Secret) *pair {
 			p.err = fmt.Errorf("no certificate with its key: %w", err)
 		}
 	}
-	w.pairs[key] = p
+	w.kept.pairs[key] = p
 	return p
 }

@@ -3,8 +3,6 @@ package route
 import (
 	"fmt"
 
-	networkingv1 "k8s.io/api/networking/v1"
-
 	"howdah.dev/kit/object"
 )
 
@@ -22,13 +20,13 @@ const (
 
 // Fault is something that its object's owner has to put right.
 type Fault struct {
-	Object          object.Object // an Ingress or an IngressClass
+	Object          object.Object // an Ingress, an IngressClass, or one of the Gateway API
 	Reason, Message string
 }
 
-// faults collects those of one Ingress, each once.
+// faults collects those of one object, each once.
 type faults struct {
-	about *networkingv1.Ingress
+	about object.Object
 	list  *[]Fault
 	seen  map[string]bool
 }

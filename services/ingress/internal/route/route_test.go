@@ -68,7 +68,7 @@ func TestExamplesOfKubernetes(t *testing.T) {
 				p.PathType = ptr.To(networkingv1.PathType(kind))
 				i.Spec.Rules[0].HTTP.Paths = append(i.Spec.Rules[0].HTTP.Paths, p)
 			}
-			table := new(Builder).Build([]*networkingv1.Ingress{i}, mine, newWorld(), now)
+			table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{i}, Classes: mine}, newWorld(), now)
 			if got := where(table, "x.example.com", tt.request); got != tt.want {
 				t.Errorf("%s goes to %q, want %q", tt.request, got, tt.want)
 			}
@@ -82,12 +82,12 @@ func TestHosts(t *testing.T) {
 		i.Spec.DefaultBackend = to(service, "80")
 		return i
 	}
-	table := new(Builder).Build([]*networkingv1.Ingress{
+	table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{
 		ingress("hosts", 9, rule("a.foo.com", prefix("/a", "exact")), rule("*.foo.com", prefix("/", "wild"), prefix("/a", "wild-a"))),
 		ingress("all", 8, rule("", prefix("/all", "all"))),
 		withDefault(ingress("bar", 7, rule("bar.com", prefix("/x", "bar-x")), rule("empty.com")), "bar"),
 		withDefault(ingress("later", 6), "later"),
-	}, mine, newWorld(), now)
+	}, Classes: mine}, newWorld(), now)
 	for _, tt := range []struct{ host, path, want string }{
 		{"a.foo.com", "/a", "exact"},
 		{"a.foo.com", "/b", "wild"}, // no path of the exact host matches
@@ -106,10 +106,10 @@ func TestHosts(t *testing.T) {
 			t.Errorf("%s%s goes to %q, want %q", tt.host, tt.path, got, tt.want)
 		}
 	}
-	if table.Routes != 8 || len(table.Ingresses) != 4 {
-		t.Errorf("%d routes of %v", table.Routes, table.Ingresses)
+	if table.Routes != 8 || len(table.Known) != 4 {
+		t.Errorf("%d routes of %v", table.Routes, table.Known)
 	}
-	if got := new(Builder).Build(nil, mine, newWorld(), now).Lookup("x", "/"); got != nil {
+	if got := lookup(new(Builder).Build(Sources{Classes: mine}, newWorld(), now), "x", "/"); got != nil {
 		t.Errorf("an empty table leads to %v", got)
 	}
 }
@@ -128,7 +128,7 @@ func TestOlderIngressWins(t *testing.T) {
 		if swapped {
 			list[0], list[1] = list[1], list[0]
 		}
-		table := new(Builder).Build(list, mine, w, now)
+		table := new(Builder).Build(Sources{Ingresses: list, Classes: mine}, w, now)
 		if x, e, y := where(table, "a.com", "/x"), where(table, "a.com", "/e"), where(table, "a.com", "/y"); x != "old" || e != "old" || y != "young" {
 			t.Errorf("/x %s, /e %s, /y %s", x, e, y)
 		}
@@ -140,7 +140,7 @@ func TestOlderIngressWins(t *testing.T) {
 		}
 	}
 	// Of the same age, the first by namespace and name.
-	table := new(Builder).Build([]*networkingv1.Ingress{ingress("b", 1, rule("a.com", prefix("/", "young"))), ingress("a", 1, rule("a.com", prefix("/", "old")))}, mine, w, now)
+	table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{ingress("b", 1, rule("a.com", prefix("/", "young"))), ingress("a", 1, rule("a.com", prefix("/", "old")))}, Classes: mine}, w, now)
 	if got := where(table, "a.com", "/"); got != "old" {
 		t.Errorf("/ goes to %s", got)
 	}
@@ -187,7 +187,7 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	us.Spec.Parameters = &networkingv1.IngressClassParametersReference{Kind: "X", Name: "x"}
-	table := new(Builder).Build(nil, NewClasses([]*networkingv1.IngressClass{us}, Controller), newWorld(), now)
+	table := new(Builder).Build(Sources{Ingresses: nil, Classes: NewClasses([]*networkingv1.IngressClass{us}, Controller)}, newWorld(), now)
 	if got := texts(table.Faults); len(got) != 1 || !strings.HasPrefix(got[0], "us ParametersNotSupported: ") {
 		t.Errorf("faults %q", got)
 	}
@@ -230,8 +230,8 @@ func TestBackends(t *testing.T) {
 	} {
 		i := ingress("i", 0)
 		i.Spec.DefaultBackend = tt.backend
-		table := new(Builder).Build([]*networkingv1.Ingress{i}, mine, w, now)
-		b := table.Lookup("x", "/").Backend
+		table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{i}, Classes: mine}, w, now)
+		b := lookup(table, "x", "/").Backend
 		got := string(b.Protocol)
 		if b.Sticky {
 			got += " sticky"
@@ -290,24 +290,24 @@ func TestEndpointsAndCertificatesStay(t *testing.T) {
 	i := ingress("i", 0, rule("a.com", prefix("/", "web")))
 	i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"a.com"}, SecretName: "cert"}}
 	var b Builder
-	build := func() *Table { return b.Build([]*networkingv1.Ingress{i}, mine, w, now) }
+	build := func() *Table { return b.Build(Sources{Ingresses: []*networkingv1.Ingress{i}, Classes: mine}, w, now) }
 	first := build()
 	w.service("shop", "web", "10.0.0.2", "10.0.0.3")
 	second := build()
-	if a, b := first.Lookup("a.com", "/").Backend.Endpoints[1], second.Lookup("a.com", "/").Backend.Endpoints[0]; a != b {
+	if a, b := lookup(first, "a.com", "/").Backend.Endpoints[1], lookup(second, "a.com", "/").Backend.Endpoints[0]; a != b {
 		t.Errorf("%s is another endpoint than before", a.Address)
 	}
-	if first.Certificate("a.com") == nil || first.Certificate("a.com") != second.Certificate("a.com") {
+	if first.certificates.find("a.com") == nil || first.certificates.find("a.com") != second.certificates.find("a.com") {
 		t.Error("the certificate was parsed again")
 	}
 	secret = secret.DeepCopy()
 	secret.ResourceVersion = "2"
 	w.secrets["shop/cert"] = secret
-	if build().Certificate("a.com") == first.Certificate("a.com") {
+	if build().certificates.find("a.com") == first.certificates.find("a.com") {
 		t.Error("the changed Secret was not read")
 	}
-	if len(b.endpoints) != 2 || len(b.pairs) != 1 {
-		t.Errorf("%d endpoints and %d certificates are kept", len(b.endpoints), len(b.pairs))
+	if len(b.endpoints) != 2 || len(b.kept.pairs) != 1 {
+		t.Errorf("%d endpoints and %d certificates are kept", len(b.endpoints), len(b.kept.pairs))
 	}
 }
 
@@ -332,10 +332,10 @@ func TestTLS(t *testing.T) {
 	off.Spec.TLS, off.Annotations = []networkingv1.IngressTLS{{Hosts: []string{"off.com"}}}, map[string]string{RedirectAnnotation: "false"}
 	odd := ingress("odd", 0, rule("odd.com", prefix("/", "web")))
 	odd.Spec.TLS, odd.Annotations = []networkingv1.IngressTLS{{Hosts: []string{"odd.com"}}}, map[string]string{RedirectAnnotation: "no"}
-	table := new(Builder).Build([]*networkingv1.Ingress{i, later, off, odd}, mine, w, now)
+	table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{i, later, off, odd}, Classes: mine}, w, now)
 	for name, want := range map[string]string{"a.com": "a", "x.foo.com": "wild", "foo.com": "wild", "x.y.foo.com": "", "b.com": "", "c.com": "", "d.com": "", "r.com": "rules", "": ""} {
 		got := ""
-		if c := table.Certificate(name); c != nil {
+		if c := table.certificates.find(name); c != nil {
 			got = c.Leaf.Subject.CommonName
 		}
 		if got != want {
@@ -343,11 +343,11 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"a.com": true, "x.foo.com": true, "c.com": true, "d.com": true, "none.com": false, "off.com": false, "odd.com": true} {
-		if got := table.Lookup(name, "/").Redirects(name); got != want {
+		if got := lookup(table, name, "/").Redirects(name); got != want {
 			t.Errorf("%s is redirected: %v", name, got)
 		}
 	}
-	if got := table.Lookup("r.com", "/later").Redirects("r.com"); !got {
+	if got := lookup(table, "r.com", "/later").Redirects("r.com"); !got {
 		t.Error("a section without hosts is not for those of the rules")
 	}
 	all := strings.Join(texts(table.Faults), "\n")
@@ -364,7 +364,7 @@ func TestTLS(t *testing.T) {
 	if len(table.Faults) != 4 {
 		t.Errorf("%d faults:\n%s", len(table.Faults), all)
 	}
-	expired := new(Builder).Build([]*networkingv1.Ingress{later}, mine, w, now.AddDate(2, 0, 0))
+	expired := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{later}, Classes: mine}, w, now.AddDate(2, 0, 0))
 	if got := texts(expired.Faults); len(got) != 2 || !strings.Contains(got[0], "has ended at 2027-01-02T03:04:05Z") {
 		t.Errorf("faults %q", got)
 	}
@@ -390,13 +390,13 @@ func FuzzLookup(f *testing.F) {
 		if !strings.HasPrefix(rulePath, "/") || !strings.HasPrefix(path, "/") {
 			return
 		}
-		table := new(Builder).Build([]*networkingv1.Ingress{ingress("i", 0, rule("", prefix(rulePath, "web")))}, mine, newWorld(), now)
+		table := new(Builder).Build(Sources{Ingresses: []*networkingv1.Ingress{ingress("i", 0, rule("", prefix(rulePath, "web")))}, Classes: mine}, newWorld(), now)
 		want, got := elements(canonical(rulePath)), strings.Split(strings.TrimPrefix(canonical(path), "/"), "/")
 		matches := len(got) >= len(want)
 		for n := range want {
 			matches = matches && got[n] == want[n]
 		}
-		if found := table.Lookup("x", path) != nil; found != matches {
+		if found := lookup(table, "x", path) != nil; found != matches {
 			t.Errorf("prefix %q, path %q: %v, want %v", rulePath, path, found, matches)
 		}
 	})
@@ -414,11 +414,11 @@ func BenchmarkLookup(b *testing.B) {
 				}
 				list = append(list, i)
 			}
-			table := new(Builder).Build(list, mine, newWorld(), now)
+			table := new(Builder).Build(Sources{Ingresses: list, Classes: mine}, newWorld(), now)
 			host := fmt.Sprintf("h%d.example.com", routes/20)
 			b.ReportAllocs()
 			for b.Loop() {
-				if table.Lookup(host, "/api/v1/p7/items/42") == nil {
+				if lookup(table, host, "/api/v1/p7/items/42") == nil {
 					b.Fatal("no route")
 				}
 			}
@@ -435,7 +435,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	var builder Builder
 	for b.Loop() {
-		builder.Build(list, mine, w, now)
+		builder.Build(Sources{Ingresses: list, Classes: mine}, w, now)
 	}
 	b.ReportMetric(float64(len(list)), "ingresses")
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -22,10 +23,12 @@ type world struct {
 	services map[string]*corev1.Service
 	slices   map[string][]*discoveryv1.EndpointSlice
 	secrets  map[string]*corev1.Secret
+	maps     map[string]*corev1.ConfigMap
+	spaces   map[string]*corev1.Namespace
 }
 
 func newWorld() *world {
-	return &world{map[string]*corev1.Service{}, map[string][]*discoveryv1.EndpointSlice{}, map[string]*corev1.Secret{}}
+	return &world{map[string]*corev1.Service{}, map[string][]*discoveryv1.EndpointSlice{}, map[string]*corev1.Secret{}, map[string]*corev1.ConfigMap{}, map[string]*corev1.Namespace{}}
 }
 
 func (w *world) Service(namespace, name string) (*corev1.Service, bool) {
@@ -40,6 +43,21 @@ func (w *world) Slices(namespace, service string) []*discoveryv1.EndpointSlice {
 func (w *world) Secret(namespace, name string) (*corev1.Secret, bool) {
 	s, ok := w.secrets[namespace+"/"+name]
 	return s, ok
+}
+
+func (w *world) ConfigMap(namespace, name string) (*corev1.ConfigMap, bool) {
+	m, ok := w.maps[namespace+"/"+name]
+	return m, ok
+}
+
+func (w *world) Namespace(name string) (*corev1.Namespace, bool) {
+	n, ok := w.spaces[name]
+	return n, ok
+}
+
+// lookup asks for a path by GET at the port of plain HTTP.
+func lookup(t *Table, host, path string) *Route {
+	return t.Find(&Query{Port: PlainPort, Host: host, Path: path, Method: http.MethodGet})
 }
 
 // service adds a Service with the port http (80) and ready endpoints.
@@ -111,7 +129,7 @@ func exact(path, service string) networkingv1.HTTPIngressPath {
 
 // where names the service that a request goes to, "" for none.
 func where(t *Table, host, path string) string {
-	r := t.Lookup(host, path)
+	r := lookup(t, host, path)
 	if r == nil {
 		return ""
 	}

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Manager is the field manager of what the ingress controller writes.
@@ -61,4 +63,18 @@ func wrote(i *networkingv1.Ingress) bool {
 		}
 	}
 	return false
+}
+
+// OfGateways returns the same addresses as the status of Gateways has them.
+func OfGateways(all []networkingv1.IngressLoadBalancerIngress) []gatewayv1.GatewayStatusAddress {
+	var out []gatewayv1.GatewayStatusAddress
+	for _, a := range all {
+		if a.IP != "" {
+			out = append(out, gatewayv1.GatewayStatusAddress{Type: ptr.To(gatewayv1.IPAddressType), Value: a.IP})
+		}
+		if a.Hostname != "" {
+			out = append(out, gatewayv1.GatewayStatusAddress{Type: ptr.To(gatewayv1.HostnameAddressType), Value: a.Hostname})
+		}
+	}
+	return out
 }
