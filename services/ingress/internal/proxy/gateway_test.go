@@ -212,8 +212,13 @@ func TestWeightsAndMirrors(t *testing.T) {
   {matches: [{path: {value: /m}}], filters: [{type: RequestMirror, requestMirror: {backendRef: {name: copy, port: 80}}}], backendRefs: [{name: a, port: 80}]},
   {matches: [{path: {value: /p}}], filters: [{type: RequestMirror, requestMirror: {percent: 0, backendRef: {name: copy, port: 80}}}], backendRefs: [{name: a, port: 80}]}]}}`)
 	counts := map[string]int{}
+	c := f.client() // one, since connections are bounded
 	for range 200 {
-		_, body := f.get("http://a.com/w")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.com/w", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, body := do(t, c, r)
 		var got seen
 		if err := json.Unmarshal([]byte(body), &got); err != nil {
 			t.Fatal(err)
@@ -228,7 +233,7 @@ func TestWeightsAndMirrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code, text := do(t, f.client(), r); code != 200 || !strings.Contains(text, `"Body":"`+body+`"`) {
+		if code, text := do(t, c, r); code != 200 || !strings.Contains(text, `"Body":"`+body+`"`) {
 			t.Errorf("%d %s", code, text)
 		}
 		if got := receive(t, copies, "the copy"); got != "POST /m?x "+body {
