@@ -1,12 +1,12 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down simulate join test e2e conformance compare churn build images lint generate bench clean
+.PHONY: help up down simulate join test e2e e2e-ha conformance compare churn build images lint generate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: ## install what is missing, build, start a cluster with two nodes, and say how to use it
-	@hack/up.sh
+up: ## install what is missing, build, start a cluster with two nodes, and say how to use it (HA=1: no machine whose loss stops it)
+	@HOWDAH_HA='$(or $(HA),$(HOWDAH_HA))' hack/up.sh
 
 down: ## remove the cluster with its volumes and keys
 	@hack/down.sh
@@ -22,6 +22,9 @@ test: ## run every test, unit to end to end, on a cluster of its own; leaves not
 
 e2e: ## run the end-to-end tests on the cluster that is up (ARGS="-run X -v" go to go test)
 	@hack/e2e.sh $(ARGS)
+
+e2e-ha: ## lose each machine of a highly available cluster once, on a cluster of its own; leaves nothing running (ARGS go to go test)
+	@hack/e2e-ha.sh $(ARGS)
 
 conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose, PROCS run at a time)
 	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' hack/conformance.sh

@@ -115,6 +115,14 @@ install_postgres() {
     install_packages "the tests start PostgreSQL" postgresql
 }
 
+# install_auto_failover installs it for the newest PostgreSQL, which is the one that the tests use.
+install_auto_failover() {
+    local version
+    version=$(basename "$(dirname "$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n1)")")")
+    have pg_autoctl && [ -f "/usr/share/postgresql/$version/extension/pgautofailover.control" ] && return 0
+    install_packages "the tests have one PostgreSQL take another's place" pg-auto-failover-cli "postgresql-$version-auto-failover"
+}
+
 kubectl_minor() { "$1" version --client -o json 2>/dev/null | sed -n 's/.*"minor": "\([0-9]*\).*/\1/p' | head -n1; }
 
 install_kubectl() {
@@ -139,6 +147,7 @@ install_kubectl
 if [ -n "$for_tests" ]; then
     need gcc gcc libc6-dev
     install_postgres
+    install_auto_failover
     need busybox busybox-static
     need curl curl ca-certificates
     need losetup mount

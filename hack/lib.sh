@@ -4,6 +4,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 STATE=$ROOT/.howdah          # what a running cluster leaves on the host: keys, kubeconfig, logs
 BUILD=$ROOT/.build           # what builds leave: tools, images for pods
 COMPOSE_FILE_MAIN=$ROOT/deploy/compose/compose.yaml
+COMPOSE_FILE_HA=$ROOT/deploy/compose/ha.yaml
 COMPOSE_FILE_STANDINS=$ROOT/deploy/compose/standins.yaml
 PATH=$BUILD/bin:$PATH:/usr/local/go/bin:/usr/sbin:/sbin
 export PATH
@@ -21,11 +22,18 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # at_least 2.26 2.40.1 succeeds when the second version is the first or newer.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$1" ]; }
 
+# setting NAME prints what make up has found for this machine.
+setting() { sed -n "s/^$1=//p" "$STATE/compose.env" 2>/dev/null || true; }
+
+# highly_available succeeds where the cluster is, or is to be, the one of ha.yaml.
+highly_available() { [ "${HOWDAH_HA:-$(setting HOWDAH_HA)}" = 1 ]; }
+
 # compose calls docker compose on our file with the settings that make up has found for this machine.
 compose() {
-    local settings=()
+    local settings=() files=(-f "$COMPOSE_FILE_MAIN")
     [ -f "$STATE/compose.env" ] && settings=(--env-file "$STATE/compose.env")
-    docker compose "${settings[@]}" -f "$COMPOSE_FILE_MAIN" "$@"
+    ! highly_available || files+=(-f "$COMPOSE_FILE_HA")
+    docker compose "${settings[@]}" "${files[@]}" "$@"
 }
 
 # own_cluster ends the script when the cluster that is here was brought up from another copy of the repository: its

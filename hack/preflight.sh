@@ -55,6 +55,28 @@ network() {
     printf 'HOWDAH_NET_PREFIX=%s\n' "$prefix" >"$STATE/compose.env"
 }
 
+# there SERVICE says whether the cluster that is here has it, running or not.
+there() { [ -n "$(docker ps -aq --filter label=com.docker.compose.project=howdah --filter "label=com.docker.compose.service=$1" 2>/dev/null)" ]; }
+
+# availability settles whether the cluster is the highly available one, and where its second gateway is.
+availability() {
+    local port=${HOWDAH_REST_PORT:-6443} second=${HOWDAH_REST2_ADDRESS:-}
+    case "${HOWDAH_HA:=}" in
+        '') if there postgres1; then HOWDAH_HA=1; else HOWDAH_HA=0; fi ;;
+        1) ! there postgres || problem "the cluster that is here has one database server: make down before make up HA=1" ;;
+        0) ! there postgres1 || problem "the cluster that is here is highly available: make down before make up HA=0" ;;
+        *) problem "HA is 1 or 0, not $HOWDAH_HA" ;;
+    esac
+    export HOWDAH_HA
+    printf 'HOWDAH_HA=%s\n' "$HOWDAH_HA" >>"$STATE/compose.env"
+    [ "$HOWDAH_HA" = 1 ] || return 0
+    # Where localhost has two addresses each gateway gets one: clients try the other when one refuses.
+    [ -n "$second" ] || if getent ahostsv6 localhost 2>/dev/null | grep -q '^::1 '; then second="[::1]:$port"; else second=127.0.0.1:6444; fi
+    printf 'HOWDAH_REST2_ADDRESS=%s\n' "$second" >>"$STATE/compose.env"
+    running gateway2 || [ -z "$(ss -Hltn "src $second" 2>/dev/null)" ] ||
+        problem "$second on this machine is taken: end that program, or choose another with HOWDAH_REST2_ADDRESS=ADDRESS:PORT"
+}
+
 kernel() {
     local release major minor
     release=$(uname -r) major=${release%%.*} minor=${release#*.} minor=${minor%%[!0-9]*}
@@ -87,6 +109,7 @@ own_cluster
 kernel
 room
 network
+availability
 ports
 if [ ${#problems[@]} -gt 0 ]; then
     printf 'error: %s\n' "${problems[@]}" >&2

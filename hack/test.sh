@@ -44,7 +44,7 @@ export HOWDAH_TEST_CONTAINERD=$BUILD/containerd/containerd HOWDAH_TEST_BIN=$BUIL
 failed=()   # a failure does not keep the other tests from running
 for module in $(cd "$ROOT" && go list -m -f '{{.Dir}}'); do
     # What needs a running cluster is not a unit test.
-    packages=$(cd "$module" && go list ./... 2>/dev/null | grep -vE '^howdah\.dev/test/e2e(/|$)' || true)
+    packages=$(cd "$module" && go list ./... 2>/dev/null | grep -vE '^howdah\.dev/test/(e2e|ha)(/|$)' || true)
     [ -n "$packages" ] || continue
     say "testing $(shown "$module")"
     (cd "$module" && echo "$packages" | xargs go test -count=1 -timeout 10m) || failed+=("$(shown "$module")")

@@ -36,6 +36,16 @@ if [ "$port" != 6443 ]; then
     kubectl config set-cluster "$(kubectl config view -o jsonpath='{.clusters[0].name}')" --server "https://127.0.0.1:$port" >/dev/null
 fi
 
+if highly_available; then
+    # By its first name the client finds both gateways, where that has both addresses; by the second context the second one alone.
+    second=$(setting HOWDAH_REST2_ADDRESS)
+    cluster=$(kubectl config view -o jsonpath='{.clusters[0].name}') user=$(kubectl config view -o jsonpath='{.users[0].name}')
+    kubectl config view --raw -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' | base64 -d >"$BUILD/log/ca.crt"
+    kubectl config set-cluster second --server "https://$second" --certificate-authority "$BUILD/log/ca.crt" --embed-certs >/dev/null
+    kubectl config set-context second --cluster second --user "$user" >/dev/null
+    [ "$second" != "[::1]:$port" ] || kubectl config set-cluster "$cluster" --server "https://localhost:$port" >/dev/null
+fi
+
 say "waiting until both nodes are Ready"
 deadline=$((SECONDS + patience))
 until kubectl get node node1 node2 --request-timeout 5s >/dev/null 2>"$BUILD/log/nodes.log"; do
@@ -56,7 +66,7 @@ kubectl get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.c
 if [ -f "$STATE/grafana" ]; then grafana=http://127.0.0.1:${HOWDAH_GRAFANA_PORT:-3000}; else grafana='left out: its image cannot be pulled here'; fi
 cat <<MESSAGE
 
-    Kubernetes API   https://127.0.0.1:$port
+    Kubernetes API   https://127.0.0.1:$port$(! highly_available || printf '; https://%s (kubectl --context second)' "$(setting HOWDAH_REST2_ADDRESS)")
     Console          https://127.0.0.1:$port/console/
     Ingress          http://127.0.0.1:${HOWDAH_INGRESS_HTTP_PORT:-8080} and https://127.0.0.1:${HOWDAH_INGRESS_HTTPS_PORT:-8443}
     Jaeger           http://127.0.0.1:${HOWDAH_JAEGER_PORT:-16686}

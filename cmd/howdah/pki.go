@@ -18,7 +18,7 @@ func pkiCommand() *cobra.Command {
 		out, adminServer, meshServer string
 		kubeconfig                   string
 		nodes, gatewayNames, owners  []string
-		nodeHosts                    []string
+		nodeHosts, postgresNames     []string
 	)
 	cmd := &cobra.Command{
 		Use: "pki", Short: "Make the cluster's certificates, keys and kubeconfigs; keeps those that are valid", Args: cobra.NoArgs,
@@ -32,6 +32,7 @@ func pkiCommand() *cobra.Command {
 				return err
 			}
 			hosts["gateway"] = append(hosts["gateway"], gatewayNames...)
+			hosts["postgres"] = append(hosts["postgres"], postgresNames...)
 			options := pki.Options{
 				Nodes: nodes, Hosts: hosts,
 				AdminServer: adminServer, MeshServer: meshServer, Owner: ownerOfParent(out), Owners: owned,
@@ -51,6 +52,7 @@ func pkiCommand() *cobra.Command {
 	f.StringSliceVar(&nodes, "nodes", nil, "names of the nodes")
 	f.StringSliceVar(&nodeHosts, "node-hosts", nil, "NODE=HOST, an address or a further name by which a node's HTTPS endpoint is asked; again for more")
 	f.StringSliceVar(&gatewayNames, "gateway-names", nil, "further names and addresses of the gateway")
+	f.StringSliceVar(&postgresNames, "postgres-names", nil, "names and addresses of several database servers; their certificate is then a client's, too, with which they follow each other")
 	f.StringSliceVar(&owners, "owner", nil, "ROLE=UID:GID of a role that must own its key itself")
 	f.StringVar(&adminServer, "admin-server", "", "gateway's URL in the administrator's kubeconfig")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "where to put the administrator's kubeconfig as well")

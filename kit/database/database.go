@@ -23,7 +23,8 @@ const (
 // Config parses a database URL for connections that are given up after the timeout.
 //
 // The URL may name several hosts (postgres://user@one,two/howdah). They are tried in their order, each for its share of the timeout, until one
-// takes writes. A replica is passed over, whatever the URL's target_session_attrs: all of howdah's work is the primary's.
+// takes writes. A replica is passed over, whatever the URL's target_session_attrs: all of howdah's work is the primary's. So is a primary that cannot
+// have a commit replicated where replication is synchronous: another may have taken its place.
 func Config(databaseURL string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
@@ -62,10 +63,14 @@ func prepare(config *pgconn.Config, timeout time.Duration) {
 	if len(hosts) > 1 {
 		dialer.Timeout = min(share, dialPatience)
 		config.LookupFunc = lookUpWithin(dialer.Timeout)
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		config.ValidateConnect = isPrimary
 	}
 	config.DialFunc = dialer.DialContext
+	config.OnNotice = noteUnreplicated
 }
+
+// Several reports whether a configuration names several servers.
+func Several(config *pgconn.Config) bool { return len(hostsOf(config)) > 1 }
 
 // hostsOf returns the hosts that a configuration names. One host may stand there twice, with and without TLS.
 func hostsOf(config *pgconn.Config) map[string]bool {

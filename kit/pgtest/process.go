@@ -14,6 +14,8 @@ import (
 
 // watchScript waits for the end of its standard input, whose other end only the test process holds, then removes the server.
 const watchScript = `cat >/dev/null
+for file in $(find "$1" -name pg_autoctl.pid 2>/dev/null); do kill -KILL "$(head -n 1 "$file")"; done 2>/dev/null
+for file in "$1"/*/postmaster.pid; do pid=$(head -n 1 "$file" 2>/dev/null) && kill -CONT "$pid" && kill -QUIT "$pid"; done 2>/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
 i=0
 while [ $i -lt 50 ] && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
@@ -58,13 +60,15 @@ func children(pid int) []int {
 }
 
 // isPostgres guards against a process number that was given to somebody else, or a process that is dead but not yet reaped.
-func isPostgres(pid int) bool {
+func isPostgres(pid int) bool { return isNamed(pid, "postgres") }
+
+func isNamed(pid int, name string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	return bytes.Contains(text, []byte("(postgres)")) && len(fields) > 0 && fields[0] != "Z"
+	return bytes.Contains(text, []byte("("+name+")")) && len(fields) > 0 && fields[0] != "Z"
 }
 
 func freePort() (int, error) {

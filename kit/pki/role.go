@@ -101,6 +101,9 @@ func (o Options) subjects() map[string]Subject {
 			s.Hosts = slices.Concat(s.Hosts, []string{"localhost", "127.0.0.1", "::1"})
 		}
 		s.Hosts = slices.Concat(s.Hosts, o.Hosts[name])
+		if name == "postgres" && len(o.Hosts[name]) > 0 {
+			s.Client = true // several servers follow each other
+		}
 		all[name] = s
 	}
 	for _, name := range o.Nodes {

@@ -313,7 +313,7 @@ func (s *Server) notReady() error {
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(s.stopped) })()
-	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.aggregate, s.start, s.runAudit}, s.background...)...)
+	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.aggregate, s.start, s.followGateways, s.runAudit}, s.background...)...)
 }
 
 // publish tells the database of the kinds, for those who ask in SQL.
@@ -330,6 +330,27 @@ func (s *Server) publish(ctx context.Context) error {
 	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
 }
 
+// followGateways leads the Service kubernetes past gateways that do not answer, where there are several.
+func (s *Server) followGateways(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ready:
+	}
+	if len(s.cfg.GatewayEndpoints) < 2 || s.cfg.NodeTLS == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.NodeTLS), bootstrap.Ticks(ctx))
+}
+
+// bootstrap is what makes the cluster's own objects.
+func (s *Server) bootstrap() bootstrap.Config {
+	return bootstrap.Config{
+		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+	}
+}
+
 // start waits for the cache and makes what every cluster has.
 func (s *Server) start(ctx context.Context) error {
 	go s.fields.Warm()
@@ -338,10 +359,7 @@ func (s *Server) start(ctx context.Context) error {
 		return nil
 	case <-s.cache.Ready():
 	}
-	err := bootstrap.Run(ctx, bootstrap.Config{
-		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
-	})
-	if err != nil {
+	if err := bootstrap.Run(ctx, s.bootstrap()); err != nil {
 		return nil // ctx ended
 	}
 	if slices.Contains(s.cfg.AuthorizationModes, "RBAC") {

@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -94,15 +93,7 @@ func once(ctx context.Context, cfg Config) error {
 	if len(cfg.Gateways) == 0 {
 		return nil
 	}
-	err := ensure(ctx, cfg.API, resource{version: "v1", resource: "endpoints"}, endpoints(cfg), func(old, obj *corev1.Endpoints) bool {
-		return equality.Semantic.DeepEqual(old.Subsets, obj.Subsets)
-	})
-	if err != nil {
-		return err
-	}
-	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(cfg), func(old, obj *discoveryv1.EndpointSlice) bool {
-		return equality.Semantic.DeepEqual(old.Endpoints, obj.Endpoints) && equality.Semantic.DeepEqual(old.Ports, obj.Ports)
-	})
+	return lead(ctx, cfg)
 }
 
 // priorityClasses are those of the cluster's own pods, with Kubernetes' descriptions.

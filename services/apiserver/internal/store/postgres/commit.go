@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"howdah.dev/kit/database"
 	"howdah.dev/services/apiserver/internal/store"
 )
 
@@ -183,6 +184,10 @@ func (s *Store) tryCommit(ctx context.Context, conn *pgx.Conn, batch []*request)
 		s.buffer = nil
 	}
 	err := result.Err
+	if err == nil {
+		// Its wait for the replicas was cut short: it may be lost yet.
+		err = database.Replicated(conn.PgConn())
+	}
 	var out outcome
 	if err == nil {
 		if len(result.Rows) != 1 {

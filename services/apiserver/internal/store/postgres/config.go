@@ -40,7 +40,8 @@ type Config struct {
 	QueueBytes int64
 	// ReadConnections bounds the connections for reads. Default 8.
 	ReadConnections int
-	// CommitTimeout bounds one batch's round trip; longer than that, its outcome is unknown. Default 10 s.
+	// CommitTimeout bounds one batch's round trip; longer than that, its outcome is unknown. Default 10 s, or 5 s where the URL names several
+	// servers: the next batch may then be another's.
 	CommitTimeout time.Duration
 	// ReadPatience bounds how long a read is retried when its context has no deadline. Default 30 s.
 	ReadPatience time.Duration
@@ -61,11 +62,14 @@ type Config struct {
 
 // New builds a Store. It connects to nothing before Run.
 func New(cfg Config) (*Store, error) {
-	setDefaults(&cfg)
 	pool, err := database.PoolConfig(cfg.DatabaseURL, connectTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
+	if database.Several(&pool.ConnConfig.Config) {
+		orDefault(&cfg.CommitTimeout, 5*time.Second)
+	}
+	setDefaults(&cfg)
 	if cfg.QueueLength < 1 || cfg.ReadConnections < 1 || cfg.ReadConnections > math.MaxInt32 || cfg.PartitionSize < 0 {
 		return nil, errors.New("store: queue length, read connections and partition size must be positive")
 	}
@@ -75,7 +79,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	s := newStore(cfg, pool, metrics)
 	if cfg.Metrics != nil {
-		err = cfg.Metrics.Register(size{s})
+		err = errors.Join(cfg.Metrics.Register(size{s}), cfg.Metrics.Register(replication{s}))
 	}
 	return s, err
 }

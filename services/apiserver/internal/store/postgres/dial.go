@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"howdah.dev/kit/database"
 )
 
 const (
@@ -61,10 +63,13 @@ func (d *dialer) connect(ctx context.Context, settings map[string]string) (*pgx.
 	for name, value := range settings {
 		config.RuntimeParams[name] = value
 	}
+	// Commits are not cancelled, neither here nor by the check.
+	seal := database.Uncancelled(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
+	seal()
 	if err := d.check(ctx, conn); err != nil {
 		closeNow(conn)
 		return nil, err
@@ -80,6 +85,9 @@ func (d *dialer) check(ctx context.Context, conn *pgx.Conn) error {
 	var jumped bool
 	err := conn.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), howdah.incarnate($1)",
 		d.seen.Load()).Scan(&fsync, &commit, &jumped)
+	if err == nil {
+		err = database.Replicated(conn.PgConn())
+	}
 	if refused, _ := answered(err); refused != nil && refused.Code == lockNotAvailable {
 		_, evicting := conn.Exec(ctx, evictSQL)
 		err = errors.Join(err, evicting)

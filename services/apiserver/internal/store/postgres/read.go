@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"howdah.dev/kit/database"
 	"howdah.dev/services/apiserver/internal/store"
 )
 
@@ -15,6 +16,10 @@ const getSQL = `
 SELECT o.revision, o.create_revision, coalesce(o.value, c.value)
   FROM howdah.object o LEFT JOIN howdah.change c ON o.value IS NULL AND c.revision = o.revision
  WHERE o.key = $1`
+
+// What is read as it is now is confirmed (database.Confirmed): by the primary, and not to be lost any more. So is that a key is not there, by NULLs.
+const getConfirmedSQL = `
+SELECT o.* FROM (SELECT ` + database.Confirmed + ` AS confirmed) f LEFT JOIN LATERAL (` + getSQL + `) o ON f.confirmed`
 
 // $1 <= key <= $2 is the prefix's range, $3 the key to start behind, $4 the limit or NULL.
 const listSQL = `
@@ -48,17 +53,22 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if err := s.connected(ctx); err != nil {
 		return entry, err
 	}
+	var revision, create *int64
 	err := s.retryRead(ctx, func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, getSQL, key).Scan(&entry.Revision, &entry.CreateRevision, &entry.Value)
-		if err == nil && entry.Value == nil {
-			err = missingBytes(entry)
+		err := s.confirmedRow(ctx, getConfirmedSQL, []any{key}, &revision, &create, &entry.Value)
+		if err == nil && revision != nil && entry.Value == nil {
+			err = missingBytes(store.Entry{Key: key, Revision: *revision})
 		}
 		return err
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case err != nil:
+		return entry, err
+	case revision == nil:
 		return entry, store.ErrNotFound
 	}
-	return entry, err
+	entry.Revision, entry.CreateRevision = *revision, *create
+	return entry, nil
 }
 
 // List implements store.Reader.
@@ -84,7 +94,12 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 	if q.Revision > 0 {
 		sql, args = listAtSQL, append(args, q.Revision)
 	}
-	rows, err := s.pool.Query(ctx, sql, args...)
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return store.Page{}, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, sql, args...)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -105,6 +120,11 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	rows.Close()
 	if err := rows.Err(); err != nil {
+		return store.Page{}, err
+	}
+	// Afterwards, so that a long list has the time that it takes, and the confirmation its own.
+	var confirmed bool
+	if err := s.confirmed(ctx, conn, confirmSQL, nil, &confirmed); err != nil {
 		return store.Page{}, err
 	}
 	s.dial.saw(newest)

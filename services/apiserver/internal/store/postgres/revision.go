@@ -2,10 +2,24 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"howdah.dev/kit/database"
 	"howdah.dev/services/apiserver/internal/store"
+)
+
+// confirmTimeout bounds a statement that is to be confirmed (database.Confirmed): one that takes longer is tried over new connections, which find
+// another primary if there is one.
+const confirmTimeout = 3 * time.Second
+
+const (
+	confirmSQL  = "SELECT " + database.Confirmed
+	revisionSQL = "SELECT revision, " + database.Confirmed + " FROM howdah.counter"
 )
 
 // Revision implements store.Reader.
@@ -18,13 +32,38 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 
 func (s *Store) readRevision(ctx context.Context) (int64, error) {
 	var revision int64
+	var confirmed bool
 	err := s.retryRead(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, "SELECT revision FROM howdah.counter").Scan(&revision)
+		return s.confirmedRow(ctx, revisionSQL, nil, &revision, &confirmed)
 	})
 	if err == nil {
 		s.dial.saw(revision)
 	}
 	return revision, err
+}
+
+// confirmedRow reads the row of a statement that is confirmed.
+func (s *Store) confirmedRow(ctx context.Context, sql string, args []any, into ...any) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.confirmed(ctx, conn, sql, args, into...)
+}
+
+// confirmed is confirmedRow over a connection that is at hand. Where the server does not confirm in time, all connections are made anew.
+func (s *Store) confirmed(ctx context.Context, conn *pgxpool.Conn, sql string, args []any, into ...any) error {
+	attempt, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	err := conn.QueryRow(attempt, sql, args...).Scan(into...)
+	if err == nil {
+		err = database.Replicated(conn.Conn().PgConn())
+	}
+	if errors.Is(err, database.ErrUnreplicated) || attempt.Err() != nil && ctx.Err() == nil {
+		s.pool.Reset()
+	}
+	return err
 }
 
 // sharedRead lets concurrent callers share a read, each of which must begin after the caller asked: who comes while a read is

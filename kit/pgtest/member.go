@@ -1,0 +1,147 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Member is a server of a formation, or its monitor: PostgreSQL, and pg_autoctl that keeps it. Faults hit both, as when a machine fails.
+type Member struct {
+	formation *Formation
+	name      string
+	port      int
+
+	mu      sync.Mutex
+	process *exec.Cmd
+	exited  chan struct{}
+	stopped []int // processes that Freeze stopped
+}
+
+// Address is the server's host:port.
+func (m *Member) Address() string { return fmt.Sprintf("127.0.0.1:%d", m.port) }
+
+// URL names the database howdah on this server alone, for its owner.
+func (m *Member) URL() string {
+	return fmt.Sprintf("postgres://howdah@%s/howdah?sslmode=disable", m.Address())
+}
+
+// Kill9 kills all processes of the member with SIGKILL and returns when they are gone.
+func (m *Member) Kill9() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return
+	}
+	all := m.halt()
+	for _, pid := range all {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-m.exited
+	for _, pid := range all {
+		for syscall.Kill(pid, 0) == nil && (isNamed(pid, "postgres") || isNamed(pid, "pg_autoctl")) {
+			time.Sleep(time.Millisecond) // not our child: its end cannot be awaited
+		}
+	}
+	m.process, m.stopped = nil, nil
+}
+
+// Freeze stops all processes of the member: connections to it stay open, and are silent.
+func (m *Member) Freeze() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = m.halt()
+}
+
+// Thaw lets the member go on where it was.
+func (m *Member) Thaw() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pid := range m.stopped {
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+	m.stopped = nil
+}
+
+// Start runs the member again after Kill9.
+func (m *Member) Start(ctx context.Context) error {
+	return m.launch(ctx, "run", "--pgdata", m.data())
+}
+
+// halt stops the member's processes, the parents first, so that none is made while it looks.
+func (m *Member) halt() (all []int) {
+	next := []int{m.process.Process.Pid}
+	for len(next) > 0 {
+		pid := next[0]
+		syscall.Kill(pid, syscall.SIGSTOP)
+		all = append(all, pid)
+		next = slices.Concat(next[1:], children(pid))
+	}
+	return all
+}
+
+func (m *Member) data() string    { return filepath.Join(m.formation.base.dir, m.name) }
+func (m *Member) logFile() string { return m.data() + ".log" }
+
+// initialize makes an empty cluster with settings over those that pg_auto_failover will put in front of them.
+func (m *Member) initialize(ctx context.Context, settings string) error {
+	base := m.formation.base
+	initdb := base.command(ctx, "initdb", "--pgdata", m.data(), "--auth=trust", "--username=postgres", "--no-sync",
+		"--encoding=UTF8", "--locale=C", "--no-instructions")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	file, err := os.OpenFile(filepath.Join(m.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = fmt.Fprintf(file, "unix_socket_directories = '%s'\nlisten_addresses = '127.0.0.1'\nlogging_collector = off\nfsync = off\n%s", base.dir, settings)
+	return err
+}
+
+// create registers the member, as a monitor or as a server, and runs it.
+func (m *Member) create(ctx context.Context, kind string, args ...string) error {
+	common := []string{"create", kind, "--pgdata", m.data(), "--pgctl", filepath.Join(m.formation.base.bin, "pg_ctl"),
+		"--pgport", fmt.Sprint(m.port), "--hostname=127.0.0.1", "--auth=trust", "--no-ssl", "--run"}
+	if kind == "postgres" {
+		common = append(common, "--pghost", m.formation.base.dir, "--listen=127.0.0.1")
+	}
+	return m.launch(ctx, slices.Concat(common, args)...)
+}
+
+func (m *Member) launch(ctx context.Context, args ...string) error {
+	base := m.formation.base
+	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := base.command(context.WithoutCancel(ctx), "pg_autoctl", args...)
+	path, _ := lookPath("pg_autoctl")
+	cmd.Path = path
+	cmd.Stdout, cmd.Stderr = log, log
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"} {
+		cmd.Env = append(cmd.Env, name+"="+base.dir)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start pg_autoctl: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() { cmd.Wait(); close(exited) }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.process, m.exited = cmd, exited
+	return nil
+}
+
+func lookPath(program string) (string, bool) {
+	path, err := exec.LookPath(program)
+	return path, err == nil
+}

@@ -1,0 +1,124 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+)
+
+// objects is an API that keeps objects by resource, and tells of each write of Endpoints.
+type objects struct {
+	mu     sync.Mutex
+	stored map[string][]byte
+	wrote  chan []string
+}
+
+func (o *objects) Get(_ context.Context, r *apiv1.GetRequest) (*apiv1.GetResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	body, ok := o.stored[r.GetResource()]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.GetResource()}, r.GetName())
+	}
+	return &apiv1.GetResponse{Object: body}, nil
+}
+
+func (o *objects) Create(_ context.Context, r *apiv1.CreateRequest) (*apiv1.CreateResponse, error) {
+	return &apiv1.CreateResponse{}, o.write(r.GetResource(), r.GetObject())
+}
+
+func (o *objects) Update(_ context.Context, r *apiv1.UpdateRequest) (*apiv1.UpdateResponse, error) {
+	return &apiv1.UpdateResponse{}, o.write(r.GetResource(), r.GetObject())
+}
+
+func (o *objects) write(resource string, body []byte) error {
+	o.mu.Lock()
+	o.stored[resource] = body
+	o.mu.Unlock()
+	if resource != "endpoints" {
+		return nil
+	}
+	var e corev1.Endpoints
+	if err := json.Unmarshal(body, &e); err != nil {
+		return err
+	}
+	var to []string
+	for _, a := range e.Subsets[0].Addresses {
+		to = append(to, a.IP)
+	}
+	o.wrote <- to
+	return nil
+}
+
+func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
+	t.Parallel()
+	one, two := netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.2:6443")
+	api := &objects{stored: map[string][]byte{}, wrote: make(chan []string, 10)}
+	var mu sync.Mutex
+	down := map[netip.AddrPort]bool{}
+	ask := func(_ context.Context, g netip.AddrPort) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if down[g] {
+			return errors.New("silent")
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := make(chan time.Time)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- FollowGateways(ctx, Config{API: api, Gateways: []netip.AddrPort{one, two}}, ask, ticks)
+	}()
+	for _, step := range []struct {
+		name     string
+		one, two bool // silent
+		ticks    int
+		want     []string // nil: nothing is written
+	}{
+		{"both answer", false, false, 5, nil},
+		{"once silent", true, false, patience - 1, nil},
+		{"and back", false, false, 1, nil},
+		{"silent for long", true, false, patience, []string{"192.0.2.2"}},
+		{"both are: better all than none", true, true, patience, []string{"192.0.2.1", "192.0.2.2"}},
+		{"one is back", true, false, 1, []string{"192.0.2.2"}},
+		{"both are", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}},
+	} {
+		mu.Lock()
+		down[one], down[two] = step.one, step.two
+		mu.Unlock()
+		for range step.ticks {
+			ticks <- time.Time{}
+		}
+		if step.want == nil {
+			// The next tick is taken only when this one is dealt with.
+			continue
+		}
+		select {
+		case got := <-api.wrote:
+			if !reflect.DeepEqual(got, step.want) {
+				t.Fatalf("%s: the Service leads to %v, want %v", step.name, got, step.want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: nothing was written", step.name)
+		}
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if len(api.wrote) > 0 {
+		t.Errorf("something was written twice: %v", <-api.wrote)
+	}
+}
