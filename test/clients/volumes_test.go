@@ -34,6 +34,10 @@ func newStorageUser(t *testing.T) *storageUser {
 	u := &storageUser{T: t, Clientset: kubernetes.NewForConfigOrDie(config), name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
 	_, err = u.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.name}}, metav1.CreateOptions{})
 	u.must(err)
+	u.await("the default service account", func(ctx context.Context) (bool, error) {
+		_, err := u.CoreV1().ServiceAccounts(u.name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
 	return u
 }
 
