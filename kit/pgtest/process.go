@@ -14,7 +14,7 @@ import (
 
 // watchScript waits for the end of its standard input, whose other end only the test process holds, then removes the server.
 const watchScript = `cat >/dev/null
-for file in $(find "$1" -name pg_autoctl.pid 2>/dev/null); do kill -KILL "$(head -n 1 "$file")"; done 2>/dev/null
+for file in $(find "$1" -name pg_autoctl.pid 2>/dev/null); do kill -KILL -- "-$(head -n 1 "$file")"; done 2>/dev/null  # each leads a group: its services go along
 for file in "$1"/*/postmaster.pid; do pid=$(head -n 1 "$file" 2>/dev/null) && kill -CONT "$pid" && kill -QUIT "$pid"; done 2>/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
 i=0

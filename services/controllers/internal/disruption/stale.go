@@ -23,7 +23,7 @@ func isStale(p *corev1.Pod) bool {
 		p.DeletionTimestamp == nil && !pods.Terminal(p)
 }
 
-// Reset returns the status of a pod that was not disrupted after all; false, and when to look again (0 is never), where nothing is to be said.
+// Reset returns the status of a pod that was not disrupted after all; nil, and when to look again (0 is never), where nothing is to be said.
 func Reset(p *corev1.Pod, now time.Time) (status *corev1.PodStatus, after time.Duration) {
 	if !isStale(p) {
 		return nil, 0

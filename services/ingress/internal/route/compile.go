@@ -33,53 +33,85 @@ func (c *compiled) drop(n int, name *gatewayv1.SectionName, err error) {
 	c.dropped = append(c.dropped, fmt.Sprintf("rule %d %s: %v", n, ptr.Deref(name, ""), err))
 }
 
+// ruleSpec is a rule of an HTTPRoute, or one of a GRPCRoute said in the same way.
+type ruleSpec struct {
+	name        *gatewayv1.SectionName
+	refused     error // of a field that cannot act
+	persistence *gatewayv1.SessionPersistence
+	matches     func() ([]match, error)
+	timeouts    *gatewayv1.HTTPRouteTimeouts
+	filters     []gatewayv1.HTTPRouteFilter
+	backends    []gatewayv1.HTTPBackendRef
+	grpc        bool
+}
+
 // httpRoute compiles the rules of an HTTPRoute.
 func (g *gateways) httpRoute(r *gatewayRoute, o *gatewayv1.HTTPRoute, at *gateway) *compiled {
-	c := &compiled{rules: len(o.Spec.Rules)}
-	for n := range o.Spec.Rules {
-		rule := &o.Spec.Rules[n]
-		err := unsupported(r.spec, rule.SessionPersistence)
+	specs := make([]ruleSpec, 0, len(o.Spec.Rules))
+	for _, rule := range o.Spec.Rules {
+		spec := ruleSpec{
+			name: rule.Name, persistence: rule.SessionPersistence, timeouts: rule.Timeouts, filters: rule.Filters, backends: rule.BackendRefs,
+			matches: func() ([]match, error) { return g.httpMatches(rule.Matches) },
+		}
 		if rule.Retry != nil {
-			err = fmt.Errorf("retry cannot act here")
+			spec.refused = fmt.Errorf("retry cannot act here")
 		}
-		var matches []match
-		if err == nil {
-			matches, err = g.httpMatches(rule.Matches)
-		}
-		out := &Rule{}
-		if err == nil {
-			err = timeouts(out, rule.Timeouts)
-		}
-		if err == nil {
-			out.Filters, err = g.filters(r, at, rule.Filters, c, out)
-		}
-		if err == nil {
-			for _, ref := range rule.BackendRefs {
-				target := g.target(r, at, ref.BackendRef, c, false)
-				var failed Rule
-				if target.Filters, err = g.filters(r, at, ref.Filters, c, &failed); err != nil {
-					break
-				}
-				if target.Filters.Redirect != nil || target.Filters.CORS != nil {
-					err = fmt.Errorf("a backend's filters can change requests and answers, and mirror them, alone")
-					break
-				}
-				if failed.Code != 0 {
-					target.Backend = &Backend{Namespace: target.Backend.Namespace, Service: target.Backend.Service, Problem: "a filter of the backend is not known"}
-				}
-				out.add(target)
-			}
-		}
+		specs = append(specs, spec)
+	}
+	return g.rules(r, specs, at)
+}
+
+// rules compiles a route's rules. One that cannot act as it says is left out whole.
+func (g *gateways) rules(r *gatewayRoute, specs []ruleSpec, at *gateway) *compiled {
+	c := &compiled{rules: len(specs)}
+	for n := range specs {
+		matches, err := g.rule(r, &specs[n], at, c)
 		if err != nil {
-			c.drop(n, rule.Name, err)
+			c.drop(n, specs[n].name, err)
 			continue
-		}
-		for m := range matches {
-			matches[m].rule = out
 		}
 		c.matches = append(c.matches, matches...)
 	}
 	return c
+}
+
+// rule returns the ways by which requests come to a rule.
+func (g *gateways) rule(r *gatewayRoute, spec *ruleSpec, at *gateway, c *compiled) ([]match, error) {
+	if spec.refused != nil {
+		return nil, spec.refused
+	}
+	if err := unsupported(r.spec, spec.persistence); err != nil {
+		return nil, err
+	}
+	matches, err := spec.matches()
+	if err != nil {
+		return nil, err
+	}
+	out := &Rule{}
+	if err := timeouts(out, spec.timeouts); err != nil {
+		return nil, err
+	}
+	if out.Filters, err = g.filters(r, at, spec.filters, c, out); err != nil {
+		return nil, err
+	}
+	for _, ref := range spec.backends {
+		target := g.target(r, at, ref.BackendRef, c, spec.grpc)
+		var failed Rule
+		if target.Filters, err = g.filters(r, at, ref.Filters, c, &failed); err != nil {
+			return nil, err
+		}
+		if target.Filters.Redirect != nil || target.Filters.CORS != nil {
+			return nil, fmt.Errorf("a backend's filters can change requests and answers, and mirror them, alone")
+		}
+		if failed.Code != 0 {
+			target.Backend = &Backend{Namespace: target.Backend.Namespace, Service: target.Backend.Service, Problem: "a filter of the backend is not known"}
+		}
+		out.add(target)
+	}
+	for m := range matches {
+		matches[m].rule = out
+	}
+	return matches, nil
 }
 
 func (r *Rule) add(t Target) {

@@ -11,41 +11,18 @@ import (
 
 // grpcRoute compiles the rules of a GRPCRoute: a method of a service is a path.
 func (g *gateways) grpcRoute(r *gatewayRoute, o *gatewayv1.GRPCRoute, at *gateway) *compiled {
-	c := &compiled{rules: len(o.Spec.Rules)}
-	for n := range o.Spec.Rules {
-		rule := &o.Spec.Rules[n]
-		err := unsupported(r.spec, rule.SessionPersistence)
-		var matches []match
-		if err == nil {
-			matches, err = g.grpcMatches(rule.Matches)
+	specs := make([]ruleSpec, 0, len(o.Spec.Rules))
+	for _, rule := range o.Spec.Rules {
+		spec := ruleSpec{
+			name: rule.Name, persistence: rule.SessionPersistence, filters: httpFilters(rule.Filters), grpc: true,
+			matches: func() ([]match, error) { return g.grpcMatches(rule.Matches) },
 		}
-		out := &Rule{}
-		if err == nil {
-			out.Filters, err = g.filters(r, at, httpFilters(rule.Filters), c, out)
+		for _, ref := range rule.BackendRefs {
+			spec.backends = append(spec.backends, gatewayv1.HTTPBackendRef{BackendRef: ref.BackendRef, Filters: httpFilters(ref.Filters)})
 		}
-		if err == nil {
-			for _, ref := range rule.BackendRefs {
-				target := g.target(r, at, ref.BackendRef, c, true)
-				var failed Rule
-				if target.Filters, err = g.filters(r, at, httpFilters(ref.Filters), c, &failed); err != nil {
-					break
-				}
-				if failed.Code != 0 {
-					target.Backend = &Backend{Namespace: target.Backend.Namespace, Service: target.Backend.Service, Problem: "a filter of the backend is not known"}
-				}
-				out.add(target)
-			}
-		}
-		if err != nil {
-			c.drop(n, rule.Name, err)
-			continue
-		}
-		for m := range matches {
-			matches[m].rule = out
-		}
-		c.matches = append(c.matches, matches...)
+		specs = append(specs, spec)
 	}
-	return c
+	return g.rules(r, specs, at)
 }
 
 // httpFilters are those of a GRPCRoute as those of an HTTPRoute.
