@@ -158,6 +158,10 @@ func TestNodeAgentRights(t *testing.T) {
 		t.Error("the pod's token is not good")
 	}
 	must("remove the pod", node.CoreV1().Pods("default").Delete(ctx, "p", *metav1.NewDeleteOptions(0)))
+	// Tokens are judged by the API server's cache, which follows a write at once, but not before its answer. That it has followed is what a read tells.
+	if err := second(admin.CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{})); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod that was removed: %v", err)
+	}
 	if review() {
 		t.Error("the token of a pod that is gone is good")
 	}
