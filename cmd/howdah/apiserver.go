@@ -111,6 +111,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 func apiserverCommand() *cobra.Command {
 	r := &role{name: "apiserver"}
 	var a apiserverFlags
+	var usage string
 	cmd := r.command("Serve the object API over gRPC", func(ctx context.Context) error {
 		signer, err := readSigner(filepath.Join(r.tlsDir, "sa.key"))
 		if err != nil {
@@ -124,6 +125,12 @@ func apiserverCommand() *cobra.Command {
 		if err := frontProxy(&cfg, r.identity); err != nil {
 			return err
 		}
+		conn, hangUp, err := r.dialUsage(usage)
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		cfg.Usage = conn
 		s, err := apiserver.New(cfg)
 		if err != nil {
 			return err
@@ -132,12 +139,16 @@ func apiserverCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	a.flags(cmd)
+	cmd.Flags().StringVar(&usage, "metrics", "", "gRPC target of the metrics service, of whose answers metrics.k8s.io is made; empty leaves that to extension API servers")
 	return cmd
 }
 
+// nodesOrganization is what certificates of nodes bear.
+const nodesOrganization = "system:nodes"
+
 // reachNodes has the apiserver reach node agents by its own certificate.
 func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
-	nodes := identity.ClientOrganization("system:nodes")
+	nodes := identity.ClientOrganization(nodesOrganization)
 	cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+address, nodes)
 	}

@@ -47,7 +47,7 @@ func command() *cobra.Command {
 		},
 	}
 	root.AddCommand(
-		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), standaloneCommand(),
+		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), metricsCommand(), standaloneCommand(),
 		migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
 		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), searchLogsCommand(), versionCommand(),
 	)

@@ -27,6 +27,7 @@ import (
 	"howdah.dev/services/apiserver"
 	"howdah.dev/services/controllers"
 	"howdah.dev/services/logs"
+	"howdah.dev/services/metrics"
 	"howdah.dev/services/scheduler"
 )
 
@@ -55,6 +56,8 @@ type standalone struct {
 	keepLogs bool
 	logging  logsFlags
 	logs     *logs.Server // nil keeps none
+
+	metricResolution time.Duration
 }
 
 func standaloneCommand() *cobra.Command {
@@ -76,6 +79,7 @@ func standaloneCommand() *cobra.Command {
 	s.console.flags(f)
 	f.BoolVar(&s.keepLogs, "logs", false, "keep what containers of nodes that join write, in the same database, and search it")
 	s.logging.flags(cmd, "logs-")
+	resolutionFlag(cmd, &s.metricResolution, "metric-resolution")
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
@@ -110,7 +114,7 @@ func (s *standalone) run(ctx context.Context) error {
 	if err := migrations.Apply(ctx, s.databaseURL); err != nil {
 		return err
 	}
-	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
+	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
 	parts, ready, err := s.parts(mesh)
 	if err != nil {
 		return err
@@ -128,7 +132,7 @@ func (s *standalone) run(ctx context.Context) error {
 }
 
 // mesh is the wires to the roles.
-type mesh struct{ apiserver, scheduler, controllers, logs *rpc.Local }
+type mesh struct{ apiserver, scheduler, controllers, logs, metrics *rpc.Local }
 
 // Identities are what the roles' certificates say in the mesh.
 var (
@@ -136,6 +140,8 @@ var (
 	schedulerUser   = rpc.User{Name: "system:kube-scheduler"}
 	controllersUser = rpc.User{Name: "system:kube-controller-manager"}
 	logsUser        = rpc.User{Name: "howdah:logs", Groups: []string{"howdah:loggers"}}
+	metricsUser     = rpc.User{Name: "howdah:metrics", Groups: []string{"howdah:meters"}}
+	apiserverUser   = rpc.User{Name: "howdah:apiserver", Groups: []string{"howdah:apiservers"}}
 )
 
 // parts builds every role and returns what to run, and what to wait for.
@@ -174,6 +180,13 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 	ready = []func(context.Context) bool{api.ready, sched.ready, control.ready}
 	if s.logs != nil {
 		parts, ready = append(parts, kept.run), append(ready, kept.ready)
+	}
+	if s.nodes.listen != "" { // simulated nodes use nothing
+		used, err := s.metricsPart(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, used.run)
 	}
 	return parts, ready, nil
 }
@@ -217,6 +230,7 @@ func (s *standalone) apiserverPart(m mesh) (part, error) {
 	if s.nodes.listen != "" {
 		cfg.Authentication.BootstrapTokens = true
 		reachNodes(&cfg, identity)
+		cfg.Usage = m.metrics.Dial(apiserverUser)
 	}
 	server, err := apiserver.New(cfg)
 	if err != nil {
@@ -293,6 +307,20 @@ func (s *standalone) logsPart(m mesh) (part, error) {
 		return part{}, err
 	}
 	return servedPart(m.logs, s.logs, s.logs.Ready), nil
+}
+
+func (s *standalone) metricsPart(m mesh) (part, error) {
+	identity, err := rpc.LoadIdentity(filepath.Join(s.dir, "metrics"))
+	if err != nil {
+		return part{}, err
+	}
+	server, err := metrics.New(metrics.Config{
+		Objects: object.NewClient(m.apiserver.Dial(metricsUser), "howdah-metrics"), NodeTLS: identity.ClientOrganization(nodesOrganization), Resolution: s.metricResolution, Registerer: s.registry,
+	})
+	if err != nil {
+		return part{}, err
+	}
+	return servedPart(m.metrics, server, server.Ready), nil
 }
 
 func (s *standalone) gatewayPart(m mesh) (task.Func, error) {

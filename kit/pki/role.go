@@ -89,6 +89,7 @@ var controlPlane = map[string]Subject{
 	"dns":         {CommonName: "system:coredns", Organizations: []string{"howdah:dns"}, Client: true},
 	"ingress":     {CommonName: "howdah:ingress", Organizations: []string{"howdah:ingresses"}, Hosts: []string{"ingress"}, Client: true},
 	"logs":        {CommonName: "howdah:logs", Organizations: []string{"howdah:loggers"}, Hosts: []string{"logs"}, Client: true},
+	"metrics":     {CommonName: "howdah:metrics", Organizations: []string{"howdah:meters"}, Hosts: []string{"metrics"}, Client: true},
 	"prometheus":  {CommonName: "howdah:prometheus", Organizations: []string{"howdah:monitors"}, Client: true},
 	"admin":       {CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, Client: true},
 }

@@ -67,6 +67,9 @@ type Config struct {
 	// NodeTLS is what nodes' HTTPS endpoints are asked with, by proxies to nodes: a client certificate that they trust, and whose theirs
 	// have to be; nil has none, and believes only those of the machine's authorities.
 	NodeTLS *tls.Config
+	// Usage is the connection to the metrics service, of which metrics.k8s.io is made unless an APIService names an extension API server for it; nil serves no
+	// such group.
+	Usage grpc.ClientConnInterface
 	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
@@ -220,15 +223,16 @@ func build(cfg Config, plain backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, reviews, served, err := cfg.kinds()
+	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), stopped: make(chan struct{})}
+	made := s.made()
+	table, virtual, served, err := cfg.kinds(made)
 	if err != nil {
 		return nil, err
 	}
-	log, err := cfg.auditLog()
-	if err != nil {
+	if s.audit, err = cfg.auditLog(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, audit: log, store: st, ready: make(chan struct{}), stopped: make(chan struct{}), documents: openapi.New(table, reviews, discovery.Version.Major+"."+discovery.Version.Minor)}
+	s.documents = openapi.New(table, virtual, discovery.Version.Major+"."+discovery.Version.Minor)
 	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {
@@ -271,7 +275,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
-		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: reviews, Components: s.components, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
+		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: virtual, Made: made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
@@ -281,7 +285,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: served.Has}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Address: cfg.address(), Virtual: reviews, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
+		Table: table, Address: cfg.address(), Virtual: virtual, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.NewOpenAPI(s.documents, s.aggregator)},
 		Remote: s.aggregator.Versions,
 		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,
@@ -363,7 +367,7 @@ func (s *Server) start(ctx context.Context) error {
 		return nil // ctx ended
 	}
 	if slices.Contains(s.cfg.AuthorizationModes, "RBAC") {
-		if err := rbacpolicy.Run(ctx, s.objects, s.known, s.cache.Fresh, s.cfg.Features); err != nil {
+		if err := rbacpolicy.Run(ctx, s.objects, s.known, s.cache.Fresh, rbacpolicy.Served{Features: s.cfg.Features, Usage: s.cfg.Usage != nil}); err != nil {
 			return nil // ctx ended
 		}
 	}

@@ -13,10 +13,11 @@ import (
 	"howdah.dev/services/apiserver/internal/runtimeconfig"
 )
 
-// kinds returns the table of what is stored, and the resources that are not, as the settings have them served.
-func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
-	kinds, reviews := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features, ServiceFamilies: cfg.families()}), append(review.Resources(), objects.Bindings(), objects.ComponentStatuses())
-	all := slices.Clone(reviews)
+// kinds returns the table of what is stored, and the resources that are not, those that are made among them, as the settings have them served.
+func (cfg *Config) kinds(made []objects.Made) (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
+	kinds := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features, ServiceFamilies: cfg.families()})
+	virtual := slices.Concat(review.Resources(), []*registry.Resource{objects.Bindings()}, objects.Resources(made))
+	all := slices.Clone(virtual)
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)
 	}
@@ -25,8 +26,8 @@ func (cfg *Config) kinds() (*registry.Table, []*registry.Resource, *runtimeconfi
 		return nil, nil, nil, fmt.Errorf("runtime-config: %w", err)
 	}
 	table, err := registry.NewTableServing(kinds, served.Has)
-	reviews = slices.DeleteFunc(reviews, func(r *registry.Resource) bool { return !served.Has(r) })
-	return table, reviews, served, err
+	virtual = slices.DeleteFunc(virtual, func(r *registry.Resource) bool { return !served.Has(r) })
+	return table, virtual, served, err
 }
 
 // families are those of the addresses of Services, the default one first.

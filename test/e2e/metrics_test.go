@@ -59,51 +59,64 @@ func quantity(t *testing.T, text, unit string) int {
 	return n
 }
 
-// TestMetricsServer installs metrics-server from the example, as its users do, and looks with kubectl top at a pod that uses half a core
-// and 64 MiB.
-func TestMetricsServer(t *testing.T) {
+// TestUsage looks with kubectl top at a pod that uses half a core and 64 MiB: first as the cluster tells by itself, then by metrics-server, installed
+// from the example as its users do, and when that is gone by the cluster again.
+func TestUsage(t *testing.T) {
 	importMetricsServer(t)
 	c := setup(t)
 	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: busy}, spec: {nodeName: node1, terminationGracePeriodSeconds: 0, containers: [
   {name: work, image: "busybox:latest", imagePullPolicy: IfNotPresent, command: [sh, -c, "dd if=/dev/zero of=/held/x bs=1M count=64; while :; do :; done"],
    resources: {limits: {cpu: 500m}}, volumeMounts: [{name: held, mountPath: /held}]}],
   volumes: [{name: held, emptyDir: {medium: Memory}}]}}`)
-	c.cluster("apply", "-f", "../../examples/metrics-server.yaml")
+	c.kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=180s")
+	c.usage()
+	if out := c.kubectl("get", "pods.metrics.k8s.io", "busy"); !regexp.MustCompile(`(?m)^busy +\d+n? +\d+Ki +\S+s$`).MatchString(out) {
+		t.Errorf("kubectl get pods.metrics.k8s.io:\n%s", out)
+	}
+
+	manifests := "../../examples/metrics-server.yaml"
+	c.cluster("apply", "-f", manifests)
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, err := run(time.Minute, "", "kubectl", "-n", "kube-system", "logs", "deployment/metrics-server", "--tail=50")
 			t.Logf("metrics-server (err %v):\n%s", err, out)
 		}
-		c.cluster("delete", "-f", "../../examples/metrics-server.yaml", "--wait=false")
+		c.cluster("delete", "-f", manifests, "--wait=false", "--ignore-not-found")
 	})
 	c.cluster("-n", "kube-system", "rollout", "status", "deployment/metrics-server", "--timeout=150s")
 	c.cluster("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=180s")
-	c.kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=180s")
+	c.usage()
+	c.cluster("delete", "-f", manifests)
+	c.usage()
+}
 
+// usage awaits that kubectl top tells of the pod busy and of both nodes.
+func (c *cluster) usage() {
+	c.t.Helper()
 	pod := regexp.MustCompile(`(?m)^busy\s+work\s+(\S+)\s+(\S+)\s*$`)
 	last := ""
 	c.await(2*time.Minute, "the usage of a pod that has worked for two samples", func() bool {
 		var err error
 		last, err = c.try("top", "pod", "--containers")
 		m := pod.FindStringSubmatch(last)
-		return err == nil && m != nil && quantity(t, m[1], "m") > 100
+		return err == nil && m != nil && quantity(c.t, m[1], "m") > 100
 	})
-	t.Logf("kubectl top pod:\n%s", last)
+	c.t.Logf("kubectl top pod:\n%s", last)
 	m := pod.FindStringSubmatch(last)
-	if cores, memory := quantity(t, m[1], "m"), quantity(t, m[2], "Mi"); cores > 700 || memory < 64 || memory > 80 {
-		t.Errorf("half a core and 64 MiB are %dm and %dMi", cores, memory)
+	if cores, memory := quantity(c.t, m[1], "m"), quantity(c.t, m[2], "Mi"); cores > 700 || memory < 64 || memory > 80 {
+		c.t.Errorf("half a core and 64 MiB are %dm and %dMi", cores, memory)
 	}
 	out := c.cluster("top", "node")
-	t.Logf("kubectl top node:\n%s", out)
+	c.t.Logf("kubectl top node:\n%s", out)
 	for _, node := range []string{"node1", "node2"} {
 		m := regexp.MustCompile(`(?m)^` + node + `\s+(\S+)\s+\d+%\s+(\S+)\s+\d+%\s*$`).FindStringSubmatch(out)
 		if m == nil {
-			t.Errorf("%s is not told:\n%s", node, out)
+			c.t.Errorf("%s is not told:\n%s", node, out)
 			continue
 		}
-		cores, memory := quantity(t, m[1], "m"), quantity(t, m[2], "Mi")
+		cores, memory := quantity(c.t, m[1], "m"), quantity(c.t, m[2], "Mi")
 		if node == "node1" && (cores < 100 || memory < 64) || cores < 1 || memory < 20 {
-			t.Errorf("%s uses %dm and %dMi", node, cores, memory)
+			c.t.Errorf("%s uses %dm and %dMi", node, cores, memory)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 // customPriority is that of the groups of custom kinds: a remote group with a higher one stands before them.
 const customPriority = 1000
 
-// withRemote adds the group versions of extension API servers. A group that has both has this server's versions first.
+// withRemote adds the group versions of extension API servers. A group that has both has this server's versions first; what is only made
+// here, as metrics.k8s.io, gives way.
 func withRemote(groups []group, remote []aggregate.Version) []group {
 	for _, v := range remote {
 		version := groupVersion{gv: v.GroupVersion, remote: &v}
@@ -22,12 +23,22 @@ func withRemote(groups []group, remote []aggregate.Version) []group {
 			groups = insert(groups, group{name: v.Group, versions: []groupVersion{version}}, v.GroupPriority)
 			continue
 		}
-		here := func(o groupVersion) bool { return o.gv == v.GroupVersion }
-		if !slices.ContainsFunc(groups[i].versions, here) {
-			groups[i].versions = append(slices.Clone(groups[i].versions), version)
+		versions := slices.Clone(groups[i].versions)
+		at := slices.IndexFunc(versions, func(o groupVersion) bool { return o.gv == v.GroupVersion })
+		switch {
+		case at < 0:
+			groups[i].versions = append(versions, version)
+		case versions[at].made():
+			versions[at] = version
+			groups[i].versions = versions
 		}
 	}
 	return groups
+}
+
+// made reports whether nothing of a version is stored here: an extension API server takes its place.
+func (v groupVersion) made() bool {
+	return v.remote == nil && !slices.ContainsFunc(v.resources, func(r resource) bool { return !r.virtual })
 }
 
 // insert puts a remote group behind the built-in ones and, unless its priority is higher, behind all.

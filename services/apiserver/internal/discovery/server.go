@@ -64,7 +64,7 @@ type Config struct {
 	Table *registry.Table
 	// Address is the host:port at which clients find the API, as /api tells; empty where it is not known.
 	Address string
-	// Virtual are resources that are only created, as reviews.
+	// Virtual are resources that are not stored: they are only created, as reviews, or only read.
 	Virtual       []*registry.Resource
 	Authenticator Authenticator
 	// Fresh, which may be nil, brings the table up to date.

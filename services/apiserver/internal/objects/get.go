@@ -16,8 +16,8 @@ import (
 
 // Get implements apiv1.ObjectServiceServer.
 func (s *Server) Get(ctx context.Context, req *apiv1.GetRequest) (resp *apiv1.GetResponse, err error) {
-	if res, is := s.components(req); is {
-		return s.component(ctx, req, res)
+	if m, is := s.made(req); is {
+		return s.madeGet(ctx, req, m)
 	}
 	ctx, r, err := s.begin(ctx, "get", req, req.GetName(), req.GetSubresource(), "")
 	defer func() { s.end(ctx, r, &err, recover()) }()

@@ -25,8 +25,8 @@ import (
 
 // List implements apiv1.ObjectServiceServer.
 func (s *Server) List(req *apiv1.ListRequest, stream grpc.ServerStreamingServer[apiv1.ListResponse]) (err error) {
-	if res, is := s.components(req); is {
-		return s.componentList(stream.Context(), req, res, stream.Send)
+	if m, is := s.made(req); is {
+		return s.madeList(stream.Context(), req, m, stream.Send)
 	}
 	ctx, r, err := s.begin(stream.Context(), "list", req, "", "", req.GetFieldSelector())
 	defer func() { s.end(ctx, r, &err, recover()) }()

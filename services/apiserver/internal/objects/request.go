@@ -111,7 +111,7 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	gvr := schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}
 	if v, ok := t.(virtual); ok {
 		r.res = v.res
-	} else if r.name != "" && gvr != componentStatuses && s.onlyCreated(gvr) {
+	} else if r.name != "" && s.onlyCreated(gvr) && !s.readable(gvr) {
 		return noSuchResource() // nothing is there by name
 	} else if r.res, err = s.find(ctx, gvr); err != nil {
 		return err

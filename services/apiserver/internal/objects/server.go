@@ -14,7 +14,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -75,10 +74,10 @@ type Config struct {
 	Fields    *fieldmanager.Managers
 	Allocator *allocator.Allocator
 	Tokens    TokenIssuer
-	// Virtual are the resources that are only created, and not stored, as reviews: Answer serves them.
+	// Virtual are the resources that are not stored: those that are only created, as reviews, which Answer serves, and those of Made.
 	Virtual []*registry.Resource
-	// Components tells how the cluster's parts are; nil where no such resource is among the virtual ones.
-	Components func(ctx context.Context) []corev1.ComponentStatus
+	// Made are the resources whose objects are made when they are read.
+	Made []Made
 	// NodeDialer connects to the node agent at host:port.
 	NodeDialer func(ctx context.Context, address string) (*grpc.ClientConn, error)
 	// NodeTLS is what nodes' HTTPS endpoints are asked with: this API server's certificate, and how theirs are told.

@@ -84,9 +84,14 @@ type virtual struct {
 // GetLabelSelector returns that of the request.
 func (v virtual) GetLabelSelector() string { return labelSelectorOf(v.target) }
 
-// onlyCreated reports that the resource is one that is not stored, and that Answer did not get: the verb is not create.
+// onlyCreated reports that the resource is one that is not stored, and that neither Answer got nor what makes objects: the verb is another.
 func (s *Server) onlyCreated(gvr schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
+}
+
+// readable reports whether objects of a resource that is not stored can be read.
+func (s *Server) readable(gvr schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(s.Made, func(m Made) bool { return m.GVR == gvr })
 }
 
 // labelSelectorOf returns the label selector of what lists, watches or deletes collections.

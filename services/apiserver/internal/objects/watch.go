@@ -38,8 +38,8 @@ const (
 
 // Watch implements apiv1.ObjectServiceServer.
 func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) (err error) {
-	if res, ok := s.components(req); ok {
-		return s.componentWatch(stream.Context(), req, res)
+	if m, is := s.made(req); is {
+		return s.madeWatch(stream.Context(), req, m)
 	}
 	ctx, r, err := s.begin(stream.Context(), "watch", req, req.GetName(), "", req.GetFieldSelector())
 	defer func() { s.end(ctx, r, &err, recover()) }()

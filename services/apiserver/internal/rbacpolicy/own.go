@@ -72,6 +72,10 @@ func (p *Policy) own() {
 	h.clusterRole("howdah:logs", rule("core", "pods", "get"))
 	h.bind("howdah:logs", group("howdah:loggers"))
 
+	// The service that finds out what nodes and pods use.
+	h.clusterRole("howdah:metrics", rule("core", "nodes", "list watch"), rule("core", "nodes/metrics", "get"))
+	h.bind("howdah:metrics", group("howdah:meters"))
+
 	// Whoever reads the metrics of the control plane by its certificate.
 	h.clusterRole("howdah:monitoring",
 		urls("get", "/healthz /healthz/* /livez /livez/* /metrics /readyz /readyz/*"),

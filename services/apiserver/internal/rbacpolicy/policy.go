@@ -24,17 +24,28 @@ type Policy struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Default returns what every cluster has in which these feature gates are on.
-func Default(features map[string]bool) Policy {
+// Served says what of the API is served by settings: roles come with it.
+type Served struct {
+	// Features are the feature gates that are on.
+	Features map[string]bool
+	// Usage says that metrics.k8s.io is made here.
+	Usage bool
+}
+
+// Default returns what every cluster has that serves this.
+func Default(served Served) Policy {
 	var p Policy
 	p.everybody()
 	p.aggregated()
-	p.components(features)
+	p.components(served.Features)
 	p.signers()
 	p.controllers()
 	p.namespaced()
 	p.own()
-	p.gated(features)
+	if served.Usage {
+		p.usage()
+	}
+	p.gated(served.Features)
 	return p
 }
 

@@ -30,11 +30,11 @@ type Objects interface {
 }
 
 // Run makes the policy stand: it writes what is missing, again and again until nothing is, or ctx ends. Several
-// apiservers may do so at once. fresh brings what is known up to date; features are the feature gates that are on.
-func Run(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, features map[string]bool) error {
+// apiservers may do so at once. fresh brings what is known up to date; served says which there are.
+func Run(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, served Served) error {
 	ctx = itself.Context(ctx)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		done, err := once(ctx, api, objects, fresh, features)
+		done, err := once(ctx, api, objects, fresh, served)
 		if done || ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -50,11 +50,11 @@ func Run(ctx context.Context, api API, objects Objects, fresh func(context.Conte
 }
 
 // once reports whether nothing was to be done.
-func once(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, features map[string]bool) (bool, error) {
+func once(ctx context.Context, api API, objects Objects, fresh func(context.Context) error, served Served) (bool, error) {
 	if err := fresh(ctx); err != nil {
 		return false, err
 	}
-	items, err := plan(ctx, Default(features), objects)
+	items, err := plan(ctx, Default(served), objects)
 	if err != nil || len(items) == 0 {
 		return err == nil, err
 	}

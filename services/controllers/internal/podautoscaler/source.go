@@ -25,8 +25,9 @@ import (
 	"howdah.dev/services/controllers/internal/discovery"
 )
 
-// metricsAPIs are the three APIs of metrics, as extension API servers serve them.
+// metricsAPIs are the three APIs of metrics, as extension API servers serve them, or, that of resources, the API itself.
 type metricsAPIs struct {
+	made     object.Resource[*metricsv1beta1.PodMetrics]
 	resource resourceclient.MetricsV1beta1Interface
 	custom   customclient.CustomMetricsClient
 	external externalclient.ExternalMetricsClient
@@ -42,7 +43,7 @@ func newMetricsAPIs(client *object.Client, kinds *discovery.Kinds, c clock.Passi
 		return nil, fmt.Errorf("client of external metrics: %w", err)
 	}
 	versions := &customVersions{client: client, clock: c}
-	return &metricsAPIs{resource, customclient.NewForConfig(client.Extensions(), restMapper{meta.MultiRESTMapper{}, kinds}, versions), external}, nil
+	return &metricsAPIs{object.For(client, podMetrics), resource, customclient.NewForConfig(client.Extensions(), restMapper{meta.MultiRESTMapper{}, kinds}, versions), external}, nil
 }
 
 // defaultWindow is what custom metrics are an average over that do not say it.
@@ -66,18 +67,18 @@ func (a *metricsAPIs) Read(ctx context.Context, namespace string, pods labels.Se
 }
 
 func (a *metricsAPIs) readResource(ctx context.Context, namespace string, pods labels.Selector, resource corev1.ResourceName, container string) Reading {
-	list, err := a.resource.PodMetricses(namespace).List(ctx, metav1.ListOptions{LabelSelector: pods.String()})
+	items, err := a.usage(ctx, namespace, pods)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)
-	case len(list.Items) == 0:
+	case len(items) == 0:
 		err = errors.New("no metrics returned from resource metrics API")
 	}
 	if err != nil {
 		return Reading{Err: fmt.Errorf("unable to get metrics for resource %s: %w", resource, err)}
 	}
 	samples := Samples{}
-	for _, p := range list.Items {
+	for _, p := range items {
 		if used, ok := used(&p, resource, container); ok {
 			samples[p.Name] = Sample{used, p.Timestamp.Time, p.Window.Duration}
 		}
