@@ -43,6 +43,9 @@ func (p *Policy) own() {
 		rule("discovery.k8s.io", "endpointslices", "list watch"),
 	)
 	h.bind("system:coredns", user("system:coredns"), account("coredns"))
+	// Its Corefile is a ConfigMap, which it makes where there is none.
+	h.role(metav1.NamespaceSystem, "system:coredns", rule("core", "configmaps", "create"), named(rule("core", "configmaps", read), "coredns"))
+	h.bindRole(metav1.NamespaceSystem, "system:coredns", "system:coredns", user("system:coredns"), account("coredns"))
 
 	// Gateways learn which group versions extension API servers serve.
 	h.clusterRole("howdah:gateway", rule("apiregistration.k8s.io", "apiservices", "list watch"))
