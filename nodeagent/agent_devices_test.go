@@ -114,15 +114,11 @@ func TestRealNodeWithDevices(t *testing.T) {
 	})
 	n.create(pod("other", 1))
 	n.await("other", "ready", time.Minute, ready)
-	if log := n.log("other", "container=main"); log != "right\n" {
-		t.Errorf("after a restart the other pod has %q", log)
-	}
+	n.logged("other", "container=main", "right\n") // though the agent has restarted
 	n.remove("tapped")
 	n.create(pod("heir", 1))
 	n.await("heir", "ready", time.Minute, ready)
-	if log := n.log("heir", "container=main"); log != "left\n" {
-		t.Errorf("the heir of a device has %q", log)
-	}
+	n.logged("heir", "container=main", "left\n")
 	n.remove("other")
 	n.remove("heir")
 	var prestarts []string

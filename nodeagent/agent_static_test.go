@@ -76,9 +76,7 @@ func (n *node) testStatic(t *testing.T) {
 	if mirror.Annotations[corev1.MirrorPodAnnotationKey] != hash || hash == "" || string(mirror.UID) == hash || owner == nil || owner.Kind != "Node" {
 		t.Errorf("mirror: %+v", mirror.ObjectMeta)
 	}
-	if log := n.log(name, ""); log != "one\n" {
-		t.Errorf("log: %q", log)
-	}
+	n.logged(name, "", "one\n")
 	if stdout, _, _ := n.run(name, "hostname", ""); stdout != name+"\n" {
 		t.Errorf("exec: %q", stdout)
 	}

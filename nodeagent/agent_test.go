@@ -212,7 +212,7 @@ func (n *node) testInit(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	first, side, second := shell("echo one >/shared/order"), shell("echo side >>/shared/order; exec sleep 1000"), shell("echo two >>/shared/order")
 	first.Name, side.Name, second.Name, side.RestartPolicy = "first", "side", "second", &always
-	c := shell("cat /shared/order; sleep 0.3")
+	c := shell("until [ $(wc -l </shared/order) = 3 ]; do sleep 0.1; done; cat /shared/order; sleep 0.3")
 	mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
 	first.VolumeMounts, side.VolumeMounts, second.VolumeMounts, c.VolumeMounts = mounts, mounts, mounts, mounts
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "init"}, Spec: corev1.PodSpec{

@@ -348,6 +348,17 @@ func (n *node) log(name, query string) string {
 	return drain(n.t, stream)[1]
 }
 
+// logged awaits a container's log: a container that runs may not have written yet.
+func (n *node) logged(name, query, want string) {
+	n.t.Helper()
+	eventually(n.t, time.Minute, func() string {
+		if log := n.log(name, query); log != want {
+			return fmt.Sprintf("the log of %s is %q, not %q", name, log, want)
+		}
+		return ""
+	})
+}
+
 // events returns the texts of all events about an object, "reason: message".
 func (n *node) events(name string) []string {
 	n.t.Helper()
