@@ -210,9 +210,10 @@ func (n *node) testCrash(t *testing.T) {
 func (n *node) testInit(t *testing.T) {
 	n = n.in(t)
 	always := corev1.ContainerRestartPolicyAlways
-	first, side, second := shell("echo one >/shared/order"), shell("echo side >>/shared/order; exec sleep 1000"), shell("echo two >>/shared/order")
+	first, side, second := shell(`echo one >/shared/order; echo "FROM='a file'" >/shared/env`), shell("echo side >>/shared/order; exec sleep 1000"), shell("echo two >>/shared/order")
 	first.Name, side.Name, second.Name, side.RestartPolicy = "first", "side", "second", &always
-	c := shell("until [ $(wc -l </shared/order) = 3 ]; do sleep 0.1; done; cat /shared/order; sleep 0.3")
+	c := shell("until [ $(wc -l </shared/order) = 3 ]; do sleep 0.1; done; cat /shared/order; echo $FROM; sleep 0.3")
+	c.Env = []corev1.EnvVar{{Name: "FROM", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "shared", Path: "env", Key: "FROM"}}}}
 	mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
 	first.VolumeMounts, side.VolumeMounts, second.VolumeMounts, c.VolumeMounts = mounts, mounts, mounts, mounts
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "init"}, Spec: corev1.PodSpec{
@@ -225,7 +226,7 @@ func (n *node) testInit(t *testing.T) {
 			t.Errorf("init container %d is %s", i, s.Name)
 		}
 	}
-	if log := n.log("init", "container=main"); log != "one\nside\ntwo\n" && log != "one\ntwo\nside\n" {
+	if log := n.log("init", "container=main"); log != "one\nside\ntwo\na file\n" && log != "one\ntwo\nside\na file\n" {
 		t.Errorf("order: %q", log)
 	}
 	n.await("init", "without a running sidecar", time.Minute, func(p *corev1.Pod) bool { return p.Status.InitContainerStatuses[1].State.Terminated != nil })

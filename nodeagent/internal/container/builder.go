@@ -155,7 +155,7 @@ func (b *Builder) MessageFile(name string, attempt int32) string {
 // Container returns the configuration of one run of a container.
 func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.ContainerConfig, error) {
 	c := run.Container
-	envs, err := b.environment(ctx, c)
+	envs, err := b.environment(ctx, run)
 	if err != nil {
 		return nil, err
 	}

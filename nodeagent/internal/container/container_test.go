@@ -91,7 +91,7 @@ func TestEnvironment(t *testing.T) {
 			{Name: "MY_DB_SERVICE_PORT", Value: "mine"},
 		},
 	}
-	envs, err := b.environment(t.Context(), c)
+	envs, err := b.environment(t.Context(), Run{Container: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +119,47 @@ func TestEnvironment(t *testing.T) {
 		"couldn't find key z in Secret ns/s":     {SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "z"}},
 		"unsupported fieldPath: spec.x":          {FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.x"}},
 	} {
-		if _, err := b.environment(t.Context(), &corev1.Container{Env: []corev1.EnvVar{{Name: "X", ValueFrom: &v}}}); err == nil || err.Error() != text {
+		if _, err := b.environment(t.Context(), Run{Container: &corev1.Container{Env: []corev1.EnvVar{{Name: "X", ValueFrom: &v}}}}); err == nil || err.Error() != text {
 			t.Errorf("error %v, want %s", err, text)
+		}
+	}
+}
+
+// TestVariablesOfFiles: variables come from what containers have written into a volume, and what is not there is an error unless it may be missing.
+func TestVariablesOfFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "env"), []byte("A='a'\nEMPTY=''\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, volumes := builder(t), Volumes{Mounts: map[string]string{"v": dir}}
+	for _, tt := range []struct {
+		volume, path, key string
+		optional          bool
+		want, err         string
+	}{
+		{"v", "env", "A", false, "a", ""},
+		{"v", "env", "EMPTY", true, "", ""},
+		{"v", "env", "NONE", true, "", ""},
+		{"v", "none", "A", true, "", ""},
+		{"v", "env", "EMPTY", false, "", `environment variable key "EMPTY" not found in file "env" of volume "v"`},
+		{"v", "none", "A", false, "", `couldn't parse env file "none" of volume "v": `},
+		{"w", "env", "A", true, "", `cannot find the volume "w" referenced by FileKeyRef`},
+	} {
+		ref := &corev1.FileKeySelector{VolumeName: tt.volume, Path: tt.path, Key: tt.key, Optional: &tt.optional}
+		c := &corev1.Container{Env: []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FileKeyRef: ref}}}}
+		envs, err := b.environment(t.Context(), Run{Container: c, Volumes: volumes})
+		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		got, set := "", false
+		for _, e := range envs {
+			if e.GetKey() == "X" {
+				got, set = string(e.GetValue()), true
+			}
+		}
+		if got != tt.want || set != (tt.want != "") {
+			t.Errorf("%+v: %q", tt, got)
 		}
 	}
 }

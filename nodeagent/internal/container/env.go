@@ -2,7 +2,9 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"sort"
 	"strconv"
@@ -12,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/envfile"
 )
 
 // Objects reads what environment variables refer to.
@@ -24,7 +28,7 @@ type Objects interface {
 
 // environment returns the variables of a container in the order of their
 // first mention: services, envFrom, env; later values win.
-func (b *Builder) environment(ctx context.Context, c *corev1.Container) ([]*runtimeapi.KeyValue, error) {
+func (b *Builder) environment(ctx context.Context, run Run) ([]*runtimeapi.KeyValue, error) {
 	e := &variables{values: map[string]string{}}
 	links := map[string]string{}
 	b.serviceVariables(links)
@@ -36,13 +40,13 @@ func (b *Builder) environment(ctx context.Context, c *corev1.Container) ([]*runt
 	for _, name := range names {
 		e.set(name, links[name])
 	}
-	for _, from := range c.EnvFrom {
+	for _, from := range run.Container.EnvFrom {
 		if err := b.envFrom(ctx, e, from); err != nil {
 			return nil, err
 		}
 	}
-	for _, v := range c.Env {
-		value, ok, err := b.value(ctx, c, v, e)
+	for _, v := range run.Container.Env {
+		value, ok, err := b.value(ctx, run, v, e)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +118,7 @@ func optional(err error, allowed *bool) error {
 }
 
 // value returns one variable; ok is false for an optional one that is missing.
-func (b *Builder) value(ctx context.Context, c *corev1.Container, v corev1.EnvVar, e *variables) (_ string, ok bool, _ error) {
+func (b *Builder) value(ctx context.Context, run Run, v corev1.EnvVar, e *variables) (_ string, ok bool, _ error) {
 	from := v.ValueFrom
 	switch {
 	case from == nil:
@@ -123,7 +127,7 @@ func (b *Builder) value(ctx context.Context, c *corev1.Container, v corev1.EnvVa
 		value, err := Field(b.Pod, from.FieldRef.FieldPath, b.Status)
 		return value, true, err
 	case from.ResourceFieldRef != nil:
-		value, err := Resource(b.Pod, c, from.ResourceFieldRef, b.Node.Allocatable)
+		value, err := Resource(b.Pod, run.Container, from.ResourceFieldRef, b.Node.Allocatable)
 		return value, true, err
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
@@ -148,9 +152,28 @@ func (b *Builder) value(ctx context.Context, c *corev1.Container, v corev1.EnvVa
 		}
 		return string(value), ok, nil
 	case from.FileKeyRef != nil:
-		return "", false, fmt.Errorf("environment variable %s: fileKeyRef is not supported by this node", v.Name)
+		return fromFile(run.Volumes, from.FileKeyRef)
 	}
 	return "", false, fmt.Errorf("environment variable %s has an empty valueFrom", v.Name)
+}
+
+// fromFile returns the variable that a container has written to a file of a volume; an empty one counts as missing, as in Kubernetes.
+func fromFile(volumes Volumes, ref *corev1.FileKeySelector) (_ string, ok bool, _ error) {
+	folder, onNode := volumes.Mounts[ref.VolumeName]
+	if !onNode {
+		return "", false, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", ref.VolumeName)
+	}
+	forgiven := ref.Optional != nil && *ref.Optional
+	value, err := envfile.Read(folder, ref.Path, ref.Key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && forgiven:
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("couldn't parse env file %q of volume %q: %w", ref.Path, ref.VolumeName, err)
+	case value == "" && !forgiven:
+		return "", false, fmt.Errorf("environment variable key %q not found in file %q of volume %q", ref.Key, ref.Path, ref.VolumeName)
+	}
+	return value, value != "", nil
 }
 
 // serviceVariables adds the variables by which pods find services without DNS:
