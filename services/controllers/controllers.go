@@ -19,6 +19,7 @@ import (
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
 	"howdah.dev/services/controllers/internal/cronjob"
+	"howdah.dev/services/controllers/internal/devicetainteviction"
 	"howdah.dev/services/controllers/internal/ephemeralvolume"
 	"howdah.dev/services/controllers/internal/job"
 	"howdah.dev/services/controllers/internal/layer2"
@@ -143,6 +144,7 @@ type Server struct {
 	skew      prometheus.Histogram // how late CronJobs' jobs are
 	jobs      *job.Metrics
 	sets      *statefulset.Metrics
+	devices   *devicetainteviction.Metrics
 	volumes   *persistentvolume.Metrics
 	ephemeral *ephemeralvolume.Metrics
 	late      prometheus.Histogram // how late expired Jobs are deleted
@@ -158,6 +160,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer), jobs: job.NewMetrics(cfg.Registerer),
 		sets: statefulset.NewMetrics(cfg.Registerer), volumes: persistentvolume.NewMetrics(cfg.Registerer), ephemeral: ephemeralvolume.NewMetrics(cfg.Registerer),
+		devices: devicetainteviction.NewMetrics(cfg.Registerer),
 		late:    ttlafterfinished.NewLateness(cfg.Registerer),
 		scaling: podautoscaler.NewMetrics(cfg.Registerer),
 	}

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/daemonset"
 	"howdah.dev/services/controllers/internal/deployment"
+	"howdah.dev/services/controllers/internal/devicetainteviction"
 	"howdah.dev/services/controllers/internal/disruption"
 	"howdah.dev/services/controllers/internal/endpoints"
 	"howdah.dev/services/controllers/internal/endpointslice"
@@ -116,6 +117,9 @@ func table() []row {
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
 		{"workloads", "podgroup", "podgroup-protection-controller", simple(podgroup.New)},
 		{"workloads", "resourceclaim", "resourceclaim-controller", simple(resourceclaim.New)},
+		{"workloads", "devicetainteviction", "device-taint-eviction-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			return devicetainteviction.New(env, s.devices), nil
+		}},
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"storage", "storageversion", "storageversion-garbage-collector-controller", simple(storageversion.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {

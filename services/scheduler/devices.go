@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/services/internal/devicetaint"
 	"howdah.dev/services/scheduler/internal/device"
 )
 
@@ -17,6 +18,7 @@ func (s *Server) followDevices() {
 	object.InformerFor(s.informers, object.ResourceClaim, slim).AddHandler(s.deviceClaimChanged)
 	object.InformerFor(s.informers, object.ResourceSlice, slim).AddHandler(s.sliceChanged)
 	object.InformerFor(s.informers, object.DeviceClass, slim).AddHandler(s.deviceClassChanged)
+	object.InformerFor(s.informers, devicetaint.Kind, slim).AddHandler(s.taintRuleChanged)
 }
 
 // wakeForDevices wakes those of the pods whose claims of devices are there.
@@ -78,6 +80,21 @@ func (s *Server) deviceClassChanged(old, class *resourcev1.DeviceClass) {
 	}
 	s.cache.Devices.SetClass(class)
 	if old == nil || !equality.Semantic.DeepEqual(old.Spec, class.Spec) {
+		s.wakeForDevices(anyPod)
+	}
+}
+
+// taintRuleChanged has the rules count that taint devices. Less of them may let pods in; a new one does not.
+func (s *Server) taintRuleChanged(old, rule *devicetaint.Rule) {
+	switch {
+	case rule == nil:
+		s.cache.Devices.DeleteRule(old.Name)
+	case old != nil && equality.Semantic.DeepEqual(old.Spec, rule.Spec): // its status
+		return
+	default:
+		s.cache.Devices.SetRule(rule)
+	}
+	if old != nil {
 		s.wakeForDevices(anyPod)
 	}
 }

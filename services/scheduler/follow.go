@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -110,6 +111,7 @@ func (s *Server) nodeChanged(old, node *corev1.Node) {
 	if old == nil || old.Spec.Unschedulable != node.Spec.Unschedulable ||
 		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
+		!slices.Equal(old.Status.DeclaredFeatures, node.Status.DeclaredFeatures) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {
 		s.volumes.poke()
 		s.queue.Wake()

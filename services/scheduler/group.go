@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -60,6 +61,9 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 	}
 	for i := range pod.Spec.Volumes {
 		h.disk(&pod.Spec.Volumes[i].VolumeSource)
+	}
+	for _, feature := range filter.Needed(pod) {
+		h.text("feature", feature)
 	}
 	if pod.Spec.Affinity != nil {
 		h.message("affinity", pod.Spec.Affinity)

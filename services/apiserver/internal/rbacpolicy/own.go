@@ -51,6 +51,10 @@ func (p *Policy) own() {
 	h.clusterRole("howdah:gateway", rule("apiregistration.k8s.io", "apiservices", "list watch"))
 	h.bind("howdah:gateway", group("howdah:gateways"))
 
+	// Kubernetes' own role has this only where rules that taint devices are switched on. The scheduler follows them always: there are none where they are off.
+	h.clusterRole("howdah:scheduler", rule("resource.k8s.io", "devicetaintrules", "list watch"))
+	h.bind("howdah:scheduler", user("system:kube-scheduler"))
+
 	// The ingress controller. It has the certificates that Ingresses name, and so it may list Secrets; it watches those of the type kubernetes.io/tls alone,
 	// which a role cannot say. ConfigMaps have the authorities by which clients and backends are judged, namespaces the labels by which Gateways choose routes, and
 	// definitions say whether there is the Gateway API. By its Lease it elects who writes.

@@ -2,14 +2,11 @@ package tainteviction
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -117,24 +114,8 @@ func (c *taintEviction) note(p *corev1.Pod, due bool) {
 
 // evict says why in the pod's conditions, and deletes it.
 func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod) error {
-	pods := object.For(c.client, object.Pod)
-	disrupted := p.DeepCopy()
-	condition := corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
-	}
-	if pod.SetCondition(disrupted, condition, c.clock.Now()) {
-		if _, err := pods.UpdateStatus(ctx, disrupted); err != nil {
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return fmt.Errorf("mark pod as disrupted: %w", err)
-		}
-	}
-	c.events.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", p.Namespace, p.Name)
-	err := pods.Delete(ctx, p.Namespace, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("evict pod: %w", err)
-	}
-	return nil
+	_, err := pod.Evict(ctx, c.client, p, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", c.clock.Now(), func() {
+		c.events.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", p.Namespace, p.Name)
+	})
+	return err
 }

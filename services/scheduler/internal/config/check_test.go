@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 
 		plugins("score: {enabled: [{name: Foo}]}"):                          {`profiles[0].plugins.score.enabled[0].name: Invalid value: "Foo": ScorePlugin "Foo" does not exist (profile "default-scheduler")`},
 		plugins("score: {disabled: [{name: Foo}]}"):                         {`profiles[0].plugins.score.disabled[0].name: Invalid value: "Foo": ScorePlugin "Foo" does not exist (profile "default-scheduler")`},
-		plugins("multiPoint: {enabled: [{name: NodeDeclaredFeatures}]}"):    {`profiles[0].plugins.multiPoint.enabled[0].name: Invalid value: "NodeDeclaredFeatures": howdah has no plugin`},
+		plugins("multiPoint: {enabled: [{name: GangScheduling}]}"):          {`profiles[0].plugins.multiPoint.enabled[0].name: Invalid value: "GangScheduling": howdah has no plugin`},
 		plugins("score: {enabled: [{name: NodeName}]}"):                     {`plugin "NodeName" does not extend ScorePlugin plugin`},
 		plugins("score: {enabled: [{name: VolumeBinding}]}"):                {`plugin "VolumeBinding" does not extend ScorePlugin plugin`},
 		plugins("permit: {enabled: [{name: NodeName}]}"):                    {`plugin "NodeName" does not extend PermitPlugin plugin`},
@@ -68,6 +68,7 @@ func TestRefusals(t *testing.T) {
 		plugins("bind: {disabled: [{name: DefaultBinder}]}"):                {`at least one bind plugin is needed for profile with scheduler name "default-scheduler"`},
 		plugins("preEnqueue: {disabled: [{name: SchedulingGates}]}"):        {`profiles[0].plugins.preEnqueue: Invalid value: "SchedulingGates"`},
 		plugins("reserve: {disabled: [{name: '*'}]}"):                       {`profiles[0].plugins.reserve: Invalid value: "VolumeBinding": works at [preFilter filter reserve preBind] together, or not at all`, `"DynamicResources"`},
+		plugins("preFilter: {disabled: [{name: NodeDeclaredFeatures}]}"):    {`profiles[0].plugins.preFilter: Invalid value: "NodeDeclaredFeatures": is needed by its filter`},
 		plugins("preFilter: {disabled: [{name: NodePorts}]}"):               {`profiles[0].plugins.preFilter: Invalid value: "NodePorts": is needed by its filter`},
 		plugins("preScore: {disabled: [{name: TaintToleration}]}"):          {`profiles[0].plugins.preScore: Invalid value: "TaintToleration": is needed by its score`},
 

@@ -36,7 +36,7 @@ func show(p cycle.Profile) (filters, scores string) {
 
 const (
 	defaultFilters = "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding " +
-		"VolumeZone PodTopologySpread InterPodAffinity DynamicResources"
+		"VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures"
 	defaultScores = "TaintToleration×3 NodeAffinity×2 NodeResourcesFit×1 PodTopologySpread×2 InterPodAffinity×2 DynamicResources×2 " +
 		"NodeResourcesBalancedAllocation×1 ImageLocality×1"
 )
@@ -54,7 +54,7 @@ leaderElection: {leaderElect: true, leaseDuration: 15s, renewDeadline: 10s, retr
 clientConnection: {contentType: application/vnd.kubernetes.protobuf, qps: 50, burst: 100}
 profiles:
 - percentageOfNodesToScore: 0
-  plugins: {queueSort: {enabled: [{name: PrioritySort}]}, score: {disabled: [{name: VolumeBinding}]}, filter: {disabled: [{name: NodeDeclaredFeatures}]}}
+  plugins: {queueSort: {enabled: [{name: PrioritySort}]}, score: {disabled: [{name: VolumeBinding}]}, filter: {disabled: [{name: GangScheduling}]}}
   pluginConfig: [{name: NodeResourcesFit}, {name: DynamicResources, args: {filterTimeout: 10s}}]`),
 	} {
 		if len(c.Profiles) != 1 || c.Profiles[0].Name != "default-scheduler" || c.Backoffs != queue.DefaultBackoffs {
@@ -90,7 +90,7 @@ func TestMerge(t *testing.T) {
 		},
 		{
 			"order", "multiPoint: {enabled: [{name: NodePorts}, {name: NodeName}], disabled: [{name: NodePorts}]}, filter: {enabled: [{name: TaintToleration}, {name: NodeName}]}",
-			"TaintToleration NodeName NodeUnschedulable NodeAffinity NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodePorts",
+			"TaintToleration NodeName NodeUnschedulable NodeAffinity NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures NodePorts",
 			defaultScores,
 		},
 		{
@@ -107,7 +107,7 @@ func TestMerge(t *testing.T) {
 		},
 		{
 			"the part of a filter before nodes are asked stays", "filter: {disabled: [{name: NodeAffinity}, {name: NodeUnschedulable}, {name: NodePorts}]}",
-			"NodeName TaintToleration NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeAffinity", defaultScores,
+			"NodeName TaintToleration NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures NodeAffinity", defaultScores,
 		},
 		{"a whole one", "multiPoint: {disabled: [{name: VolumeBinding}, {name: DynamicResources}]}", strings.NewReplacer(" VolumeBinding", "", " DynamicResources", "").Replace(defaultFilters),
 			strings.Replace(defaultScores, " DynamicResources×2", "", 1)},

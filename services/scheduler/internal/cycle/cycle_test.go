@@ -110,6 +110,34 @@ func place(pods []*corev1.Pod, s cluster.Snapshot) []Placement {
 	return placements
 }
 
+// restartingAll is a pod in which the end of one container restarts all.
+func restartingAll(p *corev1.Pod) {
+	p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+}
+
+func declaring(features ...string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Status.DeclaredFeatures = features }
+}
+
+// TestANodeThatDeclaresTheFeatureIsTaken: of several alike, and by pods that need none any is.
+func TestANodeThatDeclaresTheFeatureIsTaken(t *testing.T) {
+	t.Parallel()
+	s := snapshot([]*corev1.Node{node("n1", "8", "8Gi"), node("n2", "1", "1Gi", declaring("Other", "RestartAllContainersOnContainerExits"))})
+	placed := place([]*corev1.Pod{pod("a", "100m", restartingAll), pod("b", "100m", restartingAll)}, s)
+	if placed[0].Node != "n2" || placed[1].Node != "n2" {
+		t.Errorf("placed %+v", placed)
+	}
+	if got := place([]*corev1.Pod{pod("c", "100m")}, s)[0]; got.Node != "n1" {
+		t.Errorf("a pod that needs no feature is on %s", got.Node)
+	}
+	explained := Default().Explain(pod("a", "100m", restartingAll), s)
+	for _, n := range explained.Nodes {
+		if n.Feasible != (n.Node == "n2") {
+			t.Errorf("explained as %+v", n)
+		}
+	}
+}
+
 func TestPlaceSaysWhyNot(t *testing.T) {
 	t.Parallel()
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
@@ -124,6 +152,11 @@ func TestPlaceSaysWhyNot(t *testing.T) {
 		want  string
 	}{
 		{"no nodes", pod("a", "1"), nil, nil, "no nodes available to schedule pods"},
+		{"a feature that no node declares", pod("a", "1", restartingAll), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "2", "4Gi", declaring("Other"))}, nil,
+			"0/2 nodes are available: 2 node(s) didn't match Pod's required features."},
+		{"users of its own on the node's network", pod("a", "1", func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.HostUsers = true, new(false) }),
+			[]*corev1.Node{node("n1", "2", "4Gi", declaring("RestartAllContainersOnContainerExits"))}, nil,
+			"0/1 nodes are available: 1 node(s) didn't match Pod's required features."},
 		{"too big", pod("a", "3"), []*corev1.Node{node("n1", "2", "4Gi"), node("n2", "1", "4Gi")}, nil,
 			"0/2 nodes are available: 2 Insufficient cpu."},
 		{"taken by others", pod("a", "2"), []*corev1.Node{node("n1", "2", "4Gi")}, []*corev1.Pod{pod("b", "100m", onNode("n1"))},

@@ -7,11 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/services/internal/devicetaint"
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/device"
 )
@@ -83,6 +85,27 @@ func gpu(name, model string) resourcev1.Device {
 	return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: &model}}}
 }
 
+// bad is a gpu with a taint.
+func bad(name string, effect resourcev1.DeviceTaintEffect) resourcev1.Device {
+	d := gpu(name, "l")
+	d.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: effect}}
+	return d
+}
+
+// tolerating has a claim tolerate what is broken, for one effect or for all.
+func tolerating(effect resourcev1.DeviceTaintEffect) func(*resourcev1.ResourceClaim) {
+	return exactly(func(r *resourcev1.ExactDeviceRequest) {
+		r.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists, Effect: effect}}
+	})
+}
+
+// taintRule taints the devices of a name.
+func taintRule(device string, effect resourcev1beta2.DeviceTaintEffect) *devicetaint.Rule {
+	return &devicetaint.Rule{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: resourcev1beta2.DeviceTaintRuleSpec{
+		DeviceSelector: &resourcev1beta2.DeviceTaintSelector{Device: &device}, Taint: resourcev1beta2.DeviceTaint{Key: "broken", Effect: effect},
+	}}
+}
+
 // offering is the snapshot with devices. There is the class gpu.
 func offering(s cluster.Snapshot, objects ...any) cluster.Snapshot {
 	c := device.NewCache()
@@ -96,6 +119,8 @@ func offering(s cluster.Snapshot, objects ...any) cluster.Snapshot {
 			c.SetSlice(o)
 		case *resourcev1.DeviceClass:
 			c.SetClass(o)
+		case *devicetaint.Rule:
+			c.SetRule(o)
 		}
 	}
 	s.Devices = c.View()
@@ -149,11 +174,23 @@ func TestDevicesRefuse(t *testing.T) {
 			s.Spec.Pool.ResourceSliceCount = 2
 			return s
 		}()}, `running "DynamicResources" filter plugin: claim default/x, request r: asks for all devices, but resource pool gpu.example.com/n1 is currently being updated`},
-		{"a device with a taint", claiming("x"), []any{gpus("x"), func() any {
-			d := gpu("a", "l")
-			d.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
-			return slice("n1", d)
-		}()}, noneLeft},
+		{"a device with a taint", claiming("x"), []any{gpus("x"), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoSchedule))}, noneLeft},
+		{"one that ends pods", claiming("x"), []any{gpus("x"), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoExecute))}, noneLeft},
+		{"one without effect", claiming("x"), []any{gpus("x"), slice("n1", bad("a", resourcev1.DeviceTaintEffectNone))}, ""},
+		{"another than the one with a taint", claiming("x"), []any{gpus("x"), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoSchedule), gpu("b", "l"))}, ""},
+		{"a taint that is tolerated", claiming("x"), []any{gpus("x", tolerating("")), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoSchedule))}, ""},
+		{"one that ends pods and is tolerated", claiming("x"), []any{
+			gpus("x", tolerating(resourcev1.DeviceTaintEffectNoExecute)), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoExecute)),
+		}, ""},
+		{"another effect is tolerated", claiming("x"), []any{
+			gpus("x", tolerating(resourcev1.DeviceTaintEffectNoExecute)), slice("n1", bad("a", resourcev1.DeviceTaintEffectNoSchedule)),
+		}, noneLeft},
+		{"a taint by a rule", claiming("x"), []any{gpus("x"), slice("n1", gpu("a", "l")), taintRule("a", resourcev1beta2.DeviceTaintEffectNoExecute)}, noneLeft},
+		{"one for another device", claiming("x"), []any{gpus("x"), slice("n1", gpu("a", "l")), taintRule("b", resourcev1beta2.DeviceTaintEffectNoExecute)}, ""},
+		{"one without effect by a rule", claiming("x"), []any{gpus("x"), slice("n1", gpu("a", "l")), taintRule("a", resourcev1beta2.DeviceTaintEffectNone)}, ""},
+		{"one by a rule that is tolerated", claiming("x"), []any{
+			gpus("x", tolerating("")), slice("n1", gpu("a", "l")), taintRule("a", resourcev1beta2.DeviceTaintEffectNoSchedule),
+		}, ""},
 		{"the second choice", claiming("x"), []any{gpus("x", alternatives("h", "l")), slice("n1", gpu("a", "l"))}, ""},
 		{"the claim has a device here", claiming("x"), []any{gpus("x", allocated("n1", "a", "other"))}, ""},
 		{"the claim has a device elsewhere", claiming("x"), []any{gpus("x", allocated("n2", "a", "other"))}, "1 resourceclaim not available on the node"},

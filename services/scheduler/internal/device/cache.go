@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 
+	"howdah.dev/services/internal/devicetaint"
 	"howdah.dev/services/scheduler/internal/table"
 )
 
@@ -96,6 +97,22 @@ func (c *Cache) SetSlice(s *resourcev1.ResourceSlice) {
 func (c *Cache) DeleteSlice(name string) {
 	c.change(func(v *View) {
 		v.slices.Delete(name)
+		c.slicesChanged()
+	})
+}
+
+// SetRule adds or replaces a rule that taints devices.
+func (c *Cache) SetRule(r *devicetaint.Rule) {
+	c.change(func(v *View) {
+		v.rules.Set(r.Name, r)
+		c.slicesChanged()
+	})
+}
+
+// DeleteRule removes a rule that taints devices.
+func (c *Cache) DeleteRule(name string) {
+	c.change(func(v *View) {
+		v.rules.Delete(name)
 		c.slicesChanged()
 	})
 }

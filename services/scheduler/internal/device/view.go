@@ -15,6 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"howdah.dev/services/internal/devicetaint"
 	"howdah.dev/services/scheduler/internal/table"
 )
 
@@ -31,6 +32,7 @@ type View struct {
 	claims  table.Table[*Claim]                  // by namespace/name
 	classes table.Table[*resourcev1.DeviceClass] // by name
 	slices  table.Table[*resourcev1.ResourceSlice]
+	rules   table.Table[*devicetaint.Rule] // by name
 
 	// What choosing needs of all claims and slices is worked out when the first pod asks.
 	taken func() structured.AllocatedState
@@ -81,7 +83,7 @@ func (v View) With(c *Choice) View {
 }
 
 func (v View) clone() View {
-	v.claims, v.classes, v.slices = v.claims.Clone(), v.classes.Clone(), v.slices.Clone()
+	v.claims, v.classes, v.slices, v.rules = v.claims.Clone(), v.classes.Clone(), v.slices.Clone(), v.rules.Clone()
 	return v
 }
 
@@ -113,8 +115,16 @@ func (v View) take() structured.AllocatedState {
 	return state
 }
 
-// offer lists the slices.
-func (v View) offer() []*resourcev1.ResourceSlice { return slices.Collect(v.slices.All()) }
+// offer lists the slices, with the taints that rules add to their devices.
+func (v View) offer() []*resourcev1.ResourceSlice {
+	offered, rules := slices.Collect(v.slices.All()), slices.Collect(v.rules.All())
+	if len(rules) > 0 {
+		for i, s := range offered {
+			offered[i] = devicetaint.Apply(s, rules)
+		}
+	}
+	return offered
+}
 
 // classLister is the classes of a view, as the allocator asks for them.
 type classLister struct{ view View }

@@ -152,5 +152,5 @@ func Scores() []score.Score {
 
 // Absent reports whether a name is that of a plugin which Kubernetes has and howdah has not, so that it may be disabled.
 func Absent(name string) bool {
-	return slices.Contains([]string{"NodeDeclaredFeatures", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}, name)
+	return slices.Contains([]string{"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}, name)
 }

@@ -50,6 +50,7 @@ var table = []Plugin{
 	},
 	{Name: "ImageLocality", Points: []Point{Score}, Weight: 1, Score: plain(score.ImageLocality)},
 	{Name: "DefaultBinder", Points: []Point{Bind}, Always: "at least one bind plugin is needed for profile with scheduler name %q"},
+	{Name: "NodeDeclaredFeatures", Points: []Point{PreFilter, Filter}, Filter: plain(filter.NodeDeclaredFeatures)},
 	{
 		Name: "NodeLabel", Points: []Point{Filter, Score}, Legacy: true, Weight: 1, Args: labelArgs,
 		Filter: taking(labelFilter), Score: taking(labelScore),
