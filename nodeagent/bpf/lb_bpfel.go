@@ -95,8 +95,8 @@ type LBSourceKey struct {
 
 type LBTranslation struct {
 	_               structs.HostLayout
-	Source          uint32
-	Destination     uint32
+	Source          LBAddress
+	Destination     LBAddress
 	SourcePort      uint16
 	DestinationPort uint16
 	Flags           uint32
@@ -105,8 +105,8 @@ type LBTranslation struct {
 
 type LBTuple struct {
 	_               structs.HostLayout
-	Source          uint32
-	Destination     uint32
+	Source          LBAddress
+	Destination     LBAddress
 	SourcePort      uint16
 	DestinationPort uint16
 	Protocol        uint8
@@ -139,6 +139,7 @@ const (
 	LBProgLbSendmsg6     = "lb_sendmsg6"
 	LBVarHostNetns       = "host_netns"
 	LBVarNodeIpv4        = "node_ipv4"
+	LBVarNodeIpv6        = "node_ipv6"
 )
 
 // LoadLB returns the embedded CollectionSpec for LB.
@@ -216,6 +217,7 @@ type LBMapSpecs struct {
 type LBVariableSpecs struct {
 	HostNetns *ebpf.VariableSpec `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.VariableSpec `ebpf:"node_ipv4"`
+	NodeIpv6  *ebpf.VariableSpec `ebpf:"node_ipv6"`
 }
 
 // LBObjects contains all objects after they have been loaded into the kernel.
@@ -269,6 +271,7 @@ func (m *LBMaps) Close() error {
 type LBVariables struct {
 	HostNetns *ebpf.Variable `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.Variable `ebpf:"node_ipv4"`
+	NodeIpv6  *ebpf.Variable `ebpf:"node_ipv6"`
 }
 
 // LBPrograms contains all programs after they have been loaded into the kernel.

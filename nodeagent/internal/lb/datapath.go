@@ -1,10 +1,10 @@
 package lb
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -24,8 +24,8 @@ type Attachment struct {
 	WithoutTCX bool
 	// Pins is a folder on a bpffs, e.g. /sys/fs/bpf/howdah/lb. Maps and links are kept there over restarts.
 	Pins string
-	// NodeIPv4 is the source towards other nodes for clients that did not dial a node's address.
-	NodeIPv4 netip.Addr
+	// NodeAddresses are this node's own, the first of each family: the source towards other nodes for clients that did not dial a node's address.
+	NodeAddresses []netip.Addr
 }
 
 // datapath is the loaded programs and maps.
@@ -52,10 +52,13 @@ func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
 	if err := spec.Variables[bpf.LBVarHostNetns].Set(cookie); err != nil {
 		return nil, false, fmt.Errorf("set host_netns: %w", err)
 	}
-	if at.NodeIPv4.Is4() {
-		b := at.NodeIPv4.As4()
-		if err := spec.Variables[bpf.LBVarNodeIpv4].Set(binary.NativeEndian.Uint32(b[:])); err != nil {
-			return nil, false, fmt.Errorf("set node_ipv4: %w", err)
+	for _, name := range []string{bpf.LBVarNodeIpv4, bpf.LBVarNodeIpv6} {
+		i := slices.IndexFunc(at.NodeAddresses, func(a netip.Addr) bool { return a.Is4() == (name == bpf.LBVarNodeIpv4) })
+		if i < 0 {
+			continue
+		}
+		if err := spec.Variables[name].Set(bpf.Address(at.NodeAddresses[i])); err != nil {
+			return nil, false, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
 	d = &datapath{at: at}

@@ -89,7 +89,7 @@ func nodePort(name, clusterIP string, tcpPort, udpPort int32) *corev1.Service {
 
 func startCluster(t *testing.T, c *cluster, objects ...any) *node {
 	n := newNode(t, c.node1, "eth0")
-	n.at.NodeIPv4 = netip.MustParseAddr("192.0.2.11")
+	n.at.NodeAddresses = []netip.Addr{netip.MustParseAddr("192.0.2.11")}
 	n.at.WithoutTCX = c.withoutTCX
 	n.start(append(objects, nodeObject(testNode, "192.0.2.11"), nodeObject("node2", "192.0.2.12"))...)
 	// The outside is not this node: it must not be balanced at its sockets.
