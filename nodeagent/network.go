@@ -77,7 +77,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	if n.balancer, err = lb.New(lb.Config{
 		Node: lb.Node{Name: cfg.NodeName, Zone: cfg.Labels[corev1.LabelTopologyZone]},
 		At: lb.Attachment{
-			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: ipv4(addresses),
+			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeAddresses: addresses,
 			Pins: orDefault(cfg.Network.Pins, defaultPins),
 		},
 		LocalAddresses: route.LocalAddresses, HealthPorts: n.health.Set, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
@@ -186,16 +186,6 @@ func (n *network) Left(ctx context.Context, pod *corev1.Pod) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// ipv4 is the IPv4 address among a node's; none if there is none.
-func ipv4(addresses []netip.Addr) netip.Addr {
-	for _, a := range addresses {
-		if a.Is4() {
-			return a
-		}
-	}
-	return netip.Addr{}
 }
 
 func orDefault(value, byDefault string) string {
