@@ -101,6 +101,8 @@ type LBTranslation struct {
 	DestinationPort uint16
 	Flags           uint32
 	Seen            uint64
+	Out             uint32
+	Unused          uint32
 }
 
 type LBTuple struct {
@@ -140,6 +142,7 @@ const (
 	LBVarHostNetns       = "host_netns"
 	LBVarNodeIpv4        = "node_ipv4"
 	LBVarNodeIpv6        = "node_ipv6"
+	LBVarOverlay         = "overlay"
 )
 
 // LoadLB returns the embedded CollectionSpec for LB.
@@ -218,6 +221,7 @@ type LBVariableSpecs struct {
 	HostNetns *ebpf.VariableSpec `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.VariableSpec `ebpf:"node_ipv4"`
 	NodeIpv6  *ebpf.VariableSpec `ebpf:"node_ipv6"`
+	Overlay   *ebpf.VariableSpec `ebpf:"overlay"`
 }
 
 // LBObjects contains all objects after they have been loaded into the kernel.
@@ -272,6 +276,7 @@ type LBVariables struct {
 	HostNetns *ebpf.Variable `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.Variable `ebpf:"node_ipv4"`
 	NodeIpv6  *ebpf.Variable `ebpf:"node_ipv6"`
+	Overlay   *ebpf.Variable `ebpf:"overlay"`
 }
 
 // LBPrograms contains all programs after they have been loaded into the kernel.

@@ -1,7 +1,7 @@
 // Load balancing of packets that come from outside (NodePort, externalIPs, load-balancer addresses, hostPort), on the
 // node's uplink, over IPv4 and IPv6. A backend on this node gets the packet through the stack with the client's address on it; a
-// backend elsewhere gets it straight back out of the uplink, with the node's address as its source, so that
-// the answer comes back here.
+// backend elsewhere gets it straight back out of the uplink, or into the tunnel where that leads to it, with the node's
+// address as its source, so that the answer comes back here. The tunnel's end is an uplink as well.
 #pragma once
 
 #include <linux/if_ether.h>
@@ -16,10 +16,13 @@
 
 #define NEXT TC_ACT_UNSPEC // let the kernel (or the next program) go on
 
+#define AF_INET 2
+#define AF_INET6 10
+
 #define SIDE_IN 0
 #define SIDE_OUT 1
 
-#define NAT_REDIRECT 1 // leaves by the uplink again
+#define NAT_REDIRECT 1 // leaves by an uplink again
 #define NAT_FORWARD 2  // client to backend; the other entry of the pair is the way back
 #define NAT_CLOSED 4   // a FIN or RST was seen
 
@@ -49,6 +52,8 @@ struct translation {
 	__u16 destination_port;
 	__u32 flags;
 	__u64 seen; // nanoseconds, monotonic
+	__u32 out;  // the interface by which it leaves, with NAT_REDIRECT
+	__u32 unused;
 };
 
 struct {
@@ -62,6 +67,9 @@ struct {
 // The node's own addresses, one a family: the source towards other nodes when the client did not dial a node's address. All zero is none.
 volatile const struct address node_ipv4 = {};
 volatile const struct address node_ipv6 = {};
+
+// The tunnel to nodes on other networks; 0 is none.
+volatile const __u32 overlay = 0;
 
 #define EXTENSION_HEADERS 4 // of IPv6, that are looked past; packets with more are nobody's
 
@@ -236,7 +244,7 @@ static __noinline int translate(struct __sk_buff *skb, struct packet *p, struct 
 		return NEXT;
 	if (hop(skb, p))
 		return TC_ACT_SHOT;
-	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
+	return bpf_redirect_neigh(t.out, 0, 0, 0);
 }
 
 static __always_inline int reusable(struct translation *t, __u8 protocol, __u64 now, __u64 closed)
@@ -260,6 +268,24 @@ static __always_inline int own_address(struct address *a, __u8 v6)
 	return !(a->w[0] | a->w[1] | a->w[2] | a->w[3]);
 }
 
+// way_to gives the interface towards a backend: that of the packet, unless the route leads into the tunnel, or out of it.
+static __always_inline __u32 way_to(struct __sk_buff *skb, struct address *to, __u8 v6)
+{
+	struct bpf_fib_lookup way = {.family = v6 ? AF_INET6 : AF_INET, .ifindex = skb->ifindex};
+	long result;
+
+	if (!overlay)
+		return skb->ifindex;
+	if (v6)
+		__builtin_memcpy(way.ipv6_dst, to->w, sizeof(to->w));
+	else
+		way.ipv4_dst = to->w[3];
+	result = bpf_fib_lookup(skb, &way, sizeof(way), BPF_FIB_LOOKUP_DIRECT);
+	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return skb->ifindex;
+	return way.ifindex == overlay || skb->ifindex == overlay ? way.ifindex : skb->ifindex;
+}
+
 // leads says whether a translation is the way back of the flow whose client sends such packets.
 static __always_inline int leads(struct translation *back, struct tuple *in)
 {
@@ -268,7 +294,7 @@ static __always_inline int leads(struct translation *back, struct tuple *in)
 }
 
 // remember writes the pair of translations for a new flow. 0 on success.
-static __noinline int remember(struct packet *p, struct backend *b, int self)
+static __noinline int remember(struct __sk_buff *skb, struct packet *p, struct backend *b, int self)
 {
 	struct tuple *in = &p->tuple;
 	__u64 now = bpf_ktime_get_ns();
@@ -299,7 +325,10 @@ static __noinline int remember(struct packet *p, struct backend *b, int self)
 	int local = b->flags & BACKEND_LOCAL;
 
 	if (!local) {
-		if (self)
+		forward.out = way_to(skb, &b->address, p->v6);
+		back.out = skb->ifindex;
+		// Of the node's addresses, answers find through the tunnel to its own one alone.
+		if (self && forward.out == back.out)
 			forward.source = in->destination;
 		else if (own_address(&forward.source, p->v6))
 			return -1;
@@ -393,7 +422,7 @@ int lb_ingress(struct __sk_buff *skb)
 		return NEXT;
 	if (t && same(&b.address, &t->destination) && b.port == t->destination_port)
 		return translate(skb, &p, t);
-	if (remember(&p, &b, self))
+	if (remember(skb, &p, &b, self))
 		return TC_ACT_SHOT;
 	t = bpf_map_lookup_elem(&translations, &p.tuple);
 	if (!t)

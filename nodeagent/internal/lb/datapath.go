@@ -3,6 +3,7 @@ package lb
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -20,6 +21,8 @@ type Attachment struct {
 	// Uplinks are the names of the interfaces by which traffic from outside comes in. Empty: NodePorts answer
 	// only to processes of the cluster.
 	Uplinks []string
+	// Overlay is the interface of the tunnel to nodes on other networks; "" is none. Like at an uplink, what comes by it is balanced.
+	Overlay string
 	// WithoutTCX attaches at the uplinks by filters of tc even where the kernel has tcx.
 	WithoutTCX bool
 	// Pins is a folder on a bpffs, e.g. /sys/fs/bpf/howdah/lb. Maps and links are kept there over restarts.
@@ -60,6 +63,16 @@ func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
 		if err := spec.Variables[name].Set(bpf.Address(at.NodeAddresses[i])); err != nil {
 			return nil, false, fmt.Errorf("set %s: %w", name, err)
 		}
+	}
+	if at.Overlay != "" {
+		tunnel, err := net.InterfaceByName(at.Overlay)
+		if err != nil {
+			return nil, false, fmt.Errorf("overlay %s: %w", at.Overlay, err)
+		}
+		if err := spec.Variables[bpf.LBVarOverlay].Set(uint32(tunnel.Index)); err != nil {
+			return nil, false, fmt.Errorf("set %s: %w", bpf.LBVarOverlay, err)
+		}
+		at.Uplinks = append(slices.Clone(at.Uplinks), at.Overlay)
 	}
 	d = &datapath{at: at}
 	if reused, err = pinned.Load(spec, &d.objects, at.Pins); err != nil {
