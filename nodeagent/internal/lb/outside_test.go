@@ -87,9 +87,24 @@ func newCluster(t *testing.T, v6 bool) *cluster {
 		ns.Address("eth0", c.at(fmt.Sprintf("192.0.2.1%d/24", i+1)))
 	}
 	wire.Bridge("br0", "port0", "port1", "port2")
+	c.connectPod()
+	c.node1.Route(c.at("10.77.2.0/24"), c.at("192.0.2.12"), "")
+	c.node2.Address("lo", c.at("10.77.2.2/32"))
+	c.node2.Route(c.at("10.77.1.0/24"), c.at("192.0.2.11"), "")
+	c.outside.Route(c.at("198.51.100.0/24"), c.at("192.0.2.11"), "") // external addresses are routed to node1
+	c.node1.Do(route.NewMasquerade(
+		[]netip.Prefix{netip.MustParsePrefix(c.at("10.77.1.0/24"))},
+		route.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix(c.at("10.77.0.0/16"))}},
+		[]netip.Addr{netip.MustParseAddr(c.at("192.0.2.11")), netip.MustParseAddr(c.at("192.0.2.12"))}).Apply)
+	c.echo(t)
+	return c
+}
+
+// connectPod has node1's pod on a link of its own.
+func (c *cluster) connectPod() {
 	netnstest.Connect(c.node1, "pod1", c.pod1, "eth0")
 	gateway, link := "192.0.2.11", ""
-	if v6 {
+	if c.v6 {
 		// The pod asks the node's end of its link for its gateway, and that answers for addresses of its own alone.
 		gateway, link = "fe80::1", "eth0"
 		c.node1.Address("pod1", "fe80::1/128")
@@ -98,22 +113,18 @@ func newCluster(t *testing.T, v6 bool) *cluster {
 		c.node1.Sysctl("ipv4/ip_forward", "1")
 	}
 	c.node1.Route(c.at("10.77.1.2/32"), "", "pod1")
-	c.node1.Route(c.at("10.77.2.0/24"), c.at("192.0.2.12"), "")
 	c.pod1.Address("eth0", c.at("10.77.1.2/32"))
 	c.pod1.Route(fmt.Sprintf("%s/%d", gateway, netip.MustParseAddr(gateway).BitLen()), "", "eth0")
 	c.pod1.Route(c.at("0.0.0.0/0"), gateway, link)
-	c.node2.Address("lo", c.at("10.77.2.2/32"))
-	c.node2.Route(c.at("10.77.1.0/24"), c.at("192.0.2.11"), "")
-	c.outside.Route(c.at("198.51.100.0/24"), c.at("192.0.2.11"), "") // external addresses are routed to node1
-	c.node1.Do(route.NewMasquerade(
-		[]netip.Prefix{netip.MustParsePrefix(c.at("10.77.1.0/24"))},
-		route.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix(c.at("10.77.0.0/16"))}},
-		[]netip.Addr{netip.MustParseAddr(c.at("192.0.2.11")), netip.MustParseAddr(c.at("192.0.2.12"))}).Apply)
+}
+
+// echo has both pods answer with who they are.
+func (c *cluster) echo(t *testing.T) {
+	t.Helper()
 	for _, network := range []string{"tcp", "udp"} {
 		c.pod1.Echo(t, network, c.at("10.77.1.2:8080"), "local")
 		c.node2.Echo(t, network, c.at("10.77.2.2:8080"), "remote")
 	}
-	return c
 }
 
 // spread has one endpoint on each node.
