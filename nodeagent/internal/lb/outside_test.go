@@ -50,31 +50,23 @@ func (c *cluster) at(text string) string {
 	return v6(text)
 }
 
-// onEachHook runs a test with both ways to meet packets at the uplink, over each family.
+// onEachHook runs a test with both ways to meet packets at the uplink, over IPv4, and over IPv6 with the first. The programs are the same.
 func onEachHook(t *testing.T, test func(*testing.T, *cluster)) {
-	for _, withoutTCX := range []bool{false, true} {
-		name := "tcx"
-		if withoutTCX {
-			name = "tc"
-		}
-		t.Run(name, func(t *testing.T) {
-			overEachFamily(t, func(t *testing.T, c *cluster) {
-				c.withoutTCX = withoutTCX
-				test(t, c)
-			})
-		})
-	}
+	t.Run("tcx", func(t *testing.T) { overEachFamily(t, test) })
+	t.Run("tc", func(t *testing.T) { withTC(t, false, test) })
+}
+
+// withTC runs a test with filters of tc.
+func withTC(t *testing.T, v6 bool, test func(*testing.T, *cluster)) {
+	c := newCluster(t, v6)
+	c.withoutTCX = true
+	test(t, c)
 }
 
 // overEachFamily runs a test on a wire of IPv4 and on one of IPv6.
 func overEachFamily(t *testing.T, test func(*testing.T, *cluster)) {
-	for _, v6 := range []bool{false, true} {
-		name := "IPv4"
-		if v6 {
-			name = "IPv6"
-		}
-		t.Run(name, func(t *testing.T) { test(t, newCluster(t, v6)) })
-	}
+	t.Run("IPv4", func(t *testing.T) { test(t, newCluster(t, false)) })
+	t.Run("IPv6", func(t *testing.T) { test(t, newCluster(t, true)) })
 }
 
 func newCluster(t *testing.T, v6 bool) *cluster {
@@ -151,7 +143,10 @@ func startCluster(t *testing.T, c *cluster, objects ...any) *node {
 	return n
 }
 
-func TestNodePortFromOutside(t *testing.T) { onEachHook(t, testNodePortFromOutside) }
+func TestNodePortFromOutside(t *testing.T) {
+	onEachHook(t, testNodePortFromOutside)
+	t.Run("tc, IPv6", func(t *testing.T) { withTC(t, true, testNodePortFromOutside) })
+}
 
 func testNodePortFromOutside(t *testing.T, c *cluster) {
 	web := nodePort("web", c.at("10.96.0.10"), 30080, 30053)
