@@ -100,7 +100,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	n.routes = route.NewKeeper(route.Config{
 		Node:    cfg.NodeName,
 		Ranges:  route.Ranges{Pods: cfg.Network.PodCIDRs, Services: cfg.Network.ServiceCIDRs, Balancers: cfg.Network.LoadBalancerCIDRs},
-		Overlay: n.overlay, Local: n.local, MTU: n.mtu,
+		Overlay: n.overlay, Local: n.local, MTU: n.mtu, Uplink: uplink.Name,
 		PodCIDRs: n.writeCNI,
 	})
 	if n.announce, err = announce.New(announce.Config{

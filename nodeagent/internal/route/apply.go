@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -116,14 +117,26 @@ func explain(r Route, err error) error {
 	return fmt.Errorf("add route %s: %w", r, err)
 }
 
-// EnableForwarding lets the node pass packets on between its pods and the network.
-func EnableForwarding(v6 bool) error {
-	files := []string{"/proc/sys/net/ipv4/ip_forward"}
+// EnableForwarding lets the node pass packets on between its pods and the network. A machine that forwards IPv6 hears no router's advertisements any more; the
+// uplink, where it did, still does: its address and route may be from there. "" has no uplink.
+func EnableForwarding(v6 bool, uplink string) error {
+	const conf6 = "/proc/sys/net/ipv6/conf/"
+	values := [][2]string{{"/proc/sys/net/ipv4/ip_forward", "1"}}
 	if v6 {
-		files = append(files, "/proc/sys/net/ipv6/conf/all/forwarding")
+		if uplink != "" {
+			accept := conf6 + uplink + "/accept_ra"
+			now, err := os.ReadFile(accept)
+			if err != nil {
+				return fmt.Errorf("IPv6 of the uplink: %w", err)
+			}
+			if strings.TrimSpace(string(now)) == "1" {
+				values = append(values, [2]string{accept, "2"})
+			}
+		}
+		values = append(values, [2]string{conf6 + "all/forwarding", "1"})
 	}
-	for _, f := range files {
-		if err := os.WriteFile(f, []byte("1"), 0o644); err != nil {
+	for _, v := range values {
+		if err := os.WriteFile(v[0], []byte(v[1]), 0o644); err != nil {
 			return fmt.Errorf("enable forwarding (is /proc/sys mounted read-only?): %w", err)
 		}
 	}

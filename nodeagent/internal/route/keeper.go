@@ -29,6 +29,8 @@ type Config struct {
 	Overlay Overlay
 	Local   netip.Addr
 	MTU     int
+	// Uplink is the interface to the other nodes; "" where routers' advertisements do not matter.
+	Uplink string
 	// PodCIDRs is called with this node's pod CIDRs when they become known or change, after the routes stand: the
 	// place to write the CNI configuration. An error makes the keeper try again. Nil: not called.
 	PodCIDRs func([]netip.Prefix) error
@@ -153,10 +155,10 @@ func (k *Keeper) sync(last **applied) error {
 		return nil
 	}
 	var errs []error
-	v6 := slices.ContainsFunc(now.own, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	v6 := slices.ContainsFunc(k.cfg.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 	node := k.cfg.Node != ""
 	if fresh && node {
-		errs = append(errs, EnableForwarding(v6))
+		errs = append(errs, EnableForwarding(v6, k.cfg.Uplink))
 	}
 	if node && tunnel.Overlay.Enabled() {
 		if fresh {

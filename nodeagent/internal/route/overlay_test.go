@@ -50,7 +50,6 @@ func newNetworks(t *testing.T) *networks {
 			ports = append(ports, m.name)
 		}
 		ns.Sysctl("ipv4/conf/all/rp_filter", "1") // answers have to come the way that questions go
-		ns.Sysctl("ipv6/conf/all/forwarding", "1")
 		ns.Address("eth0", m.v4+"/24")
 		ns.Address("eth0", m.v6+"/64")
 		ns.Route("0.0.0.0/0", m.router4, "")
@@ -77,7 +76,7 @@ func newNetworks(t *testing.T) *networks {
 func (n *networks) keep(t *testing.T, name string, overlay Overlay) (k *Keeper, applied chan struct{}, stop func()) {
 	t.Helper()
 	applied = make(chan struct{}, 16)
-	cfg := Config{Node: name, Ranges: overlayRanges, Overlay: overlay, MTU: 1450, Applied: func() { applied <- struct{}{} }}
+	cfg := Config{Node: name, Ranges: overlayRanges, Overlay: overlay, MTU: 1450, Uplink: "eth0", Applied: func() { applied <- struct{}{} }}
 	for _, o := range n.nodes {
 		if o.Name == name {
 			cfg.Local = netip.MustParseAddr(o.Status.Addresses[0].Address)
@@ -139,6 +138,14 @@ func TestNodesOnOtherNetworks(t *testing.T) {
 					t.Errorf("%s of %s from %q: seen as %s, want %s", tt.address, tt.to, tt.source, got, tt.seen)
 				}
 			}
+			n.machines["node1"].Do(func() error {
+				for file, want := range map[string]string{"eth0/accept_ra": "2", "all/forwarding": "1", "lo/accept_ra": "1"} {
+					if got, err := os.ReadFile("/proc/sys/net/ipv6/conf/" + file); err != nil || strings.TrimSpace(string(got)) != want {
+						t.Errorf("%s is %s, %v; want %s", file, got, err, want)
+					}
+				}
+				return nil
+			})
 			sent := n.tunnelled("node1")
 			seenAs(t, n.machines["node1"], "10.77.1.2", n.machines["node3"], "10.77.3.2:7000")
 			if through := n.tunnelled("node1") > sent; through != (overlay == OverlayVXLAN) {
