@@ -5,8 +5,8 @@
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: ## install what is missing, build, start a cluster with two nodes, and say how to use it (HA=1: no machine whose loss stops it)
-	@HOWDAH_HA='$(or $(HA),$(HOWDAH_HA))' hack/up.sh
+up: ## install what is missing, build, start a cluster with two nodes, and say how to use it (HA=1: no machine whose loss stops it; IPV6=1: both families)
+	@HOWDAH_HA='$(or $(HA),$(HOWDAH_HA))' HOWDAH_IPV6='$(or $(IPV6),$(HOWDAH_IPV6))' hack/up.sh
 
 down: ## remove the cluster with its volumes and keys
 	@hack/down.sh

@@ -10,7 +10,7 @@ fi
 "$(dirname "$0")/docker.sh" start
 own_cluster
 say "removing the cluster"
-export HOWDAH_HA=1   # whatever it has: the servers of one kind are orphans of the other
+export HOWDAH_HA=1 HOWDAH_IPV6=0   # whatever it has: the servers of one kind are orphans of the other, and the network is one
 run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30
 if ! rm -rf "$STATE/pki" 2>/dev/null; then
     docker run --rm --entrypoint rm -v "$STATE:/state" howdah/howdah:dev -rf /state/pki

@@ -5,6 +5,7 @@ STATE=$ROOT/.howdah          # what a running cluster leaves on the host: keys, 
 BUILD=$ROOT/.build           # what builds leave: tools, images for pods
 COMPOSE_FILE_MAIN=$ROOT/deploy/compose/compose.yaml
 COMPOSE_FILE_HA=$ROOT/deploy/compose/ha.yaml
+COMPOSE_FILE_IPV6=$ROOT/deploy/compose/ipv6.yaml
 COMPOSE_FILE_STANDINS=$ROOT/deploy/compose/standins.yaml
 PATH=$BUILD/bin:$PATH:/usr/local/go/bin:/usr/sbin:/sbin
 export PATH
@@ -28,11 +29,15 @@ setting() { sed -n "s/^$1=//p" "$STATE/compose.env" 2>/dev/null || true; }
 # highly_available succeeds where the cluster is, or is to be, the one of ha.yaml.
 highly_available() { [ "${HOWDAH_HA:-$(setting HOWDAH_HA)}" = 1 ]; }
 
+# dual_stack succeeds where the cluster has, or is to have, IPv6 addresses, too.
+dual_stack() { [ "${HOWDAH_IPV6:-$(setting HOWDAH_IPV6)}" = 1 ]; }
+
 # compose calls docker compose on our file with the settings that make up has found for this machine.
 compose() {
     local settings=() files=(-f "$COMPOSE_FILE_MAIN")
     [ -f "$STATE/compose.env" ] && settings=(--env-file "$STATE/compose.env")
     ! highly_available || files+=(-f "$COMPOSE_FILE_HA")
+    ! dual_stack || files+=(-f "$COMPOSE_FILE_IPV6")
     docker compose "${settings[@]}" "${files[@]}" "$@"
 }
 

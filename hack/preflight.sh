@@ -37,7 +37,7 @@ overlaps() {
 
 network() {
     local prefix existing
-    existing=$(docker network inspect howdah_mesh -f '{{range .IPAM.Config}}{{.Subnet}}{{end}}' 2>/dev/null || true)
+    existing=$(docker network inspect howdah_mesh -f '{{range .IPAM.Config}}{{println .Subnet}}{{end}}' 2>/dev/null | grep -m1 '\.' || true)
     if [ -n "$existing" ]; then
         prefix=${existing%.0/24}
         if [ -n "${HOWDAH_NET_PREFIX:-}" ] && [ "$HOWDAH_NET_PREFIX" != "$prefix" ]; then
@@ -77,6 +77,23 @@ availability() {
         problem "$second on this machine is taken: end that program, or choose another with HOWDAH_REST2_ADDRESS=ADDRESS:PORT"
 }
 
+# families settles whether the cluster has IPv6 addresses beside those of IPv4, and which. A network keeps what it was made with.
+families() {
+    local existing='' prefix=${HOWDAH_NET6_PREFIX:-fd68:6f77:6461}
+    existing=$(docker network inspect howdah_mesh -f '{{if .EnableIPv6}}1{{else}}0{{end}}' 2>/dev/null || true)
+    case "${HOWDAH_IPV6:=${existing:-0}}" in
+        0 | 1) [ "$HOWDAH_IPV6" = "${existing:-$HOWDAH_IPV6}" ] || problem "the cluster that is here was made with IPV6=$existing: make down before make up IPV6=$HOWDAH_IPV6" ;;
+        *) problem "IPV6 is 1 or 0, not $HOWDAH_IPV6" ;;
+    esac
+    export HOWDAH_IPV6
+    printf 'HOWDAH_IPV6=%s\n' "$HOWDAH_IPV6" >>"$STATE/compose.env"
+    [ "$HOWDAH_IPV6" = 1 ] || return 0
+    printf 'HOWDAH_NET6_PREFIX=%s\n' "$prefix" >>"$STATE/compose.env"
+    [ -d /proc/sys/net/ipv6 ] || problem "this kernel has no IPv6, or it was started with ipv6.disable=1"
+    [ -n "$existing" ] || ! ip -6 route show root "$prefix::/48" 2>/dev/null | grep -q . ||
+        problem "the network $prefix::/48 is in use on this machine: name the first 48 bits of another with HOWDAH_NET6_PREFIX"
+}
+
 kernel() {
     local release major minor
     release=$(uname -r) major=${release%%.*} minor=${release#*.} minor=${minor%%[!0-9]*}
@@ -110,6 +127,7 @@ kernel
 room
 network
 availability
+families
 ports
 if [ ${#problems[@]} -gt 0 ]; then
     printf 'error: %s\n' "${problems[@]}" >&2

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/route"
 	"howdah.dev/nodeagent/internal/shutdown"
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
@@ -177,6 +178,8 @@ type Network struct {
 	PodCIDRs, ServiceCIDRs []netip.Prefix
 	// LoadBalancerCIDRs are the ranges of the nodes' network that load balancers' addresses are from; the node answers for those that it is given.
 	LoadBalancerCIDRs []netip.Prefix
+	// Overlay says which nodes' pods are reached through a tunnel: "none" (the default), "auto", those of other networks, or "vxlan", all of them.
+	Overlay string
 	// CNIConfig is the file that makes containerd's network ready; default /etc/cni/net.d/10-howdah.conflist.
 	CNIConfig string
 	// CNIData keeps the ledger of addresses; default /var/lib/cni/howdah.
@@ -306,6 +309,11 @@ func (c Config) validate() error {
 	}
 	if _, err := parseNodeIP(c.NodeIP); err != nil && c.NodeIP != "" {
 		problems = append(problems, err)
+	}
+	if c.Network != nil {
+		if _, err := route.ParseOverlay(c.Network.Overlay); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	for _, dns := range c.ClusterDNS {
 		if _, err := netip.ParseAddr(dns); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type network struct {
 	balancer *lb.Balancer
 	health   *healthcheck.Server
 	routes   *route.Keeper
+	overlay  route.Overlay
+	local    netip.Addr // where packets of the overlay come from
+	mtu      int        // of pods
 	policies *policies
 	members  *rotation.Members
 	announce *announce.Announcer
@@ -62,6 +66,16 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	if err != nil {
 		return nil, err
 	}
+	if n.overlay, err = route.ParseOverlay(cfg.Network.Overlay); err != nil {
+		return nil, err
+	}
+	at := lb.Attachment{Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeAddresses: addresses, Pins: orDefault(cfg.Network.Pins, defaultPins)}
+	n.mtu = uplink.MTU
+	if n.overlay.Enabled() {
+		n.local = between(addresses)
+		n.mtu -= route.Overhead(n.local)
+		at.Overlay = route.TunnelLink
+	}
 	nodes := object.InformerFor(informers, object.Node)
 	n.health = healthcheck.New(healthcheck.Config{
 		Health: func() lb.Health { return n.balancer.Health() },
@@ -76,11 +90,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	})
 	if n.balancer, err = lb.New(lb.Config{
 		Node: lb.Node{Name: cfg.NodeName, Zone: cfg.Labels[corev1.LabelTopologyZone]},
-		At: lb.Attachment{
-			Cgroup: n.cgroup(), Uplinks: []string{uplink.Name}, NodeIPv4: ipv4(addresses),
-			Pins: orDefault(cfg.Network.Pins, defaultPins),
-		},
-		LocalAddresses: route.LocalAddresses, HealthPorts: n.health.Set, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
+		At:   at, LocalAddresses: route.LocalAddresses, HealthPorts: n.health.Set, Now: cfg.Clock.Now, Tracer: otel.Tracer("nodeagent"), Metrics: cfg.Registerer,
 	}); err != nil {
 		return nil, err
 	}
@@ -88,11 +98,10 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 		return nil, err
 	}
 	n.routes = route.NewKeeper(route.Config{
-		Node:   cfg.NodeName,
-		Ranges: route.Ranges{Pods: cfg.Network.PodCIDRs, Services: cfg.Network.ServiceCIDRs, Balancers: cfg.Network.LoadBalancerCIDRs},
-		PodCIDRs: func(prefixes []netip.Prefix) error {
-			return n.writeCNI(prefixes, uplink.MTU)
-		},
+		Node:    cfg.NodeName,
+		Ranges:  route.Ranges{Pods: cfg.Network.PodCIDRs, Services: cfg.Network.ServiceCIDRs, Balancers: cfg.Network.LoadBalancerCIDRs},
+		Overlay: n.overlay, Local: n.local, MTU: n.mtu, Uplink: uplink.Name,
+		PodCIDRs: n.writeCNI,
 	})
 	if n.announce, err = announce.New(announce.Config{
 		Node: cfg.NodeName, Interface: uplink.Name, Ranges: cfg.Network.LoadBalancerCIDRs, Alive: heard, Clock: cfg.Clock, Metrics: cfg.Registerer,
@@ -188,16 +197,6 @@ func (n *network) Left(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// ipv4 is the IPv4 address among a node's; none if there is none.
-func ipv4(addresses []netip.Addr) netip.Addr {
-	for _, a := range addresses {
-		if a.Is4() {
-			return a
-		}
-	}
-	return netip.Addr{}
-}
-
 func orDefault(value, byDefault string) string {
 	if value == "" {
 		return byDefault
@@ -218,12 +217,18 @@ func (n *network) cgroup() string {
 	return n.cfg.CgroupMount
 }
 
-func (n *network) writeCNI(prefixes []netip.Prefix, mtu int) error {
+// between is the address that a node has between nodes: that of IPv4, where it has one.
+func between(addresses []netip.Addr) netip.Addr {
+	i := slices.IndexFunc(addresses, netip.Addr.Is4)
+	return addresses[max(i, 0)]
+}
+
+func (n *network) writeCNI(prefixes []netip.Prefix) error {
 	file := orDefault(n.cfg.Network.CNIConfig, cni.DefaultConfigFile)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	err := cni.WriteConfig(file, cni.Config{PodCIDRs: prefixes, MTU: mtu, DataDir: n.cfg.Network.CNIData})
+	err := cni.WriteConfig(file, cni.Config{PodCIDRs: prefixes, MTU: n.mtu, DataDir: n.cfg.Network.CNIData})
 	if err == nil {
 		n.changed()
 	}
@@ -283,7 +288,13 @@ func (n *network) announceBalanced(ctx context.Context) error {
 // balance runs the load balancer. Where the kernel cannot, the node says so
 // in its condition and goes on running what it runs.
 func (n *network) balance(ctx context.Context) error {
-	err := n.balancer.Run(ctx)
+	var err error
+	if n.overlay.Enabled() {
+		err = route.EnsureTunnel(n.cfg.NodeName, n.local, n.mtu) // the programs have to know it
+	}
+	if err == nil {
+		err = n.balancer.Run(ctx)
+	}
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}

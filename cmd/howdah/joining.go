@@ -20,8 +20,8 @@ import (
 
 // joiningFlags say what machines that become nodes are told of the cluster.
 type joiningFlags struct {
-	server, api, logs, domain         string
-	clusters, services, loadBalancers []string
+	server, api, logs, domain, overlay string
+	clusters, services, loadBalancers  []string
 }
 
 func (j *joiningFlags) flags(f *pflag.FlagSet) {
@@ -32,6 +32,12 @@ func (j *joiningFlags) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&j.clusters, "cluster-cidr", []string{"10.244.0.0/16"}, "addresses of pods, for those nodes")
 	f.StringSliceVar(&j.services, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services, for those nodes")
 	f.StringSliceVar(&j.loadBalancers, "load-balancer-cidr", nil, "range of load balancers' addresses, for those nodes")
+	overlayFlag(f, &j.overlay)
+}
+
+// overlayFlag is for whoever tells machines how they become nodes.
+func overlayFlag(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "overlay", "none", "which nodes' pods those nodes reach through a tunnel: none, auto or vxlan, as howdah nodeagent has it")
 }
 
 // cluster is what to make; nil is nothing.
@@ -61,6 +67,9 @@ func (j *joiningFlags) cluster(identity *rpc.Identity, api, dns string) (*bootst
 	if dns != "" {
 		settings["cluster-dns"] = dns
 	}
+	if j.overlay != "" && j.overlay != "none" {
+		settings["overlay"] = j.overlay
+	}
 	if len(j.loadBalancers) > 0 {
 		settings["load-balancer-cidr"] = strings.Join(j.loadBalancers, ",")
 	}
@@ -77,14 +86,15 @@ func checkServer(text string) error {
 
 // nodesFlags have a standalone take nodes: other machines, whose agents reach its API server over gRPC.
 type nodesFlags struct {
-	listen, server, api string
-	gatewayNames        []string
+	listen, server, api, overlay string
+	gatewayNames                 []string
 }
 
 func (n *nodesFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&n.listen, "node-listen", "", "address on which node agents of other machines reach the API server over gRPC, as :7443; empty takes no nodes")
 	f.StringVar(&n.server, "join-server", "", "gateway's URL for machines that become nodes by howdah join; default https:// and the address that is listened on")
 	f.StringVar(&n.api, "node-apiserver", "", "gRPC target of the API server for those nodes; default the address of --node-listen")
+	overlayFlag(f, &n.overlay)
 	f.StringSliceVar(&n.gatewayNames, "gateway-names", nil, "further names and addresses of the gateway in its certificate")
 }
 
@@ -137,7 +147,7 @@ func reachedAt(listen string) (string, error) {
 
 // nodesPart serves the API server to node agents, and makes what machines become nodes by.
 func (s *standalone) nodesPart(m mesh, api service, identity *rpc.Identity, ready func(context.Context) bool) (task.Func, error) {
-	joining := joiningFlags{server: s.nodes.server, domain: s.clusterDomain, clusters: []string{s.clusterCIDR}, services: s.serviceCIDRs}
+	joining := joiningFlags{server: s.nodes.server, domain: s.clusterDomain, clusters: []string{s.clusterCIDR}, services: s.serviceCIDRs, overlay: s.nodes.overlay}
 	if s.logs != nil { // they reach it where they reach the API server
 		joining.logs = s.nodes.api
 	}

@@ -39,6 +39,7 @@ type nodeFlags struct {
 	eviction                                                                              nodeagent.Eviction
 	shutdown                                                                              nodeagent.Shutdown
 	manifests                                                                             nodeagent.Manifests
+	overlay                                                                               string
 	manifestHeaders                                                                       []string
 	managers                                                                              nodeagent.Managers
 }
@@ -59,6 +60,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.clusterCIDRs, "cluster-cidr", []string{"10.244.0.0/16"}, "addresses of pods")
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
 	f.StringSliceVar(&n.balancerCIDRs, "load-balancer-cidr", nil, "range of the nodes' network that load balancers' addresses are from, as the controllers have it; the node answers for those that it is given")
+	f.StringVar(&n.overlay, "overlay", "none", "which nodes' pods are reached through a tunnel (VXLAN, UDP port 4789): none; auto, those of nodes on other networks; vxlan, all. Every node has the same")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
 	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders of memory, disk, inodes or processes pods end at once (signal<quantity or signal<percentage%, …)")
 	f.StringVar(&n.eviction.Soft, "eviction-soft", "", "below which remainders pods end after a grace period, in their own time")
@@ -129,7 +131,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
-		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers}, Clock: clock.RealClock{},
+		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }
 

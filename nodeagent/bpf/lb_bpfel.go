@@ -95,18 +95,20 @@ type LBSourceKey struct {
 
 type LBTranslation struct {
 	_               structs.HostLayout
-	Source          uint32
-	Destination     uint32
+	Source          LBAddress
+	Destination     LBAddress
 	SourcePort      uint16
 	DestinationPort uint16
 	Flags           uint32
 	Seen            uint64
+	Out             uint32
+	Unused          uint32
 }
 
 type LBTuple struct {
 	_               structs.HostLayout
-	Source          uint32
-	Destination     uint32
+	Source          LBAddress
+	Destination     LBAddress
 	SourcePort      uint16
 	DestinationPort uint16
 	Protocol        uint8
@@ -139,6 +141,8 @@ const (
 	LBProgLbSendmsg6     = "lb_sendmsg6"
 	LBVarHostNetns       = "host_netns"
 	LBVarNodeIpv4        = "node_ipv4"
+	LBVarNodeIpv6        = "node_ipv6"
+	LBVarOverlay         = "overlay"
 )
 
 // LoadLB returns the embedded CollectionSpec for LB.
@@ -216,6 +220,8 @@ type LBMapSpecs struct {
 type LBVariableSpecs struct {
 	HostNetns *ebpf.VariableSpec `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.VariableSpec `ebpf:"node_ipv4"`
+	NodeIpv6  *ebpf.VariableSpec `ebpf:"node_ipv6"`
+	Overlay   *ebpf.VariableSpec `ebpf:"overlay"`
 }
 
 // LBObjects contains all objects after they have been loaded into the kernel.
@@ -269,6 +275,8 @@ func (m *LBMaps) Close() error {
 type LBVariables struct {
 	HostNetns *ebpf.Variable `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.Variable `ebpf:"node_ipv4"`
+	NodeIpv6  *ebpf.Variable `ebpf:"node_ipv6"`
+	Overlay   *ebpf.Variable `ebpf:"overlay"`
 }
 
 // LBPrograms contains all programs after they have been loaded into the kernel.

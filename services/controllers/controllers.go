@@ -171,9 +171,7 @@ func New(cfg Config) (*Server, error) {
 	if s.cidrs, s.masks, err = cfg.ranges(); err != nil {
 		return nil, fmt.Errorf("controllers: cluster CIDR: %w", err)
 	}
-	if s.addresses, err = layer2.NewPool(cfg.LoadBalancerCIDRs); err != nil {
-		return nil, fmt.Errorf("controllers: %w", err)
-	}
+	s.addresses = layer2.NewPool(cfg.LoadBalancerCIDRs)
 	if len(cfg.SigningKey) > 0 {
 		if s.authority, err = certificate.NewAuthority(cfg.SigningCertificate, cfg.SigningKey); err != nil {
 			return nil, fmt.Errorf("controllers: signing authority: %w", err)

@@ -135,9 +135,14 @@ func evenly(t *testing.T, pods []string, n int, ask func() (string, error)) {
 	}
 }
 
+// nodeAddress is the node's main address.
 func (c *cluster) nodeAddress(node string) string {
 	c.t.Helper()
-	return c.cluster("get", "node", node, "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
+	all := strings.Fields(c.cluster("get", "node", node, "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`))
+	if len(all) == 0 {
+		c.t.Fatalf("%s has no address", node)
+	}
+	return all[0]
 }
 
 // outside is a client without connections kept alive, so that each request

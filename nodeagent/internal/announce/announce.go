@@ -1,5 +1,5 @@
 // Package announce answers, on the network that the node is on, for the addresses of load balancers that the control plane has given to the node.
-// It only tells where the addresses are: the traffic that comes then is balanced at the uplink, as any other from outside.
+// By ARP for IPv4, by neighbour discovery for IPv6. It only tells where the addresses are: the traffic that comes then is balanced at the uplink, as any other from outside.
 package announce
 
 import (
@@ -47,7 +47,8 @@ type Config struct {
 type Announcer struct {
 	cfg     Config
 	replies prometheus.Counter
-	wake    chan struct{}
+	wires   []*wire       // one a family that the ranges have; Run's own
+	wake    chan struct{} // the addresses have changed
 
 	mu   sync.Mutex
 	by   map[string][]netip.Addr // by the key of the Service
@@ -62,6 +63,11 @@ func New(cfg Config) (*Announcer, error) {
 	a := &Announcer{
 		cfg: cfg, wake: make(chan struct{}, 1), by: map[string][]netip.Addr{}, left: map[netip.Addr]int{},
 		replies: prometheus.NewCounter(prometheus.CounterOpts{Name: "howdah_announce_replies_total", Help: "Questions for addresses of load balancers that were answered."}),
+	}
+	for _, l := range []language{arpLanguage(), discoveryLanguage()} {
+		if slices.ContainsFunc(cfg.Ranges, func(r netip.Prefix) bool { return l.speaksOf(r.Addr()) }) {
+			a.wires = append(a.wires, &wire{language: l, failed: make(chan error, 1)})
+		}
 	}
 	if cfg.Metrics == nil {
 		return a, nil
@@ -80,7 +86,7 @@ func Addresses(s *corev1.Service, node string, ranges []netip.Prefix) []netip.Ad
 	var all []netip.Addr
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		a, err := netip.ParseAddr(ingress.IP)
-		if err == nil && a.Is4() && slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) }) {
+		if err == nil && slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) }) {
 			all = append(all, a)
 		}
 	}
@@ -103,18 +109,18 @@ func (a *Announcer) set(key string, addresses []netip.Addr) {
 	} else {
 		a.by[key] = addresses
 	}
-	fresh := false
 	for _, ip := range addresses {
 		if !slices.Contains(before, ip) {
-			a.left[ip], fresh = burst, true
+			a.left[ip] = burst
 		}
 	}
 	a.mu.Unlock()
-	if fresh {
-		select {
-		case a.wake <- struct{}{}:
-		default:
-		}
+	if slices.Equal(before, addresses) {
+		return
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -135,58 +141,87 @@ func (a *Announcer) addresses() []netip.Addr {
 // ours says whether the node answers for an address.
 func (a *Announcer) ours(ip netip.Addr) bool { return slices.Contains(a.addresses(), ip) }
 
-// Run answers until ctx ends. An interface that is away, or a socket that fails, is tried again.
+// Run answers until ctx ends. An interface that is away, or a socket that fails, is tried again. All sockets are of the network of the thread that Run
+// is called on.
 func (a *Announcer) Run(ctx context.Context) error {
-	if len(a.cfg.Ranges) == 0 {
+	if len(a.wires) == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	for {
-		err := a.serve(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
+	slow, fast := a.cfg.Clock.NewTicker(again), a.cfg.Clock.NewTicker(pause)
+	defer slow.Stop()
+	defer fast.Stop()
+	defer func() {
+		for _, w := range a.wires {
+			w.close()
 		}
-		slog.ErrorContext(ctx, "load balancers' addresses are not answered for; will retry", "interface", a.cfg.Interface, "err", err, "after", retry)
-		timer := a.cfg.Clock.NewTimer(retry)
+	}()
+	for all := false; ; {
+		for _, w := range a.wires {
+			if err := a.tell(w, all); err != nil {
+				slog.ErrorContext(ctx, "load balancers' addresses are not answered for; will retry",
+					"interface", a.cfg.Interface, "protocol", w.name, "err", err, "after", retry)
+				w.close()
+				w.after = a.cfg.Clock.Now().Add(retry)
+			}
+		}
+		all = false
 		select {
-		case <-timer.C():
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
+		case <-slow.C():
+			all = true
+		case <-fast.C():
+		case <-a.wake:
 		}
 	}
 }
 
-// serve is one life of the socket.
-func (a *Announcer) serve(ctx context.Context) error {
-	w, err := open(a.cfg.Interface)
-	if err != nil {
+// tell sends what nobody asked for: in bursts what is new, and, now and then, all of it. Before that, the socket listens for the address.
+func (a *Announcer) tell(w *wire, all bool) error {
+	if w.socket == nil {
+		if a.cfg.Clock.Now().Before(w.after) {
+			return nil
+		}
+		s, err := open(a.cfg.Interface, w.language)
+		if err != nil {
+			return err
+		}
+		w.socket, all = s, true // what was told before may be long ago
+		go func() { w.failed <- a.listen(s) }()
+	}
+	select {
+	case err := <-w.failed:
+		w.failed <- nil // close waits for it
+		return err
+	default:
+	}
+	if err := w.socket.hear(slices.DeleteFunc(a.addresses(), func(ip netip.Addr) bool { return !w.speaksOf(ip) })); err != nil {
 		return err
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- a.listen(w) }()
-	err = a.tell(ctx, w, failed)
-	w.Close() // ends listen
-	return errors.Join(err, <-failed)
+	for _, ip := range a.due(w.language, all) {
+		for _, frame := range w.unasked(ip, w.socket.mac) {
+			if _, err := w.socket.Write(frame); err != nil {
+				return fmt.Errorf("announce %s: %w", ip, err)
+			}
+		}
+	}
+	return nil
 }
 
 // listen answers questions until the socket is closed.
-func (a *Announcer) listen(w *wire) error {
+func (a *Announcer) listen(s *socket) error {
 	buffer := make([]byte, 1<<16)
 	for {
-		n, err := w.Read(buffer)
+		n, err := s.Read(buffer)
 		if errors.Is(err, os.ErrClosed) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
-		question, ok := parse(buffer[:n])
-		if !ok {
-			continue
-		}
-		if reply, ok := answer(question, w.mac, a.ours); ok {
-			if _, err := w.Write(reply); err != nil {
+		if reply, ok := s.reply(buffer[:n], s.mac, a.ours); ok {
+			if _, err := s.Write(reply); err != nil {
 				return fmt.Errorf("answer: %w", err)
 			}
 			a.replies.Inc()
@@ -194,41 +229,16 @@ func (a *Announcer) listen(w *wire) error {
 	}
 }
 
-// tell sends what nobody asked for: in bursts what is new, and all of it every now and then.
-func (a *Announcer) tell(ctx context.Context, w *wire, failed chan error) error {
-	slow, fast := a.cfg.Clock.NewTicker(again), a.cfg.Clock.NewTicker(pause)
-	defer slow.Stop()
-	defer fast.Stop()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-failed:
-			failed <- nil // serve waits for it, too
-			return err
-		case <-slow.C():
-			all = true
-		case <-fast.C():
-		case <-a.wake:
-		}
-		for _, ip := range a.due(all) {
-			for _, frame := range gratuitous(ip, w.mac) {
-				if _, err := w.Write(frame); err != nil {
-					return fmt.Errorf("announce %s: %w", ip, err)
-				}
-			}
-		}
-	}
-}
-
 // due returns the addresses that are to be told of now.
-func (a *Announcer) due(all bool) []netip.Addr {
+func (a *Announcer) due(l language, all bool) []netip.Addr {
 	mine := a.addresses()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var due []netip.Addr
 	for _, ip := range mine {
+		if !l.speaksOf(ip) {
+			continue
+		}
 		if all || a.left[ip] > 0 {
 			due = append(due, ip)
 		}

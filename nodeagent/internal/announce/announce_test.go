@@ -2,6 +2,7 @@ package announce
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -16,10 +17,22 @@ import (
 	"howdah.dev/nodeagent/internal/route/netnstest"
 )
 
+// family is the addresses of a test over one family.
+type family struct {
+	number               int
+	ranges, address      string
+	node1, node2, client string
+}
+
+var families = map[string]family{
+	"IPv4": {netlink.FAMILY_V4, "192.0.2.64/26", "192.0.2.64", "192.0.2.11/24", "192.0.2.12/24", "192.0.2.1/24"},
+	"IPv6": {netlink.FAMILY_V6, "fd00::40/122", "fd00::40", "fd00::11/64", "fd00::12/64", "fd00::1/64"},
+}
+
 // run announces from a namespace until the test ends.
-func run(t *testing.T, ns *netnstest.Namespace, node string, alive func() bool) *Announcer {
+func run(t *testing.T, ns *netnstest.Namespace, node string, f family, alive func() bool) *Announcer {
 	t.Helper()
-	a, err := New(Config{Node: node, Interface: "eth0", Ranges: []netip.Prefix{netip.MustParsePrefix("192.0.2.64/26")}, Alive: alive, Clock: clock.RealClock{}})
+	a, err := New(Config{Node: node, Interface: "eth0", Ranges: []netip.Prefix{netip.MustParsePrefix(f.ranges)}, Alive: alive, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +46,12 @@ func run(t *testing.T, ns *netnstest.Namespace, node string, alive func() bool) 
 	return a
 }
 
-func balanced(node string) *corev1.Service {
+func (f family) balanced(node string) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", Annotations: map[string]string{object.LoadBalancerNodeAnnotation: node}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
 	}
-	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.64"}}
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: f.address}}
 	return s
 }
 
@@ -57,7 +70,7 @@ func mac(t *testing.T, ns *netnstest.Namespace) string {
 }
 
 // neighbour returns whom a namespace knows as the holder of the address, "" where that is nobody.
-func neighbour(t *testing.T, ns *netnstest.Namespace) string {
+func (f family) neighbour(t *testing.T, ns *netnstest.Namespace) string {
 	t.Helper()
 	var text string
 	ns.Do(func() error {
@@ -65,9 +78,9 @@ func neighbour(t *testing.T, ns *netnstest.Namespace) string {
 		if err != nil {
 			return err
 		}
-		list, err := netlink.NeighList(l.Attrs().Index, netlink.FAMILY_V4)
+		list, err := netlink.NeighList(l.Attrs().Index, f.number)
 		for _, n := range list {
-			if n.IP.String() == "192.0.2.64" && n.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) == 0 {
+			if n.IP.String() == f.address && n.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) == 0 {
 				text = n.HardwareAddr.String()
 			}
 		}
@@ -79,22 +92,31 @@ func neighbour(t *testing.T, ns *netnstest.Namespace) string {
 // TestOneNodeAnswers has a client find the address at one node, and at the other when that takes over: by what it is told, without asking.
 func TestOneNodeAnswers(t *testing.T) {
 	t.Parallel()
+	for name, f := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testOneNodeAnswers(t, f)
+		})
+	}
+}
+
+func testOneNodeAnswers(t *testing.T, f family) {
 	wire := netnstest.New(t, "wire")
 	node1, node2, client := netnstest.New(t, "node1"), netnstest.New(t, "node2"), netnstest.New(t, "client")
 	for i, ns := range []*netnstest.Namespace{node1, node2, client} {
 		port := []string{"port0", "port1", "port2"}[i]
 		netnstest.Connect(ns, "eth0", wire, port)
-		ns.Address("eth0", []string{"192.0.2.11/24", "192.0.2.12/24", "192.0.2.1/24"}[i])
+		ns.Address("eth0", []string{f.node1, f.node2, f.client}[i])
 	}
 	wire.Bridge("br0", "port0", "port1", "port2")
 	var alive atomic.Bool
 	alive.Store(true)
-	first, second := run(t, node1, "node1", alive.Load), run(t, node2, "node2", nil)
+	first, second := run(t, node1, "node1", f, alive.Load), run(t, node2, "node2", f, nil)
 
 	// ask sends something to the address, which makes the client's kernel look for it.
 	ask := func() {
 		_ = client.Try(func() error {
-			c, err := client.Dial("udp", "192.0.2.64:9", time.Second)
+			c, err := client.Dial("udp", net.JoinHostPort(f.address, "9"), time.Second)
 			if err == nil {
 				_, _ = c.Write([]byte("x"))
 				c.Close()
@@ -105,36 +127,36 @@ func TestOneNodeAnswers(t *testing.T) {
 	await := func(what string, ns *netnstest.Namespace) {
 		t.Helper()
 		want := mac(t, ns)
-		for deadline := time.Now().Add(time.Minute); neighbour(t, client) != want; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); f.neighbour(t, client) != want; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: the client knows %q, want %q", what, neighbour(t, client), want)
+				t.Fatalf("%s: the client knows %q, want %q", what, f.neighbour(t, client), want)
 			}
-			if neighbour(t, client) == "" {
+			if f.neighbour(t, client) == "" {
 				ask()
 			}
 		}
 	}
 	ask()
-	if got := neighbour(t, client); got != "" {
+	if got := f.neighbour(t, client); got != "" {
 		t.Fatalf("%s answers before it was told to", got)
 	}
 	for _, a := range []*Announcer{first, second} {
-		a.Update(balanced("node1"))
+		a.Update(f.balanced("node1"))
 	}
 	await("the first node", node1)
 
 	for _, a := range []*Announcer{first, second} {
-		a.Update(balanced("node2"))
+		a.Update(f.balanced("node2"))
 	}
 	want := mac(t, node2)
-	for deadline := time.Now().Add(time.Minute); neighbour(t, client) != want; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); f.neighbour(t, client) != want; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the second node takes over: the client knows %q, want %q", neighbour(t, client), want)
+			t.Fatalf("the second node takes over: the client knows %q, want %q", f.neighbour(t, client), want)
 		}
 	}
 
-	first.Update(balanced("node1"))
-	second.Delete(balanced("node2"))
+	first.Update(f.balanced("node1"))
+	second.Delete(f.balanced("node2"))
 	await("back at the first node", node1)
 	alive.Store(false)
 	client.Do(func() error {
@@ -142,12 +164,12 @@ func TestOneNodeAnswers(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, Family: netlink.FAMILY_V4, IP: netip.MustParseAddr("192.0.2.64").AsSlice()})
+		return netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, Family: f.number, IP: netip.MustParseAddr(f.address).AsSlice()})
 	})
 	ask()
 	for range 10 {
 		time.Sleep(50 * time.Millisecond)
-		if got := neighbour(t, client); got != "" {
+		if got := f.neighbour(t, client); got != "" {
 			t.Fatalf("a node that is cut off answers: %s", got)
 		}
 	}

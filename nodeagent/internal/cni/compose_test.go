@@ -78,7 +78,7 @@ func TestPluginRoutesAndServicesTogether(t *testing.T) {
 	}
 	b, err := lb.New(lb.Config{
 		Node:           lb.Node{Name: "node1"},
-		At:             lb.Attachment{Cgroup: cgroup, Pins: pins, Uplinks: []string{uplink.Name}, NodeIPv4: uplink.Addresses[0]},
+		At:             lb.Attachment{Cgroup: cgroup, Pins: pins, Uplinks: []string{uplink.Name}, NodeAddresses: uplink.Addresses[:1]},
 		LocalAddresses: route.LocalAddresses,
 	})
 	if err != nil {

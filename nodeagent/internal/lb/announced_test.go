@@ -21,15 +21,15 @@ func TestLoadBalancerOnTheNodesNetwork(t *testing.T) {
 }
 
 func testLoadBalancerOnTheNodesNetwork(t *testing.T, c *cluster) {
-	ranges := []netip.Prefix{netip.MustParsePrefix("192.0.2.64/26")}
-	svc := service("lb", "10.96.0.10", tcp(80))
+	ranges := []netip.Prefix{netip.MustParsePrefix(c.at("192.0.2.64/26"))}
+	svc := service("lb", c.at("10.96.0.10"), tcp(80))
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	svc.Annotations = map[string]string{object.LoadBalancerNodeAnnotation: testNode}
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.64"}}
-	startCluster(t, c, svc, spread("lb"))
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: c.at("192.0.2.64")}}
+	startCluster(t, c, svc, c.spread("lb"))
 	c.node1.Do(func() error { return route.Reconcile(route.Desired(testNode, nil, route.Ranges{Balancers: ranges})) })
 
-	if _, err := c.outside.Dial("tcp", "192.0.2.64:80", 500*time.Millisecond); err == nil {
+	if _, err := c.outside.Dial("tcp", c.at("192.0.2.64:80"), 500*time.Millisecond); err == nil {
 		t.Fatal("the address answers before anybody says where it is")
 	}
 	a, err := announce.New(announce.Config{Node: testNode, Interface: "eth0", Ranges: ranges, Clock: clock.RealClock{}})
@@ -44,14 +44,14 @@ func testLoadBalancerOnTheNodesNetwork(t *testing.T, c *cluster) {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	a.Update(svc)
-	if got, want := answers(t, c.outside, "tcp", "192.0.2.64:80", 20), map[string]int{"local": 10, "remote": 10}; !maps.Equal(got, want) {
+	if got, want := answers(t, c.outside, "tcp", c.at("192.0.2.64:80"), 20), map[string]int{"local": 10, "remote": 10}; !maps.Equal(got, want) {
 		t.Errorf("answers %v, want %v", got, want)
 	}
 	began := time.Now()
-	if _, err := c.outside.Dial("tcp", "192.0.2.64:81", 10*time.Second); err == nil || time.Since(began) > 5*time.Second {
+	if _, err := c.outside.Dial("tcp", c.at("192.0.2.64:81"), 10*time.Second); err == nil || time.Since(began) > 5*time.Second {
 		t.Errorf("a port that is not the service's: %v after %s", err, time.Since(began))
 	}
-	if got, err := c.outside.Ask("tcp", "192.0.2.64:80", patience); err != nil {
+	if got, err := c.outside.Ask("tcp", c.at("192.0.2.64:80"), patience); err != nil {
 		t.Errorf("after that: %q, %v", got, err)
 	}
 }

@@ -1,10 +1,11 @@
 package lb
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -20,12 +21,14 @@ type Attachment struct {
 	// Uplinks are the names of the interfaces by which traffic from outside comes in. Empty: NodePorts answer
 	// only to processes of the cluster.
 	Uplinks []string
+	// Overlay is the interface of the tunnel to nodes on other networks; "" is none. Like at an uplink, what comes by it is balanced.
+	Overlay string
 	// WithoutTCX attaches at the uplinks by filters of tc even where the kernel has tcx.
 	WithoutTCX bool
 	// Pins is a folder on a bpffs, e.g. /sys/fs/bpf/howdah/lb. Maps and links are kept there over restarts.
 	Pins string
-	// NodeIPv4 is the source towards other nodes for clients that did not dial a node's address.
-	NodeIPv4 netip.Addr
+	// NodeAddresses are this node's own, the first of each family: the source towards other nodes for clients that did not dial a node's address.
+	NodeAddresses []netip.Addr
 }
 
 // datapath is the loaded programs and maps.
@@ -52,11 +55,24 @@ func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
 	if err := spec.Variables[bpf.LBVarHostNetns].Set(cookie); err != nil {
 		return nil, false, fmt.Errorf("set host_netns: %w", err)
 	}
-	if at.NodeIPv4.Is4() {
-		b := at.NodeIPv4.As4()
-		if err := spec.Variables[bpf.LBVarNodeIpv4].Set(binary.NativeEndian.Uint32(b[:])); err != nil {
-			return nil, false, fmt.Errorf("set node_ipv4: %w", err)
+	for _, name := range []string{bpf.LBVarNodeIpv4, bpf.LBVarNodeIpv6} {
+		i := slices.IndexFunc(at.NodeAddresses, func(a netip.Addr) bool { return a.Is4() == (name == bpf.LBVarNodeIpv4) })
+		if i < 0 {
+			continue
 		}
+		if err := spec.Variables[name].Set(bpf.Address(at.NodeAddresses[i])); err != nil {
+			return nil, false, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	if at.Overlay != "" {
+		tunnel, err := net.InterfaceByName(at.Overlay)
+		if err != nil {
+			return nil, false, fmt.Errorf("overlay %s: %w", at.Overlay, err)
+		}
+		if err := spec.Variables[bpf.LBVarOverlay].Set(uint32(tunnel.Index)); err != nil {
+			return nil, false, fmt.Errorf("set %s: %w", bpf.LBVarOverlay, err)
+		}
+		at.Uplinks = append(slices.Clone(at.Uplinks), at.Overlay)
 	}
 	d = &datapath{at: at}
 	if reused, err = pinned.Load(spec, &d.objects, at.Pins); err != nil {

@@ -52,9 +52,6 @@ func serviceTable(svc *corev1.Service, endpointSlices []*discoveryv1.EndpointSli
 			continue
 		}
 		for _, ip := range clusterIPs(svc) {
-			if ip.Is6() && port.NodePort != 0 {
-				problems = append(problems, fmt.Sprintf("service %s/%s port %d: over IPv6 it is not reachable from outside the cluster", svc.Namespace, svc.Name, port.Port))
-			}
 			addPort(out, svc, port, ip, endpointSlices, node)
 		}
 	}
@@ -91,7 +88,7 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 	// packet goes there, and comes to it from outside.
 	if port.NodePort != 0 {
 		near := AnyNode
-		if localOnly(svc) && fam == corev1.IPv4Protocol {
+		if localOnly(svc) {
 			near = ThisNode
 		}
 		put(unspecified(fam), port.NodePort, Socket|near, everywhere, nil)

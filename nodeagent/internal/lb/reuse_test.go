@@ -23,7 +23,7 @@ const natForward = 2
 func TestClientPortUsedAgain(t *testing.T) { onEachHook(t, testClientPortUsedAgain) }
 
 func testClientPortUsedAgain(t *testing.T, c *cluster) {
-	n := startCluster(t, c, nodePort("web", "10.96.0.10", 30080, 30053), spread("web"))
+	n := startCluster(t, c, nodePort("web", c.at("10.96.0.10"), 30080, 30053), c.spread("web"))
 	translations, err := ebpf.LoadPinnedMap(filepath.Join(n.at.Pins, "translations"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func testClientPortUsedAgain(t *testing.T, c *cluster) {
 		t.Run(tt.name, func(t *testing.T) {
 			for round := range 4 { // round robin: each backend comes to be asked
 				port := 45000 + 10*i
-				if name, err := askFrom(c, port, "192.0.2.11:30080"); err != nil {
+				if name, err := askFrom(c, port, c.at("192.0.2.11:30080")); err != nil {
 					t.Fatalf("connection %d: %v after %q", round, err, name)
 				}
 				answers(tt.before)
@@ -75,7 +75,7 @@ func testClientPortUsedAgain(t *testing.T, c *cluster) {
 func askFrom(c *cluster, port int, address string) (name string, err error) {
 	var conn net.Conn
 	err = c.outside.Try(func() (err error) {
-		d := net.Dialer{Timeout: 2 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 13), Port: port}, Control: reuseAddress}
+		d := net.Dialer{Timeout: 2 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.at("192.0.2.13")), Port: port}, Control: reuseAddress}
 		conn, err = d.Dial("tcp", address)
 		return err
 	})

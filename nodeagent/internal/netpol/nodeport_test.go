@@ -34,7 +34,7 @@ func (n *node) balance(objects ...any) {
 	pins := filepath.Join(filepath.Dir(n.pins), "lb")
 	b, err := lb.New(lb.Config{
 		Node: lb.Node{Name: "node"}, LocalAddresses: route.LocalAddresses, Log: slog.New(slog.DiscardHandler),
-		At: lb.Attachment{Cgroup: cgroup, Uplinks: []string{"uplink"}, Pins: pins, NodeIPv4: netip.MustParseAddr(nodeAddress)},
+		At: lb.Attachment{Cgroup: cgroup, Uplinks: []string{"uplink"}, Pins: pins, NodeAddresses: []netip.Addr{netip.MustParseAddr(nodeAddress)}},
 	})
 	if err != nil {
 		n.t.Fatal(err)

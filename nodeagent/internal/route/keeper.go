@@ -24,6 +24,13 @@ const (
 type Config struct {
 	Node   string // this node's name; "" for a machine that is no node, and has routes to the nodes' pods alone
 	Ranges Ranges
+	// Overlay says which nodes are reached through a tunnel, Local which of the node's addresses its packets come from, and MTU how large they are without
+	// the tunnel's headers.
+	Overlay Overlay
+	Local   netip.Addr
+	MTU     int
+	// Uplink is the interface to the other nodes; "" where routers' advertisements do not matter.
+	Uplink string
 	// PodCIDRs is called with this node's pod CIDRs when they become known or change, after the routes stand: the
 	// place to write the CNI configuration. An error makes the keeper try again. Nil: not called.
 	PodCIDRs func([]netip.Prefix) error
@@ -84,6 +91,7 @@ func (k *Keeper) poke() {
 
 // applied is what stands, to do nothing twice (a node's heartbeat changes its object, but no route).
 type applied struct {
+	peers      []Peer
 	routes     []Route
 	masquerade Masquerade
 	own        []netip.Prefix
@@ -125,23 +133,43 @@ func (k *Keeper) sync(last **applied) error {
 	if !synced {
 		return nil
 	}
-	now := &applied{routes: Desired(k.cfg.Node, nodes, k.cfg.Ranges)}
+	tunnel := Tunnel{Overlay: k.cfg.Overlay, Local: k.cfg.Local}
+	if tunnel.Overlay == OverlayAuto {
+		var err error
+		if tunnel.Networks, err = localNetworks(); err != nil {
+			return err
+		}
+	}
+	now := &applied{}
+	var tunnelled []Route
+	now.peers, tunnelled = tunnel.Peers(k.cfg.Node, nodes)
+	now.routes = Desired(k.cfg.Node, nodes, k.cfg.Ranges, tunnelled...)
 	if self != nil {
 		now.own = podCIDRs(self)
 	}
 	now.masquerade = NewMasquerade(now.own, k.cfg.Ranges, Peers(nodes))
+	now.masquerade.Tunnel = tunnel.Overlay.Enabled()
 	old := *last
 	fresh := old == nil
-	if !fresh && slices.Equal(old.routes, now.routes) && slices.Equal(old.own, now.own) && slices.Equal(old.masquerade.Except, now.masquerade.Except) {
+	if !fresh && slices.Equal(old.routes, now.routes) && slices.EqualFunc(old.peers, now.peers, Peer.equal) && slices.Equal(old.own, now.own) && slices.Equal(old.masquerade.Except, now.masquerade.Except) {
 		return nil
 	}
 	var errs []error
-	v6 := slices.ContainsFunc(now.own, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	v6 := slices.ContainsFunc(k.cfg.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 	node := k.cfg.Node != ""
 	if fresh && node {
-		errs = append(errs, EnableForwarding(v6))
+		errs = append(errs, EnableForwarding(v6, k.cfg.Uplink))
+	}
+	if node && tunnel.Overlay.Enabled() {
+		if fresh {
+			errs = append(errs, EnsureTunnel(k.cfg.Node, k.cfg.Local, k.cfg.MTU))
+		}
+		errs = append(errs, ReconcilePeers(now.peers, now.own))
 	}
 	errs = append(errs, Reconcile(now.routes))
+	if fresh && node && !tunnel.Overlay.Enabled() {
+		errs = append(errs, RemoveTunnel()) // of a time with other settings; nothing leads there any more
+	}
 	if !node {
 		now.masquerade = Masquerade{}
 	} else if fresh || !slices.Equal(old.masquerade.From, now.masquerade.From) || !slices.Equal(old.masquerade.Except, now.masquerade.Except) {

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
@@ -17,6 +18,8 @@ type Masquerade struct {
 	From []netip.Prefix
 	// Except are destinations that know the way back: the cluster's pod ranges and the nodes' addresses.
 	Except []netip.Prefix
+	// Tunnel says that there is one: its packets are taken from nodes alone, which Except has.
+	Tunnel bool
 }
 
 // NewMasquerade leaves out pods and nodes.
@@ -54,6 +57,7 @@ func (m Masquerade) Apply() error {
 			v6 = append(v6, nftables.SetElement{Key: p.Addr().AsSlice()})
 		}
 	}
+	var fromNodes [][]expr.Any
 	for _, s := range []struct {
 		name     string
 		key      nftables.SetDatatype
@@ -75,6 +79,16 @@ func (m Masquerade) Apply() error {
 			&expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID},
 			&expr.Verdict{Kind: expr.VerdictAccept},
 		}})
+		fromNodes = append(fromNodes, []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{s.family}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: s.offset - s.key.Bytes, Len: s.key.Bytes}, // the source is before it
+			&expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID},
+			&expr.Verdict{Kind: expr.VerdictAccept},
+		})
+	}
+	if m.Tunnel {
+		guardTunnel(c, table, fromNodes)
 	}
 	for _, p := range m.From {
 		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(matches(p, true), &expr.Masq{})})
@@ -86,6 +100,23 @@ func (m Masquerade) Apply() error {
 		return fmt.Errorf("masquerade: let half-closed connections live: %w", err)
 	}
 	return nil
+}
+
+// guardTunnel takes packets of the tunnel from nodes alone: what is in them is believed.
+func guardTunnel(c *nftables.Conn, table *nftables.Table, fromNodes [][]expr.Any) {
+	chain := c.AddChain(&nftables.Chain{
+		Name: "tunnel", Table: table,
+		Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
+	})
+	toTunnel := []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, TunnelPort)},
+	}
+	for _, from := range append(fromNodes, []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}) {
+		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: slices.Concat(toTunnel, from)})
+	}
 }
 
 // closeWait is for how many seconds the kernel knows whose a connection is that the far end has closed, while the pod still sends. By default it is one

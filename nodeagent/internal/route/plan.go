@@ -15,7 +15,23 @@ import (
 type Route struct {
 	To      netip.Prefix
 	Gateway netip.Addr
+	// Tunnel says that the gateway is at the other end of the tunnel, and Source is this node's address in it.
+	Tunnel bool
+	Source netip.Addr
+	// Table is the kernel's: podsTable, or 0 for the main one.
+	Table int
 }
+
+// podsTable has the routes for what this node's pods send alone.
+const podsTable = 201
+
+// place is what one route of ours can stand for.
+type place struct {
+	to    netip.Prefix
+	table int
+}
+
+func (r Route) place() place { return place{r.To, r.Table} }
 
 // Unreachable says that packets to To are answered with an error at once.
 func (r Route) Unreachable() bool { return !r.Gateway.IsValid() }
@@ -24,7 +40,17 @@ func (r Route) String() string {
 	if r.Unreachable() {
 		return fmt.Sprintf("%s unreachable", r.To)
 	}
-	return fmt.Sprintf("%s via %s", r.To, r.Gateway)
+	text := fmt.Sprintf("%s via %s", r.To, r.Gateway)
+	if r.Tunnel {
+		text += " through the tunnel"
+	}
+	if r.Source.IsValid() {
+		text += fmt.Sprintf(" from %s", r.Source)
+	}
+	if r.Table != 0 {
+		text += " for pods"
+	}
+	return text
 }
 
 // Ranges are the cluster's address ranges: all nodes' pod CIDRs lie in Pods.
@@ -38,15 +64,19 @@ type Ranges struct {
 // Desired lists the routes that a node needs, sorted.
 //
 // An address of the cluster that nobody has is unreachable at once, on every node: no packet for it leaves for the
-// network outside, where anything might answer. Longer prefixes win, so the nodes' own routes and the pods' stand.
-func Desired(self string, nodes []*corev1.Node, ranges Ranges) []Route {
-	seen := map[netip.Prefix]bool{}
+// network outside, where anything might answer. Longer prefixes win, so the nodes' own routes and the pods' stand. Where a route through the tunnel leads,
+// no direct one does.
+func Desired(self string, nodes []*corev1.Node, ranges Ranges, tunnelled ...Route) []Route {
+	seen := map[place]bool{}
 	var out []Route
 	add := func(r Route) {
-		if !seen[r.To] {
-			seen[r.To] = true
+		if !seen[r.place()] {
+			seen[r.place()] = true
 			out = append(out, r)
 		}
+	}
+	for _, r := range tunnelled {
+		add(r)
 	}
 	for _, node := range sorted(nodes) {
 		if node.Name == self {
@@ -96,16 +126,16 @@ type Plan struct {
 // Compare finds the difference between the routes of ours that exist and those that should.
 func Compare(have, want []Route) Plan {
 	var p Plan
-	wanted := map[netip.Prefix]bool{}
+	wanted := map[place]bool{}
 	for _, r := range want {
-		wanted[r.To] = true
+		wanted[r.place()] = true
 		if !slices.Contains(have, r) {
 			p.Put = append(p.Put, r)
 		}
 	}
 	for _, r := range have {
 		// A route to the same place by another way is replaced, not dropped: there is always one.
-		if !wanted[r.To] {
+		if !wanted[r.place()] {
 			p.Drop = append(p.Drop, r)
 		}
 	}
@@ -113,7 +143,7 @@ func Compare(have, want []Route) Plan {
 }
 
 func compare(a, b Route) int {
-	return cmp.Or(a.To.Addr().Compare(b.To.Addr()), cmp.Compare(a.To.Bits(), b.To.Bits()))
+	return cmp.Or(a.To.Addr().Compare(b.To.Addr()), cmp.Compare(a.To.Bits(), b.To.Bits()), cmp.Compare(a.Table, b.Table))
 }
 
 func sorted(nodes []*corev1.Node) []*corev1.Node {

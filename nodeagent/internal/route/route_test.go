@@ -51,10 +51,15 @@ func TestDesired(t *testing.T) {
 				t.Fatal(err)
 			}
 			var nodes []*corev1.Node
+			tunnel := Tunnel{Local: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
 			want := ""
 			for _, f := range archive.Files {
-				if f.Name == "want" {
+				switch f.Name {
+				case "want":
 					want = string(f.Data)
+					continue
+				case "overlay":
+					tunnel.Overlay = Overlay(strings.TrimSpace(string(f.Data)))
 					continue
 				}
 				for _, doc := range strings.Split(string(f.Data), "---\n") {
@@ -66,11 +71,15 @@ func TestDesired(t *testing.T) {
 				}
 			}
 			var got strings.Builder
-			for _, r := range Desired("node1", nodes, ranges) {
+			ends, tunnelled := tunnel.Peers("node1", nodes)
+			for _, r := range Desired("node1", nodes, ranges, tunnelled...) {
 				fmt.Fprintln(&got, r)
 			}
 			for _, p := range Peers(nodes) {
 				fmt.Fprintln(&got, "peer", p)
+			}
+			for _, e := range ends {
+				fmt.Fprintln(&got, "end", e.MAC, "at", e.Between, e.Gateways)
 			}
 			if d := cmp.Diff(want, got.String()); d != "" {
 				t.Errorf("routes (-want +got):\n%s", d)

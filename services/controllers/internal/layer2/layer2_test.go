@@ -22,11 +22,7 @@ func pool(t *testing.T, texts ...string) Pool {
 	for _, s := range texts {
 		ranges = append(ranges, netip.MustParsePrefix(s))
 	}
-	p, err := NewPool(ranges)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return NewPool(ranges)
 }
 
 func balanced(name, asked string, has ...string) *corev1.Service {
@@ -66,12 +62,46 @@ func TestPick(t *testing.T) {
 			}
 			return "", false
 		})
-		if c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && got.String() != c.want {
+		if c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && fmt.Sprint(got) != "["+c.want+"]" {
 			t.Errorf("%s: %s, %v", what, got, err)
 		}
 	}
-	if _, err := NewPool([]netip.Prefix{netip.MustParsePrefix("fd00::/120")}); err == nil {
-		t.Error("a range of IPv6 is taken")
+}
+
+func TestPickFamilies(t *testing.T) {
+	t.Parallel()
+	families := func(s *corev1.Service, policy corev1.IPFamilyPolicy, families ...corev1.IPFamily) *corev1.Service {
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, families
+		return s
+	}
+	const single, prefer, require, v4, v6 = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack,
+		corev1.IPv4Protocol, corev1.IPv6Protocol
+	both, only4 := []string{"192.0.2.64/30", "fd00:0:0:1::/126"}, []string{"192.0.2.64/30"}
+	for what, c := range map[string]struct {
+		ranges  []string
+		service *corev1.Service
+		taken   string
+		want    string
+		err     string
+	}{
+		"IPv4":                       {both, families(balanced("s", ""), single, v4), "", "[192.0.2.64]", ""},
+		"IPv6, not the routers' own": {both, families(balanced("s", ""), single, v6), "", "[fd00:0:0:1::1]", ""},
+		"both":                       {both, families(balanced("s", ""), require, v4, v6), "192.0.2.64", "[192.0.2.65 fd00:0:0:1::1]", ""},
+		"both, the other first":      {both, families(balanced("s", ""), prefer, v6, v4), "fd00:0:0:1::1", "[fd00:0:0:1::2 192.0.2.64]", ""},
+		"what it has":                {both, families(balanced("s", "", "192.0.2.66", "fd00:0:0:1::3"), require, v4, v6), "", "[192.0.2.66 fd00:0:0:1::3]", ""},
+		"one that becomes two":       {both, families(balanced("s", "", "192.0.2.66"), require, v6, v4), "", "[fd00:0:0:1::1 192.0.2.66]", ""},
+		"two that become one":        {both, families(balanced("s", "", "192.0.2.66", "fd00:0:0:1::3"), single, v6), "", "[fd00:0:0:1::3]", ""},
+		"what it asks for":           {both, families(balanced("s", "fd00:0:0:1::2"), prefer, v4, v6), "", "[192.0.2.64 fd00:0:0:1::2]", ""},
+		"preferred, and not there":   {only4, families(balanced("s", ""), prefer, v6, v4), "", "[192.0.2.64]", ""},
+		"required, and not there":    {only4, families(balanced("s", ""), require, v4, v6), "", "", "load balancers have no IPv6 addresses here"},
+		"the only one, not there":    {only4, families(balanced("s", ""), single, v6), "", "", "load balancers have no IPv6 addresses here"},
+		"asked for, of no range":     {only4, families(balanced("s", "fd00::1"), prefer, v4, v6), "", "", "loadBalancerIP fd00::1 is not in the range of load balancers []"},
+		"asked for, of no family":    {both, families(balanced("s", "fd00::1"), single, v4), "", "", "loadBalancerIP fd00::1 is none of the service's families [IPv4]"},
+	} {
+		got, err := pool(t, c.ranges...).pick(c.service, func(a netip.Addr) (string, bool) { return "other", a.String() == c.taken })
+		if c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && (err != nil || fmt.Sprint(got) != c.want) {
+			t.Errorf("%s: %s, %v", what, got, err)
+		}
 	}
 }
 

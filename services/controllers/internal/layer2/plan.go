@@ -1,9 +1,9 @@
 // Package layer2 provides load balancers on the network that the nodes are on: each Service gets an address of a range that nobody else hands out, and one
-// node at a time answers for it (ARP). Who that is stands in an annotation of the Service; the traffic is balanced by the nodes' own programs.
+// node at a time answers for it (ARP, and neighbour discovery for IPv6). Who that is stands in an annotation of the Service; the traffic is balanced by the nodes' own programs.
 package layer2
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -21,15 +21,8 @@ func Owns(annotation string) bool { return annotation == object.LoadBalancerNode
 // Pool is the range that addresses are from.
 type Pool struct{ ranges []netip.Prefix }
 
-// NewPool returns the pool of these ranges, which have to be of IPv4.
-func NewPool(ranges []netip.Prefix) (Pool, error) {
-	for _, r := range ranges {
-		if !r.Addr().Is4() {
-			return Pool{}, fmt.Errorf("load balancer range %s: only IPv4 is announced", r)
-		}
-	}
-	return Pool{ranges}, nil
-}
+// NewPool returns the pool of these ranges, of one family or of both.
+func NewPool(ranges []netip.Prefix) Pool { return Pool{ranges} }
 
 // has says whether the address is one of the range's.
 func (p Pool) has(a netip.Addr) bool {
@@ -38,9 +31,6 @@ func (p Pool) has(a netip.Addr) bool {
 
 // unsupported returns an error where a load balancer of the Service could not do what it asks for.
 func unsupported(s *corev1.Service) error {
-	if len(s.Spec.IPFamilies) > 0 && !slices.Contains(s.Spec.IPFamilies, corev1.IPv4Protocol) {
-		return errors.New("load balancers have IPv4 addresses only, and the service has none")
-	}
 	for _, port := range s.Spec.Ports {
 		if port.Protocol == corev1.ProtocolSCTP {
 			return fmt.Errorf("port %d: protocol SCTP is not balanced", port.Port)
@@ -49,22 +39,69 @@ func unsupported(s *corev1.Service) error {
 	return nil
 }
 
-// pick returns the address of a Service: the one that it asks for, else the one that it has, else the first that is free. taken says who has one.
-func (p Pool) pick(s *corev1.Service, taken func(netip.Addr) (by string, ok bool)) (netip.Addr, error) {
-	if text := s.Spec.LoadBalancerIP; text != "" {
-		a, err := netip.ParseAddr(text)
-		if err != nil {
-			return a, fmt.Errorf("loadBalancerIP %q: %w", text, err)
-		}
-		if !p.has(a) {
-			return a, fmt.Errorf("loadBalancerIP %s is not in the range of load balancers %v", a, p.ranges)
-		}
-		if by, ok := taken(a); ok {
-			return a, fmt.Errorf("loadBalancerIP %s is the service's %s", a, by)
-		}
-		return a, nil
+// pick returns the addresses of a Service, one of each of its families, in their order. A Service that only prefers two families has to do with one where
+// the pool has none of the other. taken says who has an address.
+func (p Pool) pick(s *corev1.Service, taken func(netip.Addr) (by string, ok bool)) ([]netip.Addr, error) {
+	families := s.Spec.IPFamilies
+	if len(families) == 0 {
+		families = []corev1.IPFamily{corev1.IPv4Protocol}
 	}
-	for _, ingress := range s.Status.LoadBalancer.Ingress {
+	var asked netip.Addr
+	if text := s.Spec.LoadBalancerIP; text != "" {
+		var err error
+		if asked, err = netip.ParseAddr(text); err != nil {
+			return nil, fmt.Errorf("loadBalancerIP %q: %w", text, err)
+		}
+		if !slices.Contains(families, familyOf(asked)) {
+			return nil, fmt.Errorf("loadBalancerIP %s is none of the service's families %v", asked, families)
+		}
+	}
+	prefers := s.Spec.IPFamilyPolicy != nil && *s.Spec.IPFamilyPolicy == corev1.IPFamilyPolicyPreferDualStack
+	var all []netip.Addr
+	for _, family := range families {
+		mine, wants := p.of(family), netip.Addr{}
+		if asked.IsValid() && familyOf(asked) == family {
+			wants = asked
+		}
+		if prefers && !wants.IsValid() && len(mine.ranges) == 0 && len(p.ranges) > 0 {
+			continue
+		}
+		a, err := mine.pickOne(family, wants, s.Status.LoadBalancer.Ingress, taken)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+func familyOf(a netip.Addr) corev1.IPFamily {
+	if a.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
+}
+
+// of is the pool of one family.
+func (p Pool) of(family corev1.IPFamily) Pool {
+	return Pool{slices.DeleteFunc(slices.Clone(p.ranges), func(r netip.Prefix) bool { return familyOf(r.Addr()) != family })}
+}
+
+// pickOne, of a pool of one family, returns the address that is asked for, else the one that the Service has, else the first that is free.
+func (p Pool) pickOne(family corev1.IPFamily, asked netip.Addr, has []corev1.LoadBalancerIngress, taken func(netip.Addr) (by string, ok bool)) (netip.Addr, error) {
+	if asked.IsValid() {
+		if !p.has(asked) {
+			return asked, fmt.Errorf("loadBalancerIP %s is not in the range of load balancers %v", asked, p.ranges)
+		}
+		if by, ok := taken(asked); ok {
+			return asked, fmt.Errorf("loadBalancerIP %s is the service's %s", asked, by)
+		}
+		return asked, nil
+	}
+	if len(p.ranges) == 0 {
+		return netip.Addr{}, fmt.Errorf("load balancers have no %s addresses here", family)
+	}
+	for _, ingress := range has {
 		if a, err := netip.ParseAddr(ingress.IP); err == nil && p.has(a) {
 			if _, ok := taken(a); !ok {
 				return a, nil
@@ -73,12 +110,18 @@ func (p Pool) pick(s *corev1.Service, taken func(netip.Addr) (by string, ok bool
 	}
 	for _, r := range p.ranges {
 		for a := r.Masked().Addr(); r.Contains(a); a = a.Next() {
-			if _, ok := taken(a); !ok {
+			if _, ok := taken(a); !ok && !routers(a) {
 				return a, nil
 			}
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("no address is left in the range of load balancers %v", p.ranges)
+}
+
+// routers says whether an address is the one that all routers of an IPv6 network of the usual size have.
+func routers(a netip.Addr) bool {
+	b := a.As16()
+	return a.Is6() && binary.BigEndian.Uint64(b[8:]) == 0
 }
 
 // Announcer returns the node that is to answer for the Service's address, "" for nobody. One that does goes on while it can, so that connections

@@ -51,14 +51,18 @@ func (p *Provider) Ensure(_ context.Context, s *corev1.Service, _ []*corev1.Node
 			others[a] = k
 		}
 	}
-	a, err := p.pool.pick(s, func(a netip.Addr) (string, bool) { by, ok := others[a]; return by, ok })
+	addresses, err := p.pool.pick(s, func(a netip.Addr) (string, bool) { by, ok := others[a]; return by, ok })
 	if err != nil {
 		return corev1.LoadBalancerStatus{}, err
 	}
 	p.release(key)
-	p.given[a] = key
+	var status corev1.LoadBalancerStatus
 	vip := corev1.LoadBalancerIPModeVIP
-	return corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: a.String(), IPMode: &vip}}}, nil
+	for _, a := range addresses {
+		p.given[a] = key
+		status.Ingress = append(status.Ingress, corev1.LoadBalancerIngress{IP: a.String(), IPMode: &vip})
+	}
+	return status, nil
 }
 
 // Update implements servicelb.Provider: the announcer follows nodes by itself.

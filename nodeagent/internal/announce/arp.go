@@ -26,6 +26,20 @@ type arp struct {
 
 var broadcast = net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
+// arpLanguage tells of IPv4's addresses.
+func arpLanguage() language {
+	return language{
+		name: "ARP", protocol: etherARP, speaksOf: netip.Addr.Is4, unasked: gratuitous,
+		reply: func(frame []byte, mac net.HardwareAddr, ours func(netip.Addr) bool) ([]byte, bool) {
+			question, ok := parse(frame)
+			if !ok {
+				return nil, false
+			}
+			return answer(question, mac, ours)
+		},
+	}
+}
+
 // parse reads a frame; false where it is no ARP message for IPv4.
 func parse(frame []byte) (arp, bool) {
 	if len(frame) < frameSize || binary.BigEndian.Uint16(frame[12:]) != etherARP {

@@ -70,7 +70,7 @@ func FuzzParse(f *testing.F) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	ranges := []netip.Prefix{netip.MustParsePrefix("192.0.2.64/26")}
+	ranges := []netip.Prefix{netip.MustParsePrefix("192.0.2.64/26"), netip.MustParsePrefix("fd00::40/122")}
 	service := func(kind corev1.ServiceType, node string, ips ...string) *corev1.Service {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{object.LoadBalancerNodeAnnotation: node}}, Spec: corev1.ServiceSpec{Type: kind}}
 		for _, ip := range ips {
@@ -87,6 +87,7 @@ func TestAddresses(t *testing.T) {
 		"nobody's":            {service(corev1.ServiceTypeLoadBalancer, "", "192.0.2.64"), 0},
 		"no load balancer":    {service(corev1.ServiceTypeClusterIP, "n1", "192.0.2.64"), 0},
 		"out of the range":    {service(corev1.ServiceTypeLoadBalancer, "n1", "192.0.2.10", "", "fd00::1", "192.0.2.70"), 1},
+		"of both families":    {service(corev1.ServiceTypeLoadBalancer, "n1", "192.0.2.64", "fd00::64"), 2},
 		"without any address": {service(corev1.ServiceTypeLoadBalancer, "n1"), 0},
 	} {
 		if got := Addresses(c.service, "n1", ranges); len(got) != c.want {
