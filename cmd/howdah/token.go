@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/cmd/howdah/internal/bootstrap"
+	"howdah.dev/kit/release"
 )
 
 // tokenTimeout bounds what a token command asks of the API.
@@ -42,7 +43,7 @@ func clientset(kubeconfig string) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.UserAgent = "howdah/" + kubernetesVersion
+	cfg.UserAgent = "howdah/" + release.Version()
 	return kubernetes.NewForConfig(cfg)
 }
 

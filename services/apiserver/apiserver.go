@@ -334,14 +334,14 @@ func (s *Server) publish(ctx context.Context) error {
 	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
 }
 
-// followGateways leads the Service kubernetes past gateways that do not answer, where there are several.
+// followGateways leads the Service kubernetes to the gateways of all API servers, past those that do not answer.
 func (s *Server) followGateways(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.ready:
 	}
-	if len(s.cfg.GatewayEndpoints) < 2 || s.cfg.NodeTLS == nil {
+	if len(s.cfg.GatewayEndpoints) == 0 || s.cfg.NodeTLS == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -350,8 +350,10 @@ func (s *Server) followGateways(ctx context.Context) error {
 
 // bootstrap is what makes the cluster's own objects.
 func (s *Server) bootstrap() bootstrap.Config {
+	leases := s.leases()
 	return bootstrap.Config{
-		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+		Registered: func() []netip.AddrPort { return presence.Gateways(leases(), s.cfg.Clock.Now()) },
+		API:        s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
 	}
 }
 
