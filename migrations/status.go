@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,10 +14,11 @@ import (
 
 // Status compares a database's schema with this program.
 type Status struct {
-	Server  int      // PostgreSQL's version, as 150004
-	Applied int      // how many migrations the database has
-	Known   int      // how many this program has
-	Missing []string // the names of those that Apply would apply
+	Server  int       // PostgreSQL's version, as 150004
+	Now     time.Time // the server's
+	Applied int       // how many migrations the database has
+	Known   int       // how many this program has
+	Missing []string  // the names of those that Apply would apply
 	// Err is why this program cannot work with the schema; nil where it can.
 	Err error
 	// Objects says whether a cluster has written anything.
@@ -45,7 +47,7 @@ func Look(ctx context.Context, databaseURL string) (Status, error) {
 
 func look(ctx context.Context, conn *pgx.Conn, known []migration) (Status, error) {
 	s := Status{Known: len(known)}
-	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&s.Server); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, clock_timestamp()").Scan(&s.Server, &s.Now); err != nil {
 		return Status{}, fmt.Errorf("ask for PostgreSQL's version: %w", err)
 	}
 	done, err := readApplied(ctx, conn)

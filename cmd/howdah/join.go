@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/join"
+	"howdah.dev/cmd/howdah/internal/preflight"
 	"howdah.dev/nodeagent"
 )
 
@@ -45,8 +46,8 @@ func joinCommand() *cobra.Command {
 			if cri != criSocket {
 				cfg.Node["cri"] = cri
 			}
-			cfg.Checks = append([]join.Check{
-				join.Privileged(os.Geteuid()),
+			cfg.Checks = append([]preflight.Check{
+				preflight.Privileged(os.Geteuid()),
 				{Name: "CRI", Run: func(ctx context.Context) error { return nodeagent.CheckRuntime(ctx, cri) }},
 				{Name: "BPF", Run: func(context.Context) error { return nodeagent.CheckBPF() }},
 			}, portChecks()...)
@@ -69,10 +70,10 @@ func joinCommand() *cobra.Command {
 	return cmd
 }
 
-func portChecks() []join.Check {
-	var checks []join.Check
+func portChecks() []preflight.Check {
+	var checks []preflight.Check
 	for _, port := range nodePorts {
-		checks = append(checks, join.PortFree(port))
+		checks = append(checks, preflight.PortFree(port))
 	}
 	return checks
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/bootstrap"
+	"howdah.dev/cmd/howdah/internal/preflight"
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/wholefile"
 )
@@ -44,7 +45,7 @@ type Config struct {
 	Node     map[string]string // settings of the node itself, by flag
 	Known    func(flag string) bool
 
-	Checks []Check
+	Checks []preflight.Check
 	Ignore []string // checks whose failure does not matter
 	DryRun bool
 
@@ -115,7 +116,7 @@ func Run(ctx context.Context, c Config) error {
 	case now.ended:
 		c.say("The certificate of the node %s has ended at %s; another one is asked for.", c.NodeName, now.until.Format(time.RFC3339))
 	}
-	if err := preflight(ctx, c.Checks, c.Ignore, c.warn); err != nil {
+	if err := preflight.Run(ctx, c.Checks, c.Ignore, c.warn); err != nil {
 		return err
 	}
 	info, err := c.discover(ctx, token)
@@ -197,8 +198,8 @@ func (c *Config) ask(ctx context.Context, client kubernetes.Interface, info boot
 	if err != nil {
 		return nil, err
 	}
-	reach := Check{"APIServer", func(ctx context.Context) error { return reachable(ctx, cluster.Data["apiserver"], info.CA) }}
-	return file, preflight(ctx, []Check{reach}, c.Ignore, c.warn)
+	reach := preflight.Check{Name: "APIServer", Run: func(ctx context.Context) error { return reachable(ctx, cluster.Data["apiserver"], info.CA) }}
+	return file, preflight.Run(ctx, []preflight.Check{reach}, c.Ignore, c.warn)
 }
 
 func ready(node *corev1.Node) bool {
