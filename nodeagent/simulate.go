@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/release"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/simulate"
 	"howdah.dev/nodeagent/internal/status"

@@ -33,6 +33,7 @@ import (
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
+	"howdah.dev/services/apiserver/internal/presence"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/review"

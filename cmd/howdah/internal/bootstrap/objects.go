@@ -76,7 +76,7 @@ func Ensure(ctx context.Context, client *object.Client, c Cluster) error {
 		return err
 	}
 	for _, r := range readable {
-		if err := EnsureReader(ctx, client, Reader{"configmaps", r.namespace, r.name, r.role, r.subjects}); err != nil {
+		if err := EnsureReader(ctx, client, Reader{Resource: "configmaps", Namespace: r.namespace, Name: r.name, Role: r.role, Subjects: r.subjects}); err != nil {
 			return err
 		}
 	}
@@ -134,15 +134,18 @@ func EnsureMap(ctx context.Context, client *object.Client, namespace, name strin
 	return nil
 }
 
-// Reader lets subjects read one object.
+// Reader lets subjects read one object, or all of a resource where it has no name.
 type Reader struct {
-	Resource, Namespace, Name string
-	Role                      string
-	Subjects                  []rbacv1.Subject
+	Group, Resource, Namespace, Name string
+	Role                             string
+	Subjects                         []rbacv1.Subject
 }
 
 // Joining are machines that come with a token for nodes.
 func Joining() []rbacv1.Subject { return []rbacv1.Subject{group(DefaultGroup)} }
+
+// Nodes are those that have joined.
+func Nodes() []rbacv1.Subject { return []rbacv1.Subject{group("system:nodes")} }
 
 // JoiningAndNodes are those, and nodes.
 func JoiningAndNodes() []rbacv1.Subject {
@@ -152,9 +155,11 @@ func JoiningAndNodes() []rbacv1.Subject {
 // EnsureReader makes a role and its binding, which stay where they are there.
 func EnsureReader(ctx context.Context, client *object.Client, r Reader) error {
 	meta := metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Role}
-	if err := made(object.For(client, roles).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{r.Resource}, ResourceNames: []string{r.Name}, Verbs: []string{"get"}},
-	}})); err != nil {
+	rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{"get", "list"}}
+	if r.Name != "" {
+		rule.ResourceNames, rule.Verbs = []string{r.Name}, []string{"get"}
+	}
+	if err := made(object.For(client, roles).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})); err != nil {
 		return fmt.Errorf("create the Role %s/%s: %w", r.Namespace, r.Role, err)
 	}
 	if err := made(object.For(client, roleBindings).Create(ctx, &rbacv1.RoleBinding{

@@ -12,8 +12,8 @@ import (
 
 	"howdah.dev/cmd/howdah/internal/binary"
 	"howdah.dev/cmd/howdah/internal/clusterfile"
+	"howdah.dev/cmd/howdah/internal/daemon"
 	"howdah.dev/cmd/howdah/internal/peers"
-	"howdah.dev/cmd/howdah/internal/service"
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/wholefile"
 )
@@ -23,7 +23,7 @@ func controlPlanePhase() Phase {
 		Name: "control-plane", Short: "Install the control plane's service and start it",
 		Run: runControlPlane,
 		Tell: func(e *Env) string {
-			return fmt.Sprintf("write %s and %s, install %s where it is not there, and start the service %s", e.Folder.Settings(), e.Folder.Made(), e.Init.Machine.Binary, service.ControlPlane)
+			return fmt.Sprintf("write %s and %s, install %s where it is not there, and start the service %s", e.Folder.Settings(), e.Folder.Made(), e.Init.Machine.Binary, daemon.ControlPlane)
 		},
 	}
 }
@@ -44,19 +44,19 @@ func runControlPlane(ctx context.Context, e *Env) error {
 	if err != nil {
 		return fmt.Errorf("install %s: %w", e.Init.Machine.Binary, err)
 	}
-	if err := e.Services.Install(ctx, service.Control(e.Init.Machine.Binary, string(e.Folder))); err != nil {
+	if err := e.Services.Install(ctx, daemon.Control(e.Init.Machine.Binary, string(e.Folder))); err != nil {
 		return err
 	}
-	status, err := e.Services.Status(ctx, service.ControlPlane)
+	status, err := e.Services.Status(ctx, daemon.ControlPlane)
 	if err != nil {
 		return err
 	}
 	if status.Running && (replaced || !bytes.Equal(old, file)) {
-		e.say("[control-plane] starting the service %s anew, with other settings", service.ControlPlane)
-		return e.Services.Restart(ctx, service.ControlPlane)
+		e.say("[control-plane] starting the service %s anew, with other settings", daemon.ControlPlane)
+		return e.Services.Restart(ctx, daemon.ControlPlane)
 	}
-	e.say("[control-plane] starting the service %s", service.ControlPlane)
-	return e.Services.Start(ctx, service.ControlPlane)
+	e.say("[control-plane] starting the service %s", daemon.ControlPlane)
+	return e.Services.Start(ctx, daemon.ControlPlane)
 }
 
 // settings are the flags of howdah standalone on this machine.

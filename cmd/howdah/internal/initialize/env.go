@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/clusterfile"
-	"howdah.dev/cmd/howdah/internal/service"
+	"howdah.dev/cmd/howdah/internal/daemon"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/wholefile"
@@ -28,11 +28,11 @@ import (
 
 // Services run what a machine is. None of them is surprised by what is done already.
 type Services interface {
-	Install(ctx context.Context, unit service.Unit) error
+	Install(ctx context.Context, unit daemon.Unit) error
 	Start(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) error
 	Stop(ctx context.Context, name string) error
-	Status(ctx context.Context, name string) (service.Status, error)
+	Status(ctx context.Context, name string) (daemon.Status, error)
 	Remove(ctx context.Context, name string) error
 }
 

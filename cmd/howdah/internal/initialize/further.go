@@ -17,7 +17,6 @@ import (
 	"howdah.dev/cmd/howdah/internal/clusterfile"
 	"howdah.dev/cmd/howdah/internal/preflight"
 	"howdah.dev/cmd/howdah/internal/sealed"
-	"howdah.dev/cmd/howdah/internal/upgrade"
 )
 
 // Joining is what a machine that joins a control plane knows of the cluster.
@@ -26,6 +25,8 @@ type Joining struct {
 	DatabaseURL    string // empty: as the other control planes have it
 	// Find returns a client by the token, once the cluster is found and trusted.
 	Find func(ctx context.Context) (bootstrap.Info, kubernetes.Interface, error)
+	// Allowed says whether this release may join a cluster of another one.
+	Allowed func(release, cluster string) error
 	// Flags checks settings.
 	Flags clusterfile.Flags
 }
@@ -57,7 +58,7 @@ func Further(ctx context.Context, e *Env, j Joining) error {
 		return errors.New("the cluster has no controlPlaneEndpoint, a name that leads to the gateways of all control planes, so there can be no further one: " +
 			"give it one (howdah init --config on the first machine, phases certs, kubeconfig, control-plane and upload-config)")
 	}
-	if err := upgrade.Joins(e.Release, e.Cluster.Version); err != nil {
+	if err := j.Allowed(e.Release, e.Cluster.Version); err != nil {
 		return err
 	}
 	if e.Cluster.Database.URL, err = keys(ctx, e, j, client, info); err != nil {

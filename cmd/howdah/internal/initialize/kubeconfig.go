@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"howdah.dev/cmd/howdah/internal/daemon"
 	"howdah.dev/cmd/howdah/internal/peers"
-	"howdah.dev/cmd/howdah/internal/service"
 	"howdah.dev/kit/pki"
 	"howdah.dev/kit/wholefile"
 )
@@ -24,7 +24,7 @@ func kubeconfigPhase() Phase {
 		Name: "kubeconfig", Short: "Write the administrator's kubeconfig, which knows the gateways of all control planes",
 		Run: func(ctx context.Context, e *Env) error {
 			known := []peers.ControlPlane{{Name: e.Init.Machine.Name, Gateways: []string{peers.Address(e.Init.LocalEndpoint.AdvertiseAddress, e.Cluster.Ports.API)}}}
-			if s, err := e.Services.Status(ctx, service.ControlPlane); err == nil && s.Running {
+			if s, err := e.Services.Status(ctx, daemon.ControlPlane); err == nil && s.Running {
 				known = append(known, e.others(ctx)...)
 			}
 			e.say("[kubeconfig] the administrator's is %s", e.Folder.Admin())

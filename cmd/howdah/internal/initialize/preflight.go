@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"howdah.dev/cmd/howdah/internal/clusterfile"
+	"howdah.dev/cmd/howdah/internal/daemon"
 	"howdah.dev/cmd/howdah/internal/preflight"
-	"howdah.dev/cmd/howdah/internal/service"
 	"howdah.dev/migrations"
 )
 
@@ -55,7 +55,7 @@ func (e *Env) machineChecks() []preflight.Check {
 	for _, port := range []int32{e.Cluster.Ports.API, e.Cluster.Ports.Nodes} {
 		free := preflight.AddressFree(e.Init.LocalEndpoint.BindAddress, int(port))
 		checks = append(checks, preflight.Check{Name: free.Name, Run: func(ctx context.Context) error {
-			if s, err := e.Services.Status(ctx, service.ControlPlane); err == nil && s.Running {
+			if s, err := e.Services.Status(ctx, daemon.ControlPlane); err == nil && s.Running {
 				return nil // it is this control plane's: an earlier try has come so far
 			}
 			return free.Run(ctx)

@@ -47,6 +47,12 @@ func UploadConfig(ctx context.Context, client *object.Client, c clusterfile.Clus
 		if err := bootstrap.EnsureMap(ctx, client, metav1.NamespaceSystem, ConfigName, map[string]string{ConfigKey: string(data)}); err != nil {
 			return err
 		}
+		// By these a node sees whether all control planes have gone before it.
+		if err := bootstrap.EnsureReader(ctx, client, bootstrap.Reader{
+			Group: "coordination.k8s.io", Resource: "leases", Namespace: metav1.NamespaceSystem, Role: "howdah:control-planes", Subjects: bootstrap.Nodes(),
+		}); err != nil {
+			return err
+		}
 		return bootstrap.EnsureReader(ctx, client, bootstrap.Reader{
 			Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: ConfigName, Role: "howdah:cluster-configuration", Subjects: bootstrap.JoiningAndNodes(),
 		})

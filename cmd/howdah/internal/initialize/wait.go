@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"howdah.dev/cmd/howdah/internal/service"
+	"howdah.dev/cmd/howdah/internal/daemon"
 )
 
 const (
@@ -45,9 +45,9 @@ func (e *Env) AwaitReady(ctx context.Context) error {
 			e.say("[wait-control-plane] ready after %s", e.Clock.Since(start).Round(100*time.Millisecond))
 			return nil
 		}
-		status, err := e.Services.Status(ctx, service.ControlPlane)
+		status, err := e.Services.Status(ctx, daemon.ControlPlane)
 		if err == nil && !status.Running && e.Init.Machine.ServiceManager == "process" {
-			return fmt.Errorf("the service %s has ended: %s", service.ControlPlane, status.Detail)
+			return fmt.Errorf("the service %s has ended: %s", daemon.ControlPlane, status.Detail)
 		}
 		timer := e.Clock.NewTimer(askEvery) // nobody tells when it is ready
 		select {

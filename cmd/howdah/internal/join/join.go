@@ -53,6 +53,8 @@ type Config struct {
 	Timeout  time.Duration // how long all of it may take: somebody may have to approve
 	Clock    clock.Clock
 	Out      io.Writer
+	// Start, where set, runs the agent once the machine is a node. Nil has the user told how to.
+	Start func(ctx context.Context) error
 }
 
 // complete reads the token and reports all that is wrong at once.
@@ -139,11 +141,32 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.write(ctx, requests{client}, info, file); err != nil {
 		return err
 	}
+	if c.Start != nil {
+		if err := c.Start(ctx); err != nil {
+			return fmt.Errorf("this machine is the node %s of the cluster, but the agent does not run: %w", c.NodeName, err)
+		}
+		c.say("\nThis machine is the node %s of the cluster, and its agent runs. On a machine with the administrator's kubeconfig: kubectl get nodes", c.NodeName)
+		return nil
+	}
 	c.say("\nThis machine is the node %s of the cluster. To run it:\n\n    howdah nodeagent --tls-dir=%s\n\nand on a machine with the administrator's kubeconfig: kubectl get nodes", c.NodeName, c.Dir)
 	return nil
 }
 
 func (c *Config) warn(text string) { c.say("warning: %s", text) }
+
+// Find looks for the cluster as Run does, and returns a client by the token.
+func Find(ctx context.Context, c Config) (bootstrap.Info, kubernetes.Interface, error) {
+	token, err := c.complete()
+	if err != nil {
+		return bootstrap.Info{}, nil, err
+	}
+	info, err := c.discover(ctx, token)
+	if err != nil {
+		return bootstrap.Info{}, nil, err
+	}
+	client, err := clientOf(info, token.String())
+	return info, client, err
+}
 
 func (c *Config) discover(ctx context.Context, token bootstrap.Token) (bootstrap.Info, error) {
 	if c.DiscoveryFile != "" {

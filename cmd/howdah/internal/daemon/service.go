@@ -1,5 +1,5 @@
-// Package service runs howdah's roles on a machine: by systemd where it runs, else as plain processes.
-package service
+// Package daemon runs howdah's roles on a machine: by systemd where it runs, else as plain processes.
+package daemon
 
 import (
 	"fmt"
