@@ -151,13 +151,13 @@ func apiserverCommand() *cobra.Command {
 // nodesOrganization is what certificates of nodes bear.
 const nodesOrganization = "system:nodes"
 
-// reachNodes has the apiserver reach node agents by its own certificate.
+// reachNodes has the apiserver reach node agents and gateways by its own certificate.
 func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
 	nodes := identity.ClientOrganization(nodesOrganization)
 	cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+address, nodes)
 	}
-	cfg.NodeTLS = nodes
+	cfg.NodeTLS, cfg.GatewayTLS = nodes, identity.Client("gateway")
 }
 
 // frontProxy makes the apiserver's own certificate the one that extension API servers know it by.

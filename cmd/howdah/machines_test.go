@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -254,13 +255,13 @@ func leadsTo(t *testing.T, client kubernetes.Interface, want ...string) {
 	var got []string
 	var err error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) { // the watch would end with a control plane
-		var endpoints *corev1.Endpoints
-		if endpoints, err = client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil || len(endpoints.Subsets) == 0 { //nolint:staticcheck // the service has them
+		var slice *discoveryv1.EndpointSlice
+		if slice, err = client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil {
 			continue
 		}
 		got = nil
-		for _, address := range endpoints.Subsets[0].Addresses {
-			got = append(got, address.IP)
+		for _, endpoint := range slice.Endpoints {
+			got = append(got, endpoint.Addresses...)
 		}
 		if slices.Equal(got, want) {
 			return

@@ -71,6 +71,8 @@ type Config struct {
 	// Usage is the connection to the metrics service, of which metrics.k8s.io is made unless an APIService names an extension API server for it; nil serves no
 	// such group.
 	Usage grpc.ClientConnInterface
+	// GatewayTLS is what gateways are asked with, whether they answer; nil asks none.
+	GatewayTLS *tls.Config
 	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
@@ -342,11 +344,11 @@ func (s *Server) followGateways(ctx context.Context) error {
 		return ctx.Err()
 	case <-s.ready:
 	}
-	if len(s.cfg.GatewayEndpoints) == 0 || s.cfg.NodeTLS == nil {
+	if len(s.cfg.GatewayEndpoints) == 0 || s.cfg.GatewayTLS == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.NodeTLS), bootstrap.Ticks(ctx))
+	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.GatewayTLS), bootstrap.Ticks(ctx))
 }
 
 // bootstrap is what makes the cluster's own objects.

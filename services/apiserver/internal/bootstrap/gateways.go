@@ -29,10 +29,8 @@ const (
 // Ask finds out whether a gateway answers.
 type Ask func(ctx context.Context, gateway netip.AddrPort) error
 
-// Handshake asks by a TLS handshake, which a process that hangs does not answer, and another one not with the name of a gateway.
+// Handshake asks by a TLS handshake, which a process that hangs does not answer, and another one not with the name of a gateway, which the configuration asks for.
 func Handshake(config *tls.Config) Ask {
-	config = config.Clone()
-	config.ServerName = "gateway"
 	return func(ctx context.Context, gateway netip.AddrPort) error {
 		conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: config}).DialContext(ctx, "tcp", gateway.String())
 		if err != nil {

@@ -2,8 +2,10 @@ package bootstrap
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/netip"
 	"reflect"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"howdah.dev/kit/pki"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
@@ -131,5 +134,51 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	}
 	if len(api.wrote) > 0 {
 		t.Errorf("something was written twice: %v", <-api.wrote)
+	}
+}
+
+// TestHandshake holds that a gateway answers, and that none does which has another certificate, or no time.
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	memory, err := pki.NewMemory(pki.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := memory.Client("apiserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.ServerName = "gateway"
+	for role, want := range map[string]bool{"gateway": true, "scheduler": false, "": false} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		if role != "" {
+			config, err := memory.Public(role)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					_ = tls.Server(conn, config).Handshake()
+					conn.Close()
+				}
+			}()
+		}
+		ctx := t.Context()
+		if role == "" { // takes connections, and says nothing
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+		}
+		if err := Handshake(client)(ctx, netip.MustParseAddrPort(listener.Addr().String())); (err == nil) != want {
+			t.Errorf("%q: %v", role, err)
+		}
 	}
 }
