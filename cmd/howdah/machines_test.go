@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,20 +178,39 @@ func TestMachines(t *testing.T) {
 	b.must(new, "reset", "-f", "--dir", b.dir, "--tls-dir", filepath.Join(machines, "none"))
 }
 
-// next is the release after this one.
+// next is a release after this one, of the next minor; its name is as long.
 func next() string {
 	var major, minor int
 	fmt.Sscanf(release.Version(), "v%d.%d", &major, &minor)
-	return fmt.Sprintf("v%d.%d.0", major, minor+1)
+	name := fmt.Sprintf("v%d.%d.", major, minor+1)
+	return name + strings.Repeat("0", len(release.Version())-len(name))
 }
 
-// outside builds the programs, and runs the test in namespaces of its own.
+// TestMain has the test's program be howdah itself where it is called so, as it is by services of TestMachines: it need not be built once more.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "howdah", "old", "new":
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// outside makes the programs, and runs the test in namespaces of its own. The new one differs from the old by the name of its release alone.
 func outside(t *testing.T) {
 	t.Helper()
 	programs := t.TempDir()
-	for name, flags := range map[string]string{"old": "-s -w", "new": "-s -w -X howdah.dev/kit/release.version=" + next()} {
-		if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", filepath.Join(programs, name), ".").CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, version := range map[string]string{"old": release.Version(), "new": next()} {
+		path := filepath.Join(programs, name)
+		if err := os.WriteFile(path, bytes.ReplaceAll(program, []byte(release.Version()), []byte(version)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(path, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
+			t.Fatalf("howdah version of %s: %v\n%s", version, err, out)
 		}
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestMachines$", "-test.v", "-test.timeout=9m")
