@@ -19,7 +19,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -126,6 +125,23 @@ func TestMachines(t *testing.T) {
 	leadsTo(t, client, a.address, b.address)
 	if out := b.must(old, b.of(join...)...); !strings.Contains(out, "Nothing is changed") {
 		t.Errorf("again: %s", out)
+	}
+
+	// The keys go with the token that owns them, as they do after two hours.
+	keys, err := client.CoreV1().Secrets("kube-system").Get(ctx, "howdah-certs", metav1.GetOptions{})
+	if err != nil || len(keys.OwnerReferences) != 1 {
+		t.Fatalf("the keys: %v, %v", keys, err)
+	}
+	if err := client.CoreV1().Secrets("kube-system").Delete(ctx, keys.OwnerReferences[0].Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the keys", func() bool {
+		_, err := client.CoreV1().Secrets("kube-system").Get(ctx, "howdah-certs", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	c := machine{t, "c", "192.0.2.13", filepath.Join(machines, "c", "etc")}
+	if out, err := c.run(old, c.of(join...)...); err == nil || !strings.Contains(out, "not there to be fetched") || there(c.dir) {
+		t.Errorf("after the keys are gone: %v\n%s", err, out)
 	}
 
 	// Who writes goes on when the first is lost.
@@ -269,25 +285,37 @@ func administrator(t *testing.T, file, context string) kubernetes.Interface {
 	return client
 }
 
+// await waits for something that nobody tells of.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
+
 // leadsTo waits until the Service kubernetes leads to some gateways alone.
 func leadsTo(t *testing.T, client kubernetes.Interface, want ...string) {
 	t.Helper()
 	var got []string
 	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) { // the watch would end with a control plane
-		var slice *discoveryv1.EndpointSlice
-		if slice, err = client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil {
-			continue
+	defer func() {
+		if t.Failed() {
+			t.Logf("the Service kubernetes leads to %v (%v), want %v", got, err, want)
+		}
+	}()
+	await(t, "where the Service leads", func() bool { // a watch would end with a control plane
+		slice, failed := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err = failed; err != nil {
+			return false
 		}
 		got = nil
 		for _, endpoint := range slice.Endpoints {
 			got = append(got, endpoint.Addresses...)
 		}
-		if slices.Equal(got, want) {
-			return
-		}
-	}
-	t.Fatalf("the Service kubernetes leads to %v (%v), want %v", got, err, want)
+		return slices.Equal(got, want)
+	})
 }
 
 // writer writes all the time, each value once more than it has been acknowledged, as far as errors can be tried again.

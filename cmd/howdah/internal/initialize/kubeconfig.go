@@ -19,7 +19,8 @@ import (
 // contextName is that of the context which leads to all gateways; those of single ones have it before their name.
 const contextName = "howdah"
 
-func kubeconfigPhase() Phase {
+// Kubeconfig is the phase that writes the administrator's kubeconfig.
+func Kubeconfig() Phase {
 	return Phase{
 		Name: "kubeconfig", Short: "Write the administrator's kubeconfig, which knows the gateways of all control planes",
 		Run: func(ctx context.Context, e *Env) error {

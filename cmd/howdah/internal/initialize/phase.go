@@ -20,14 +20,14 @@ type Phase struct {
 // Phases are those of the first control plane, in their order.
 func Phases() []Phase {
 	return []Phase{
-		preflightPhase(), certsPhase(), schemaPhase(), kubeconfigPhase(), controlPlanePhase(), waitPhase(), uploadConfigPhase(), uploadCertsPhase(), tokenPhase(),
+		preflightPhase(), certsPhase(), schemaPhase(), Kubeconfig(), controlPlanePhase(), waitPhase(), uploadConfigPhase(), uploadCertsPhase(), tokenPhase(),
 		addonPhase(), showPhase(),
 	}
 }
 
 // FurtherPhases are those of a control plane that joins, once it has the keys.
 func FurtherPhases() []Phase {
-	return []Phase{certsPhase(), kubeconfigPhase(), controlPlanePhase(), waitPhase(), kubeconfigPhase()}
+	return []Phase{certsPhase(), Kubeconfig(), controlPlanePhase(), waitPhase(), Kubeconfig()}
 }
 
 // Names are those of phases.

@@ -88,7 +88,7 @@ func (p *Plan) check(c Component, target *version.Version) {
 	}
 	have, err := parse(c.Version)
 	if err != nil {
-		p.Problems = append(p.Problems, fmt.Errorf("%s %s: %w", c.Kind, c.Name, err))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s %s: %v", c.Kind, c.Name, err))
 		return
 	}
 	if !c.Alive {
