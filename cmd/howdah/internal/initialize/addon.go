@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/cmd/howdah/internal/addon"
 	"howdah.dev/cmd/howdah/internal/bootstrap"
+	"howdah.dev/kit/object"
 )
 
 func addonPhase() Phase {
@@ -24,18 +25,21 @@ func addonPhase() Phase {
 			e.say("[addon] making the default classes")
 			ctx, cancel := context.WithTimeout(ctx, writeFor)
 			defer cancel()
-			return bootstrap.UntilDone(ctx, time.Second, func(ctx context.Context) error {
-				if err := addon.Ensure(ctx, client, e.addons()); err != nil {
-					return err
-				}
-				if e.Cluster.DNS.Address == "" {
-					return nil
-				}
-				return bootstrap.EnsureMap(ctx, client, metav1.NamespaceSystem, bootstrap.ConfigName, map[string]string{"cluster-dns": e.Cluster.DNS.ClusterIP})
-			})
+			return bootstrap.UntilDone(ctx, time.Second, func(ctx context.Context) error { return ensureAddons(ctx, client, e.addons()) })
 		},
 		Tell: func(*Env) string { return "make the default classes and, with dns.address, the Service kube-dns" },
 	}
+}
+
+// ensureAddons makes them, and tells nodes that join from then on of the DNS.
+func ensureAddons(ctx context.Context, client *object.Client, c addon.Config) error {
+	if err := addon.Ensure(ctx, client, c); err != nil {
+		return err
+	}
+	if c.DNSAddress == "" {
+		return nil
+	}
+	return bootstrap.EnsureMap(ctx, client, metav1.NamespaceSystem, bootstrap.ConfigName, map[string]string{"cluster-dns": c.ClusterDNS})
 }
 
 func (e *Env) addons() addon.Config {
