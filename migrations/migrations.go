@@ -33,7 +33,12 @@ CREATE TABLE IF NOT EXISTS howdah.migration (
     name    text NOT NULL,
     sha256  text NOT NULL,
     applied timestamptz NOT NULL DEFAULT clock_timestamp()
-)`
+);
+ALTER TABLE howdah.migration ADD COLUMN IF NOT EXISTS breaking boolean NOT NULL DEFAULT false`
+
+// breakingMark in the first line of a migration says that programs which do not know it cannot work with the schema any more. All others are additive: the program
+// of the release before works beside the new one, so that a control plane of several machines is upgraded one after the other.
+const breakingMark = "-- breaking:"
 
 type migration struct {
 	number int
@@ -46,8 +51,10 @@ func (m migration) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
+func (m migration) breaking() bool { return strings.HasPrefix(m.sql, breakingMark) }
+
 // Apply applies what is missing. Several processes may call it at once, and again later. It fails when the
-// database has a migration that this program does not know (it is newer) or knows differently.
+// database has a migration that this program knows differently, or one that it does not know (it is newer) and that says that it is breaking.
 func Apply(ctx context.Context, databaseURL string) error {
 	known, err := load(files)
 	if err != nil {
@@ -69,11 +76,11 @@ func apply(ctx context.Context, databaseURL string, known []migration) error {
 	if _, err := conn.Exec(ctx, bootstrap); err != nil {
 		return fmt.Errorf("create table of migrations: %w", err)
 	}
-	applied, err := appliedSums(ctx, conn)
+	done, err := readApplied(ctx, conn)
 	if err != nil {
 		return err
 	}
-	missing, err := plan(known, applied)
+	missing, err := plan(known, done)
 	if err != nil {
 		return err
 	}
@@ -90,49 +97,56 @@ func applyOne(ctx context.Context, conn *pgx.Conn, m migration) error {
 		if _, err := tx.Exec(ctx, m.sql); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO howdah.migration (number, name, sha256) VALUES ($1, $2, $3)", m.number, m.name, m.sum())
+		_, err := tx.Exec(ctx, "INSERT INTO howdah.migration (number, name, sha256, breaking) VALUES ($1, $2, $3, $4)", m.number, m.name, m.sum(), m.breaking())
 		return err
 	})
 }
 
-func appliedSums(ctx context.Context, conn *pgx.Conn) (map[int]string, error) {
-	rows, err := conn.Query(ctx, "SELECT number, sha256 FROM howdah.migration")
+// applied is a migration of the database.
+type applied struct {
+	sum      string
+	breaking bool
+}
+
+func readApplied(ctx context.Context, conn *pgx.Conn) (map[int]applied, error) {
+	rows, err := conn.Query(ctx, "SELECT number, sha256, breaking FROM howdah.migration")
 	if err != nil {
 		return nil, fmt.Errorf("read applied migrations: %w", err)
 	}
-	sums := map[int]string{}
+	done := map[int]applied{}
 	var number int
-	var sum string
-	_, err = pgx.ForEachRow(rows, []any{&number, &sum}, func() error {
-		sums[number] = sum
+	var one applied
+	_, err = pgx.ForEachRow(rows, []any{&number, &one.sum, &one.breaking}, func() error {
+		done[number] = one
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read applied migrations: %w", err)
 	}
-	return sums, nil
+	return done, nil
 }
 
 // plan answers the known migrations that are not applied, in order.
-func plan(known []migration, applied map[int]string) ([]migration, error) {
+func plan(known []migration, done map[int]applied) ([]migration, error) {
 	var missing []migration
-	seen := 0
 	for _, m := range known {
-		sum, ok := applied[m.number]
+		there, ok := done[m.number]
 		switch {
 		case !ok:
 			missing = append(missing, m)
-		case sum != m.sum():
+		case there.sum != m.sum():
 			return nil, fmt.Errorf("migration %s was applied with other contents; migrations must not be edited", m.name)
-		default:
-			seen++
-			if len(missing) > 0 {
-				return nil, fmt.Errorf("migration %s is applied but %s before it is not", m.name, missing[0].name)
-			}
+		case len(missing) > 0:
+			return nil, fmt.Errorf("migration %s is applied but %s before it is not", m.name, missing[0].name)
 		}
 	}
-	if seen < len(applied) {
-		return nil, fmt.Errorf("the database has %d migrations that this program does not know: it is too old for it", len(applied)-seen)
+	for number, there := range done {
+		if number > len(known) && len(missing) > 0 {
+			return nil, fmt.Errorf("migration %d is applied but %s before it is not", number, missing[0].name)
+		}
+		if number > len(known) && there.breaking {
+			return nil, fmt.Errorf("the database has migration %d, which this program does not know and cannot work with: it is too old for it", number)
+		}
 	}
 	return missing, nil
 }

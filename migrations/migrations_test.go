@@ -53,7 +53,14 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	if err := apply(t.Context(), url, broken); err != nil {
 		t.Errorf("after the repair: %v", err)
 	}
-	if err := apply(t.Context(), url, broken[:1]); err == nil || !strings.Contains(err.Error(), "too old") {
+	if err := apply(t.Context(), url, broken[:1]); err != nil {
+		t.Errorf("a program of the release before: %v", err)
+	}
+	broken = append(broken, migration{3, "0003_end.sql", "-- breaking: half is gone\nDROP TABLE howdah.half"})
+	if err := apply(t.Context(), url, broken); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t.Context(), url, broken[:2]); err == nil || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("a program that is too old: %v", err)
 	}
 }
@@ -62,16 +69,18 @@ func TestPlan(t *testing.T) {
 	t.Parallel()
 	one, two := migration{1, "0001_one.sql", "1"}, migration{2, "0002_two.sql", "2"}
 	for name, tt := range map[string]struct {
-		applied map[int]string
+		applied map[int]applied
 		want    int
 		err     string
 	}{
-		"fresh":    {nil, 2, ""},
-		"half":     {map[int]string{1: one.sum()}, 1, ""},
-		"all":      {map[int]string{1: one.sum(), 2: two.sum()}, 0, ""},
-		"edited":   {map[int]string{1: "other"}, 0, "must not be edited"},
-		"with gap": {map[int]string{2: two.sum()}, 0, "before it is not"},
-		"newer":    {map[int]string{1: one.sum(), 2: two.sum(), 3: "x"}, 0, "too old"},
+		"fresh":           {nil, 2, ""},
+		"half":            {map[int]applied{1: {sum: one.sum()}}, 1, ""},
+		"all":             {map[int]applied{1: {sum: one.sum()}, 2: {sum: two.sum()}}, 0, ""},
+		"edited":          {map[int]applied{1: {sum: "other"}}, 0, "must not be edited"},
+		"with gap":        {map[int]applied{2: {sum: two.sum()}}, 0, "before it is not"},
+		"newer":           {map[int]applied{1: {sum: one.sum()}, 2: {sum: two.sum()}, 3: {sum: "x"}}, 0, ""},
+		"broken":          {map[int]applied{1: {sum: one.sum()}, 2: {sum: two.sum()}, 3: {sum: "x", breaking: true}, 4: {sum: "y"}}, 0, "too old"},
+		"newer, with gap": {map[int]applied{1: {sum: one.sum()}, 3: {sum: "x"}}, 0, "before it is not"},
 	} {
 		got, err := plan([]migration{one, two}, tt.applied)
 		if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) || (err == nil && len(got) != tt.want) {

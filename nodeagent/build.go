@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/release"
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/collect"
@@ -228,7 +229,7 @@ func (b *builder) buildReporter() {
 		port, agentPort = cfg.Endpoint.Port, cfg.Port
 	}
 	b.reporter = nodestatus.New(nodestatus.Config{
-		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: Version,
+		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: release.Version(),
 		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
 		VolumesInUse: b.drivers.volumes.InUse,

@@ -24,9 +24,6 @@ import (
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
 
-// Version is the release of Kubernetes whose node this agent is like.
-const Version = "v1.36.3"
-
 // Defaults of Config's EvictionHard and Eviction.
 const (
 	DefaultEvictionHard       = pressure.DefaultHard

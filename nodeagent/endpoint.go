@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/kit/release"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/access"
 	"howdah.dev/nodeagent/internal/endpoint"
@@ -26,7 +27,7 @@ import (
 func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	cfg := a.cfg
 	config := endpoint.Config{
-		NodeName: cfg.NodeName, Version: Version, Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results},
+		NodeName: cfg.NodeName, Version: release.Version(), Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results},
 		Pods: func() []*corev1.Pod { return a.running.List() }, Pod: a.running.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(),
 		Usage: a.usage,
 		Healthy: func() error {

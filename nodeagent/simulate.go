@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/release"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/simulate"
 	"howdah.dev/nodeagent/internal/status"
@@ -65,7 +66,7 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 	pods := object.InformerFor(s.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName!=", Slim: slim})
 	s.fleet = simulate.New(simulate.Config{
 		Prefix: cfg.NodeName, Nodes: n, Labels: hollow.Labels, Client: cfg.Objects, Pods: pods, Status: s.writer, Clock: cfg.Clock,
-		Version: Version, StartDelay: hollow.StartDelay, StopDelay: hollow.StopDelay, CPU: hollow.CPU, Memory: hollow.Memory, MaxPods: cfg.MaxPods,
+		Version: release.Version(), StartDelay: hollow.StartDelay, StopDelay: hollow.StopDelay, CPU: hollow.CPU, Memory: hollow.Memory, MaxPods: cfg.MaxPods,
 	})
 	return s, nil
 }

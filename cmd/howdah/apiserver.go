@@ -27,6 +27,7 @@ type apiserverFlags struct {
 	databaseURL, nodePorts, clusterDomain string
 	serviceCIDRs                          []string
 	gatewayEndpoints                      []string
+	name                                  string
 	enabledAdmission, disabledAdmission   []string
 	admissionConfig                       string
 	runtimeConfig                         []string
@@ -48,6 +49,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
 	f.StringVar(&a.clusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's DNS")
 	f.StringSliceVar(&a.gatewayEndpoints, "gateway-endpoints", nil, "ip:port of each gateway, for the Service kubernetes")
+	f.StringVar(&a.name, "apiserver-name", "", "name of this API server among others, in its Lease; default the host's name")
 	f.StringVar(&a.admissionConfig, "admission-control-config-file", "", "AdmissionConfiguration with the settings of admission plugins")
 	f.StringSliceVar(&a.runtimeConfig, "runtime-config", nil, "versions of the API to switch on or off, as key=true|false: v1, GROUP/VERSION or GROUP/VERSION/RESOURCE; api/ga, api/beta and api/alpha for all of a kind, api/all for those three, and api/legacy for what Kubernetes has removed, as extensions/v1beta1 (default: api/ga alone is on)")
 	f.StringSliceVar(&a.enabledAdmission, "enable-admission-plugins", nil, "admission plugins to switch on beside those that are on by default; their order does not matter")
@@ -91,7 +93,10 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		}
 		gateways = append(gateways, address)
 	}
-	host, err := os.Hostname()
+	host := a.name
+	if host == "" {
+		host, err = os.Hostname()
+	}
 	if err != nil {
 		problems = append(problems, fmt.Errorf("the host's name, for the apiserver's lease: %w", err))
 	}
@@ -146,13 +151,13 @@ func apiserverCommand() *cobra.Command {
 // nodesOrganization is what certificates of nodes bear.
 const nodesOrganization = "system:nodes"
 
-// reachNodes has the apiserver reach node agents by its own certificate.
+// reachNodes has the apiserver reach node agents and gateways by its own certificate.
 func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
 	nodes := identity.ClientOrganization(nodesOrganization)
 	cfg.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+address, nodes)
 	}
-	cfg.NodeTLS = nodes
+	cfg.NodeTLS, cfg.GatewayTLS = nodes, identity.Client("gateway")
 }
 
 // frontProxy makes the apiserver's own certificate the one that extension API servers know it by.

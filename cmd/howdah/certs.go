@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/cmd/howdah/internal/initialize"
+	"howdah.dev/kit/config"
 	"howdah.dev/kit/pki"
 )
 
@@ -24,9 +27,28 @@ func certsCommand() *cobra.Command {
 		return cmd.Help()
 	}}
 	var dir string
-	cmd.PersistentFlags().StringVar(&dir, "dir", "pki", "folder that howdah pki has made, or a role's or node's in it; check-expiration reads that of howdah join, too")
+	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder that howdah pki has made, or a role's or node's in it; check-expiration reads that of howdah join, too; default pki or, where there is none, that of howdah init")
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := config.FromEnvironment(cmd.Flags()); err != nil {
+			return err
+		}
+		if dir == "" {
+			dir = certsFolder("pki", initialize.Folder(controlFolder).PKI())
+		}
+		return nil
+	}
 	cmd.AddCommand(certsCheckCommand(&dir), certsRenewCommand(&dir))
 	return cmd
+}
+
+// certsFolder is the first of folders that is there, or the first of all.
+func certsFolder(folders ...string) string {
+	for _, dir := range folders {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return folders[0]
 }
 
 func certsCheckCommand(dir *string) *cobra.Command {
@@ -139,10 +161,32 @@ func certsRenewCommand(dir *string) *cobra.Command {
 					return err
 				}
 			}
+			if slices.Contains(renewed, "admin") {
+				if err := renewedAdmin(cmd, *dir); err != nil {
+					return err
+				}
+			}
 			fmt.Fprintln(cmd.OutOrStdout(), "roles take the new ones within a minute, PostgreSQL by a reload, the DNS server by a restart")
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "where to put the administrator's kubeconfig as well, if it is renewed")
 	return cmd
+}
+
+// renewedAdmin writes the administrator's kubeconfig anew, where the folder is that of howdah init.
+func renewedAdmin(cmd *cobra.Command, dir string) error {
+	dir, err := absolute(dir)
+	if err != nil {
+		return err
+	}
+	folder := initialize.Folder(filepath.Dir(dir))
+	if !folder.There() || folder.PKI() != dir {
+		return nil
+	}
+	e, err := loadEnv(cmd.OutOrStdout(), folder)
+	if err != nil {
+		return err
+	}
+	return initialize.Run(cmd.Context(), e, []initialize.Phase{initialize.Kubeconfig()}, nil)
 }

@@ -173,7 +173,7 @@ func (s *standalone) nodesPart(m mesh, api service, identity *rpc.Identity, read
 					return ctx.Err()
 				}
 				server.SetReady(true)
-				if err := untilDone(ctx, time.Second, func(ctx context.Context) error { return bootstrap.Ensure(ctx, client, *cluster) }); err != nil {
+				if err := bootstrap.UntilDone(ctx, time.Second, func(ctx context.Context) error { return bootstrap.Ensure(ctx, client, *cluster) }); err != nil {
 					return err
 				}
 				<-ctx.Done()

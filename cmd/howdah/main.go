@@ -48,7 +48,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(
 		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), metricsCommand(), standaloneCommand(),
-		migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
+		initCommand(), configCommand(), upgradeCommand(), migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
 		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), searchLogsCommand(), versionCommand(),
 	)
 	return root

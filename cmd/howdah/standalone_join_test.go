@@ -217,7 +217,7 @@ func TestAddonsTellWhatNodesNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := object.NewClient(conn, "howdah-addons")
-	if err := untilDone(t.Context(), time.Second, func(ctx context.Context) error { return bootstrap.Ensure(ctx, client, *cluster) }); err != nil {
+	if err := bootstrap.UntilDone(t.Context(), time.Second, func(ctx context.Context) error { return bootstrap.Ensure(ctx, client, *cluster) }); err != nil {
 		t.Fatal(err)
 	}
 	config, err := j.admin.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "howdah-config", metav1.GetOptions{})

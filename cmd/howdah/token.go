@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/cmd/howdah/internal/bootstrap"
+	"howdah.dev/cmd/howdah/internal/sealed"
+	"howdah.dev/kit/release"
 )
 
 // tokenTimeout bounds what a token command asks of the API.
@@ -42,7 +44,7 @@ func clientset(kubeconfig string) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.UserAgent = "howdah/" + kubernetesVersion
+	cfg.UserAgent = "howdah/" + release.Version()
 	return kubernetes.NewForConfig(cfg)
 }
 
@@ -50,6 +52,7 @@ func tokenCreateCommand(kubeconfig *string) *cobra.Command {
 	var ttl time.Duration
 	var grant bootstrap.Grant
 	var printJoin bool
+	var certificateKey string
 	cmd := &cobra.Command{
 		Use: "create [TOKEN]", Short: "Create a token, by chance where none is given, and print it", Args: cobra.MaximumNArgs(1),
 		Example: "  howdah token create --print-join-command\n  howdah token create --ttl 2h --description 'rack 7'",
@@ -66,6 +69,15 @@ func tokenCreateCommand(kubeconfig *string) *cobra.Command {
 			if ttl > 0 {
 				grant.Expires = time.Now().Add(ttl)
 			}
+			if certificateKey != "" {
+				_, keyErr := sealed.ParseKey(certificateKey)
+				if !printJoin {
+					keyErr = errors.New("it goes with --print-join-command")
+				}
+				if keyErr != nil {
+					err = errors.Join(err, fmt.Errorf("--certificate-key: %w", keyErr))
+				}
+			}
 			if err = errors.Join(err, grant.Validate()); err != nil {
 				return err
 			}
@@ -79,6 +91,9 @@ func tokenCreateCommand(kubeconfig *string) *cobra.Command {
 			if printJoin { // before the token is made: without cluster-info nobody can join by it
 				if line, err = joinCommandLine(ctx, client, grant.Token); err != nil {
 					return err
+				}
+				if certificateKey != "" {
+					line += " --control-plane --certificate-key " + certificateKey
 				}
 			}
 			_, err = client.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, grant.Secret(), metav1.CreateOptions{})
@@ -97,6 +112,7 @@ func tokenCreateCommand(kubeconfig *string) *cobra.Command {
 	f.StringSliceVar(&grant.Usages, "usages", bootstrap.Usages, "what the token is for: signing cluster-info, and authentication")
 	f.StringSliceVar(&grant.Groups, "groups", []string{bootstrap.DefaultGroup}, "groups of who comes with it, which begin with system:bootstrappers:")
 	f.StringVar(&grant.Description, "description", "", "how the token is used, for people")
+	f.StringVar(&certificateKey, "certificate-key", "", "with --print-join-command: print that of a further control plane, with this key of howdah init phase upload-certs")
 	f.BoolVar(&printJoin, "print-join-command", false, "print the whole command by which a machine joins")
 	return cmd
 }
@@ -112,13 +128,9 @@ func joinCommandLine(ctx context.Context, client kubernetes.Interface, token boo
 	if err != nil {
 		return "", fmt.Errorf("where machines join (%s): kube-public/cluster-info: %w", hint, err)
 	}
-	authorities, err := bootstrap.Authorities(info.CA)
+	line, err := info.JoinCommand(token)
 	if err != nil {
 		return "", fmt.Errorf("kube-public/cluster-info: %w", err)
-	}
-	line := fmt.Sprintf("howdah join %s --token %s", strings.TrimPrefix(info.Server, "https://"), token)
-	for _, a := range authorities {
-		line += " --discovery-token-ca-cert-hash " + bootstrap.Pin(a)
 	}
 	return line, nil
 }

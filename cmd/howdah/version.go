@@ -5,16 +5,15 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-)
 
-// kubernetesVersion is the release whose API howdah speaks.
-const kubernetesVersion = "v1.36.3"
+	"howdah.dev/kit/release"
+)
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "howdah (Kubernetes %s, %s, %s/%s)\n", kubernetesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(cmd.OutOrStdout(), "howdah (Kubernetes %s, %s, %s/%s)\n", release.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
+	"howdah.dev/services/apiserver/internal/presence"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/review"
@@ -70,6 +71,8 @@ type Config struct {
 	// Usage is the connection to the metrics service, of which metrics.k8s.io is made unless an APIService names an extension API server for it; nil serves no
 	// such group.
 	Usage grpc.ClientConnInterface
+	// GatewayTLS is what gateways are asked with, whether they answer; nil asks none.
+	GatewayTLS *tls.Config
 	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
@@ -334,24 +337,26 @@ func (s *Server) publish(ctx context.Context) error {
 	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
 }
 
-// followGateways leads the Service kubernetes past gateways that do not answer, where there are several.
+// followGateways leads the Service kubernetes to the gateways of all API servers, past those that do not answer.
 func (s *Server) followGateways(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.ready:
 	}
-	if len(s.cfg.GatewayEndpoints) < 2 || s.cfg.NodeTLS == nil {
+	if len(s.cfg.GatewayEndpoints) == 0 || s.cfg.GatewayTLS == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.NodeTLS), bootstrap.Ticks(ctx))
+	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.GatewayTLS), bootstrap.Ticks(ctx))
 }
 
 // bootstrap is what makes the cluster's own objects.
 func (s *Server) bootstrap() bootstrap.Config {
+	leases := s.leases()
 	return bootstrap.Config{
-		API: s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
+		Registered: func() []netip.AddrPort { return presence.Gateways(leases(), s.cfg.Clock.Now()) },
+		API:        s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/release"
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/presence"
 )
@@ -15,18 +16,8 @@ func (s *Server) announce() {
 	if s.cfg.Identity == "" {
 		return
 	}
-	leases := s.known.Table.FindKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	keeper := presence.New(presence.Config{
-		API: s.objects, Hostname: s.cfg.Identity, Clock: s.cfg.Clock,
-		Leases: func() []*coordinationv1.Lease {
-			var all []*coordinationv1.Lease
-			for _, item := range s.cache.For(leases.Kind).List(cache.Query{Namespace: metav1.NamespaceSystem}).Items {
-				if obj, err := item.Object(); err == nil {
-					all = append(all, obj.(*coordinationv1.Lease))
-				}
-			}
-			return all
-		},
+		API: s.objects, Hostname: s.cfg.Identity, Gateways: s.cfg.GatewayEndpoints, Version: release.Version(), Clock: s.cfg.Clock, Leases: s.leases(),
 	})
 	s.background = append(s.background, func(ctx context.Context) error {
 		select {
@@ -36,4 +27,18 @@ func (s *Server) announce() {
 			return keeper.Run(ctx)
 		}
 	})
+}
+
+// leases returns what lists the Leases of kube-system, as the cache has them.
+func (s *Server) leases() func() []*coordinationv1.Lease {
+	kind := s.known.Table.FindKind(coordinationv1.SchemeGroupVersion.WithKind("Lease")).Kind
+	return func() []*coordinationv1.Lease {
+		var all []*coordinationv1.Lease
+		for _, item := range s.cache.For(kind).List(cache.Query{Namespace: metav1.NamespaceSystem}).Items {
+			if obj, err := item.Object(); err == nil {
+				all = append(all, obj.(*coordinationv1.Lease))
+			}
+		}
+		return all
+	}
 }

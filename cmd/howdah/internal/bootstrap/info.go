@@ -146,3 +146,16 @@ func CheckPinForm(pin string) error {
 	}
 	return nil
 }
+
+// JoinCommand is what to run on a machine that is to become a node.
+func (i Info) JoinCommand(token Token) (string, error) {
+	authorities, err := Authorities(i.CA)
+	if err != nil {
+		return "", err
+	}
+	line := fmt.Sprintf("howdah join %s --token %s", strings.TrimPrefix(i.Server, "https://"), token)
+	for _, a := range authorities {
+		line += " --discovery-token-ca-cert-hash " + Pin(a)
+	}
+	return line, nil
+}

@@ -69,14 +69,14 @@ func Ensure(ctx context.Context, client *object.Client, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	if err := ensureMap(ctx, client, metav1.NamespacePublic, InfoName, map[string]string{InfoKey: kubeconfig}); err != nil {
+	if err := EnsureMap(ctx, client, metav1.NamespacePublic, InfoName, map[string]string{InfoKey: kubeconfig}); err != nil {
 		return err
 	}
-	if err := ensureMap(ctx, client, metav1.NamespaceSystem, ConfigName, c.Settings); err != nil {
+	if err := EnsureMap(ctx, client, metav1.NamespaceSystem, ConfigName, c.Settings); err != nil {
 		return err
 	}
 	for _, r := range readable {
-		if err := ensureReader(ctx, client, r.namespace, r.name, r.role, r.subjects); err != nil {
+		if err := EnsureReader(ctx, client, Reader{Resource: "configmaps", Namespace: r.namespace, Name: r.name, Role: r.role, Subjects: r.subjects}); err != nil {
 			return err
 		}
 	}
@@ -106,8 +106,8 @@ func made[T any](_ T, err error) error {
 	return err
 }
 
-// ensureMap sets keys of a ConfigMap; other keys stay.
-func ensureMap(ctx context.Context, client *object.Client, namespace, name string, data map[string]string) error {
+// EnsureMap sets keys of a ConfigMap; other keys stay.
+func EnsureMap(ctx context.Context, client *object.Client, namespace, name string, data map[string]string) error {
 	configs := object.For(client, object.ConfigMap)
 	there, err := configs.Get(ctx, namespace, name)
 	switch {
@@ -134,17 +134,38 @@ func ensureMap(ctx context.Context, client *object.Client, namespace, name strin
 	return nil
 }
 
-func ensureReader(ctx context.Context, client *object.Client, namespace, configMap, role string, subjects []rbacv1.Subject) error {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: role}
-	if err := made(object.For(client, roles).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{configMap}, Verbs: []string{"get"}},
-	}})); err != nil {
-		return fmt.Errorf("create the Role %s/%s: %w", namespace, role, err)
+// Reader lets subjects read one object, or all of a resource where it has no name.
+type Reader struct {
+	Group, Resource, Namespace, Name string
+	Role                             string
+	Subjects                         []rbacv1.Subject
+}
+
+// Joining are machines that come with a token for nodes.
+func Joining() []rbacv1.Subject { return []rbacv1.Subject{group(DefaultGroup)} }
+
+// Nodes are those that have joined.
+func Nodes() []rbacv1.Subject { return []rbacv1.Subject{group("system:nodes")} }
+
+// JoiningAndNodes are those, and nodes.
+func JoiningAndNodes() []rbacv1.Subject {
+	return []rbacv1.Subject{group(DefaultGroup), group("system:nodes")}
+}
+
+// EnsureReader makes a role and its binding, which stay where they are there.
+func EnsureReader(ctx context.Context, client *object.Client, r Reader) error {
+	meta := metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Role}
+	rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{"get", "list"}}
+	if r.Name != "" {
+		rule.ResourceNames, rule.Verbs = []string{r.Name}, []string{"get"}
+	}
+	if err := made(object.For(client, roles).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})); err != nil {
+		return fmt.Errorf("create the Role %s/%s: %w", r.Namespace, r.Role, err)
 	}
 	if err := made(object.For(client, roleBindings).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		ObjectMeta: meta, Subjects: r.Subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: r.Role},
 	})); err != nil {
-		return fmt.Errorf("create the RoleBinding %s/%s: %w", namespace, role, err)
+		return fmt.Errorf("create the RoleBinding %s/%s: %w", r.Namespace, r.Role, err)
 	}
 	return nil
 }

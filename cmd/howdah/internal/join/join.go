@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/bootstrap"
+	"howdah.dev/cmd/howdah/internal/preflight"
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/wholefile"
 )
@@ -44,7 +45,7 @@ type Config struct {
 	Node     map[string]string // settings of the node itself, by flag
 	Known    func(flag string) bool
 
-	Checks []Check
+	Checks []preflight.Check
 	Ignore []string // checks whose failure does not matter
 	DryRun bool
 
@@ -52,6 +53,8 @@ type Config struct {
 	Timeout  time.Duration // how long all of it may take: somebody may have to approve
 	Clock    clock.Clock
 	Out      io.Writer
+	// Start, where set, runs the agent once the machine is a node. Nil has the user told how to.
+	Start func(ctx context.Context) error
 }
 
 // complete reads the token and reports all that is wrong at once.
@@ -115,7 +118,7 @@ func Run(ctx context.Context, c Config) error {
 	case now.ended:
 		c.say("The certificate of the node %s has ended at %s; another one is asked for.", c.NodeName, now.until.Format(time.RFC3339))
 	}
-	if err := preflight(ctx, c.Checks, c.Ignore, c.warn); err != nil {
+	if err := preflight.Run(ctx, c.Checks, c.Ignore, c.warn); err != nil {
 		return err
 	}
 	info, err := c.discover(ctx, token)
@@ -138,11 +141,32 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.write(ctx, requests{client}, info, file); err != nil {
 		return err
 	}
+	if c.Start != nil {
+		if err := c.Start(ctx); err != nil {
+			return fmt.Errorf("this machine is the node %s of the cluster, but the agent does not run: %w", c.NodeName, err)
+		}
+		c.say("\nThis machine is the node %s of the cluster, and its agent runs. On a machine with the administrator's kubeconfig: kubectl get nodes", c.NodeName)
+		return nil
+	}
 	c.say("\nThis machine is the node %s of the cluster. To run it:\n\n    howdah nodeagent --tls-dir=%s\n\nand on a machine with the administrator's kubeconfig: kubectl get nodes", c.NodeName, c.Dir)
 	return nil
 }
 
 func (c *Config) warn(text string) { c.say("warning: %s", text) }
+
+// Find looks for the cluster as Run does, and returns a client by the token.
+func Find(ctx context.Context, c Config) (bootstrap.Info, kubernetes.Interface, error) {
+	token, err := c.complete()
+	if err != nil {
+		return bootstrap.Info{}, nil, err
+	}
+	info, err := c.discover(ctx, token)
+	if err != nil {
+		return bootstrap.Info{}, nil, err
+	}
+	client, err := clientOf(info, token.String())
+	return info, client, err
+}
 
 func (c *Config) discover(ctx context.Context, token bootstrap.Token) (bootstrap.Info, error) {
 	if c.DiscoveryFile != "" {
@@ -197,8 +221,8 @@ func (c *Config) ask(ctx context.Context, client kubernetes.Interface, info boot
 	if err != nil {
 		return nil, err
 	}
-	reach := Check{"APIServer", func(ctx context.Context) error { return reachable(ctx, cluster.Data["apiserver"], info.CA) }}
-	return file, preflight(ctx, []Check{reach}, c.Ignore, c.warn)
+	reach := preflight.Check{Name: "APIServer", Run: func(ctx context.Context) error { return reachable(ctx, cluster.Data["apiserver"], info.CA) }}
+	return file, preflight.Run(ctx, []preflight.Check{reach}, c.Ignore, c.warn)
 }
 
 func ready(node *corev1.Node) bool {

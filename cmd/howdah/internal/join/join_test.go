@@ -5,13 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -226,35 +223,6 @@ func TestSettings(t *testing.T) {
 		if _, err := settings(cluster, node, known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", cluster, err, want)
 		}
-	}
-}
-
-func TestPreflight(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, text, _ := net.SplitHostPort(listener.Addr().String())
-	taken, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checks := []Check{Privileged(1000), PortFree(taken), Privileged(0)}
-	var said []string
-	warn := func(text string) { said = append(said, text) }
-	err = preflight(t.Context(), checks, nil, warn)
-	for _, want := range []string{"[IsPrivilegedUser] user is not running as root", fmt.Sprintf("[Port-%d] port %d is in use", taken, taken), "--ignore-preflight-errors"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v lacks %q", err, want)
-		}
-	}
-	if err := preflight(t.Context(), checks, []string{"isprivilegeduser"}, warn); err == nil || strings.Contains(err.Error(), "IsPrivilegedUser") || len(said) != 1 {
-		t.Errorf("%v, said %q", err, said)
-	}
-	if err := preflight(t.Context(), checks, []string{"all"}, warn); err != nil || len(said) != 3 {
-		t.Errorf("%v, said %q", err, said)
 	}
 }
 

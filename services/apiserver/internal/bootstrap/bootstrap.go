@@ -36,8 +36,10 @@ type Config struct {
 	ServiceCIDRs []netip.Prefix
 	// ServiceIP is the address of the service default/kubernetes.
 	ServiceIP netip.Addr
-	// Gateways are where that service leads.
+	// Gateways are where that service leads, beside those that other API servers have registered. All are of one port.
 	Gateways []netip.AddrPort
+	// Registered are the gateways that API servers tell of in their Leases; nil where there are none.
+	Registered func() []netip.AddrPort
 	// Now is the clock.
 	Now func() time.Time
 	// Definitions are custom kinds that come with admission plugins.
@@ -93,7 +95,7 @@ func once(ctx context.Context, cfg Config) error {
 	if len(cfg.Gateways) == 0 {
 		return nil
 	}
-	return lead(ctx, cfg)
+	return lead(ctx, cfg, cfg.gateways())
 }
 
 // priorityClasses are those of the cluster's own pods, with Kubernetes' descriptions.
@@ -123,9 +125,9 @@ func service(cfg Config) *corev1.Service {
 	}
 }
 
-func endpoints(cfg Config) *corev1.Endpoints {
-	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "https", Port: int32(cfg.Gateways[0].Port()), Protocol: corev1.ProtocolTCP}}}
-	for _, g := range cfg.Gateways {
+func endpoints(gateways []netip.AddrPort) *corev1.Endpoints {
+	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "https", Port: int32(gateways[0].Port()), Protocol: corev1.ProtocolTCP}}}
+	for _, g := range gateways {
 		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: g.Addr().String()})
 	}
 	return &corev1.Endpoints{
@@ -136,8 +138,8 @@ func endpoints(cfg Config) *corev1.Endpoints {
 	}
 }
 
-func slice(cfg Config) *discoveryv1.EndpointSlice {
-	port, protocol, portName, ready := int32(cfg.Gateways[0].Port()), corev1.ProtocolTCP, "https", true
+func slice(gateways []netip.AddrPort) *discoveryv1.EndpointSlice {
+	port, protocol, portName, ready := int32(gateways[0].Port()), corev1.ProtocolTCP, "https", true
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{discoveryv1.LabelServiceName: name},
@@ -145,7 +147,7 @@ func slice(cfg Config) *discoveryv1.EndpointSlice {
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
 	}
-	for _, g := range cfg.Gateways {
+	for _, g := range gateways {
 		if g.Addr().Is6() {
 			s.AddressType = discoveryv1.AddressTypeIPv6
 		}

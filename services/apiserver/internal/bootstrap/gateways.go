@@ -29,10 +29,8 @@ const (
 // Ask finds out whether a gateway answers.
 type Ask func(ctx context.Context, gateway netip.AddrPort) error
 
-// Handshake asks by a TLS handshake, which a process that hangs does not answer, and another one not with the name of a gateway.
+// Handshake asks by a TLS handshake, which a process that hangs does not answer, and another one not with the name of a gateway, which the configuration asks for.
 func Handshake(config *tls.Config) Ask {
-	config = config.Clone()
-	config.ServerName = "gateway"
 	return func(ctx context.Context, gateway netip.AddrPort) error {
 		conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: config}).DialContext(ctx, "tcp", gateway.String())
 		if err != nil {
@@ -42,32 +40,31 @@ func Handshake(config *tls.Config) Ask {
 	}
 }
 
-// FollowGateways has the Service kubernetes lead to those gateways that answer, until ctx ends. Where none does it leads to all of them. Run has made it
-// lead to all.
+// FollowGateways has the Service kubernetes lead to those gateways that answer, until ctx ends: those that this server is told of, and those of API servers that join
+// later or are gone. Where none answers it leads to all of them. Run has made it lead to all.
 //
 // Each API server writes what it sees when that changes, so that two who see it differently do not overwrite each other for ever.
 func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.Time) error {
 	ctx = itself.Context(ctx)
 	silent := make(map[netip.AddrPort]int, len(cfg.Gateways))
-	written := cfg.Gateways
+	written := cfg.gateways()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticks:
 		}
-		count(silent, askAll(ctx, cfg.Gateways, ask))
-		now := answering(cfg.Gateways, silent)
+		all := cfg.gateways()
+		count(silent, askAll(ctx, all, ask))
+		now := answering(all, silent)
 		if slices.Equal(now, written) || ctx.Err() != nil {
 			continue
 		}
-		there := cfg
-		there.Gateways = now
-		if err := lead(ctx, there); err != nil {
+		if err := lead(ctx, cfg, now); err != nil {
 			slog.WarnContext(ctx, "lead the Service kubernetes to the gateways that answer", "err", err)
 			continue // the next tick tries again
 		}
-		slog.WarnContext(ctx, "the gateways that answer have changed", "gateways", fmt.Sprint(now), "all", fmt.Sprint(cfg.Gateways))
+		slog.WarnContext(ctx, "the gateways that answer have changed", "gateways", fmt.Sprint(now), "all", fmt.Sprint(all))
 		written = now
 	}
 }
@@ -118,15 +115,30 @@ func Ticks(ctx context.Context) <-chan time.Time {
 	return ticker.C
 }
 
+// gateways are those that this API server is told of, and those that others have registered, in order, so that all API servers write the same. Endpoints have one
+// port: whoever registers another one is left out.
+func (cfg Config) gateways() []netip.AddrPort {
+	all := slices.Clone(cfg.Gateways)
+	if cfg.Registered != nil && len(all) > 0 {
+		for _, g := range cfg.Registered() {
+			if g.Port() == cfg.Gateways[0].Port() {
+				all = append(all, g)
+			}
+		}
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return slices.Compact(all)
+}
+
 // lead writes where the Service kubernetes leads.
-func lead(ctx context.Context, cfg Config) error {
-	err := ensure(ctx, cfg.API, resource{version: "v1", resource: "endpoints"}, endpoints(cfg), func(old, obj *corev1.Endpoints) bool {
+func lead(ctx context.Context, cfg Config, gateways []netip.AddrPort) error {
+	err := ensure(ctx, cfg.API, resource{version: "v1", resource: "endpoints"}, endpoints(gateways), func(old, obj *corev1.Endpoints) bool {
 		return equality.Semantic.DeepEqual(old.Subsets, obj.Subsets)
 	})
 	if err != nil {
 		return err
 	}
-	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(cfg), func(old, obj *discoveryv1.EndpointSlice) bool {
+	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(gateways), func(old, obj *discoveryv1.EndpointSlice) bool {
 		return equality.Semantic.DeepEqual(old.Endpoints, obj.Endpoints) && equality.Semantic.DeepEqual(old.Ports, obj.Ports)
 	})
 }

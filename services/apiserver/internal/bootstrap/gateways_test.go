@@ -2,8 +2,10 @@ package bootstrap
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/netip"
 	"reflect"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"howdah.dev/kit/pki"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
@@ -67,6 +70,8 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	api := &objects{stored: map[string][]byte{}, wrote: make(chan []string, 10)}
 	var mu sync.Mutex
 	down := map[netip.AddrPort]bool{}
+	three := netip.MustParseAddrPort("192.0.2.3:6443")
+	var registered []netip.AddrPort
 	ask := func(_ context.Context, g netip.AddrPort) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -79,24 +84,33 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	ticks := make(chan time.Time)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- FollowGateways(ctx, Config{API: api, Gateways: []netip.AddrPort{one, two}}, ask, ticks)
+		ended <- FollowGateways(ctx, Config{API: api, Gateways: []netip.AddrPort{one, two}, Registered: func() []netip.AddrPort {
+			mu.Lock()
+			defer mu.Unlock()
+			return registered
+		}}, ask, ticks)
 	}()
 	for _, step := range []struct {
-		name     string
-		one, two bool // silent
-		ticks    int
-		want     []string // nil: nothing is written
+		name       string
+		one, two   bool // silent
+		ticks      int
+		want       []string // nil: nothing is written
+		registered []netip.AddrPort
 	}{
-		{"both answer", false, false, 5, nil},
-		{"once silent", true, false, patience - 1, nil},
-		{"and back", false, false, 1, nil},
-		{"silent for long", true, false, patience, []string{"192.0.2.2"}},
-		{"both are: better all than none", true, true, patience, []string{"192.0.2.1", "192.0.2.2"}},
-		{"one is back", true, false, 1, []string{"192.0.2.2"}},
-		{"both are", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}},
+		{"both answer", false, false, 5, nil, nil},
+		{"once silent", true, false, patience - 1, nil, nil},
+		{"and back", false, false, 1, nil, nil},
+		{"silent for long", true, false, patience, []string{"192.0.2.2"}, nil},
+		{"both are: better all than none", true, true, patience, []string{"192.0.2.1", "192.0.2.2"}, nil},
+		{"one is back", true, false, 1, []string{"192.0.2.2"}, nil},
+		{"both are", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}, nil},
+		{"another API server tells of its own, and of one that is known", false, false, 1, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, []netip.AddrPort{three, one}},
+		{"one of another port is none of these", false, false, 1, nil, []netip.AddrPort{three, netip.MustParseAddrPort("192.0.2.4:7443")}},
+		{"it is gone", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}, nil},
 	} {
 		mu.Lock()
 		down[one], down[two] = step.one, step.two
+		registered = step.registered
 		mu.Unlock()
 		for range step.ticks {
 			ticks <- time.Time{}
@@ -120,5 +134,51 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	}
 	if len(api.wrote) > 0 {
 		t.Errorf("something was written twice: %v", <-api.wrote)
+	}
+}
+
+// TestHandshake holds that a gateway answers, and that none does which has another certificate, or no time.
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	memory, err := pki.NewMemory(pki.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := memory.Client("apiserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.ServerName = "gateway"
+	for role, want := range map[string]bool{"gateway": true, "scheduler": false, "": false} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		if role != "" {
+			config, err := memory.Public(role)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					_ = tls.Server(conn, config).Handshake()
+					conn.Close()
+				}
+			}()
+		}
+		ctx := t.Context()
+		if role == "" { // takes connections, and says nothing
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+		}
+		if err := Handshake(client)(ctx, netip.MustParseAddrPort(listener.Addr().String())); (err == nil) != want {
+			t.Errorf("%q: %v", role, err)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
+	"howdah.dev/kit/release"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/audit"
@@ -144,7 +145,7 @@ func (s *Server) served(ctx context.Context) *served {
 // Version is what /version tells.
 var Version = version.Info{
 	Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
-	GitVersion: "v1.36.3+howdah", GitTreeState: "clean",
+	GitVersion: release.Version() + "+howdah", GitTreeState: "clean",
 	GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 }
 

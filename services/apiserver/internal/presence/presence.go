@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +33,13 @@ const (
 	duration = time.Hour
 )
 
+// Annotations of a Lease: the gateways that its apiserver was told of, ip:port with commas between, and the release that it is of. Whoever wants to know where the
+// control plane is, and what has to be upgraded, finds it there.
+const (
+	GatewaysAnnotation = "howdah.dev/gateways"
+	VersionAnnotation  = "howdah.dev/version"
+)
+
 // API is what this needs of the object service.
 type API interface {
 	Get(ctx context.Context, req *apiv1.GetRequest) (*apiv1.GetResponse, error)
@@ -46,6 +55,9 @@ type Config struct {
 	Leases func() []*coordinationv1.Lease
 	// Hostname names the apiserver: one that is started again on the same host takes its Lease over.
 	Hostname string
+	// Gateways and Version are what the apiserver tells of itself.
+	Gateways []netip.AddrPort
+	Version  string
 	Clock    clock.WithTicker
 }
 
@@ -122,8 +134,37 @@ func (k *Keeper) fill(l *coordinationv1.Lease) {
 		l.Labels = map[string]string{}
 	}
 	l.Labels[identityLabel], l.Labels[corev1.LabelHostname] = identity, k.cfg.Hostname
+	if l.Annotations == nil {
+		l.Annotations = map[string]string{}
+	}
+	l.Annotations[GatewaysAnnotation], l.Annotations[VersionAnnotation] = text(k.cfg.Gateways), k.cfg.Version
 	seconds, now := int32(duration/time.Second), metav1.NewMicroTime(k.cfg.Clock.Now())
 	l.Spec = coordinationv1.LeaseSpec{HolderIdentity: &k.holder, LeaseDurationSeconds: &seconds, RenewTime: &now}
+}
+
+func text(gateways []netip.AddrPort) string {
+	texts := make([]string, len(gateways))
+	for i, g := range gateways {
+		texts[i] = g.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Gateways are those that apiservers tell of which are not gone, each once, in order. What is none is left out.
+func Gateways(leases []*coordinationv1.Lease, now time.Time) []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, l := range leases {
+		if l.Labels[identityLabel] != identity || Expired(l, now) {
+			continue
+		}
+		for one := range strings.SplitSeq(l.Annotations[GatewaysAnnotation], ",") {
+			if g, err := netip.ParseAddrPort(one); err == nil {
+				all = append(all, g)
+			}
+		}
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return slices.Compact(all)
 }
 
 // collect removes the Leases that have expired. Every apiserver may: a deletion names the revision that it is meant for.

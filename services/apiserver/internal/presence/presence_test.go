@@ -3,6 +3,8 @@ package presence
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,7 +60,8 @@ func TestLease(t *testing.T) {
 		}
 		return all
 	}
-	first := New(Config{API: api, Leases: list, Hostname: "a", Clock: clock})
+	one, two := netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("[2001:db8::2]:6443")
+	first := New(Config{API: api, Leases: list, Hostname: "a", Gateways: []netip.AddrPort{one, two}, Version: "v1.2.3", Clock: clock})
 	if err := first.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +69,18 @@ func TestLease(t *testing.T) {
 	if got == nil || got.Labels["apiserver.kubernetes.io/identity"] != "kube-apiserver" || got.Labels["kubernetes.io/hostname"] != "a" ||
 		*got.Spec.LeaseDurationSeconds != 3600 || !got.Spec.RenewTime.Time.Equal(clock.Now()) || *got.Spec.HolderIdentity != first.holder {
 		t.Fatalf("%+v", got)
+	}
+	if got.Annotations[GatewaysAnnotation] != "192.0.2.1:6443,[2001:db8::2]:6443" || got.Annotations[VersionAnnotation] != "v1.2.3" {
+		t.Errorf("%v", got.Annotations)
+	}
+	api["nobody"] = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "nobody", Annotations: map[string]string{GatewaysAnnotation: "192.0.2.9:6443"}}}
+	odd := got.DeepCopy()
+	odd.Annotations[GatewaysAnnotation] = "x,192.0.2.1:6443,192.0.2.3:6443"
+	if all := Gateways(append(list(), odd), clock.Now()); !slices.Equal(all, []netip.AddrPort{one, netip.MustParseAddrPort("192.0.2.3:6443"), two}) {
+		t.Errorf("gateways: %v", all)
+	}
+	if all := Gateways(list(), clock.Now().Add(duration+time.Second)); len(all) > 0 {
+		t.Errorf("gateways of who is gone: %v", all)
 	}
 	other := New(Config{API: api, Leases: list, Hostname: "b", Clock: clock})
 	other.fill(&coordinationv1.Lease{})

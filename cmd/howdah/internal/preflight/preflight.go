@@ -1,4 +1,5 @@
-package join
+// Package preflight looks whether a machine can become what it is meant to: each check has a name, by which its failure can be ignored.
+package preflight
 
 import (
 	"context"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// Check is one thing that has to be so before a machine can become a node.
+// Check is one thing that has to be so.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) error
@@ -19,8 +20,8 @@ type Check struct {
 // checkFor bounds one check.
 const checkFor = 10 * time.Second
 
-// preflight runs the checks and reports all that fail but for those to be ignored, whose failures warn is told; "all" ignores each.
-func preflight(ctx context.Context, checks []Check, ignore []string, warn func(string)) error {
+// Run runs the checks and reports all that fail but for those to be ignored, whose failures warn is told; "all" ignores each.
+func Run(ctx context.Context, checks []Check, ignore []string, warn func(string)) error {
 	var problems []error
 	for _, c := range checks {
 		ctx, cancel := context.WithTimeout(ctx, checkFor)
@@ -42,10 +43,13 @@ func preflight(ctx context.Context, checks []Check, ignore []string, warn func(s
 }
 
 // PortFree checks that nobody listens on a port of this machine.
-func PortFree(port int) Check {
+func PortFree(port int) Check { return AddressFree("", port) }
+
+// AddressFree checks that nobody listens on a port of an address of this machine, of all where it is empty.
+func AddressFree(address string, port int) Check {
 	return Check{fmt.Sprintf("Port-%d", port), func(ctx context.Context) error {
 		var config net.ListenConfig
-		listener, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
+		listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, fmt.Sprint(port)))
 		if err != nil {
 			return fmt.Errorf("port %d is in use: %w", port, err)
 		}

@@ -1,10 +1,8 @@
-package main
+package addon
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,25 +87,5 @@ func TestIngressClass(t *testing.T) {
 				t.Errorf("what its owner made of it went: %v, %v", class, err)
 			}
 		})
-	}
-}
-
-func TestUntilDone(t *testing.T) {
-	refused := errors.New("the provided network does not match the current range")
-	tries := 0
-	err := untilDone(t.Context(), time.Millisecond, func(context.Context) error {
-		if tries++; tries < 3 {
-			return refused
-		}
-		return nil
-	})
-	if err != nil || tries != 3 {
-		t.Errorf("after %d tries: %v", tries, err)
-	}
-
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := untilDone(ctx, time.Millisecond, func(context.Context) error { return refused }); !errors.Is(err, refused) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("in vain: %v", err)
 	}
 }
