@@ -43,3 +43,6 @@ func (a *Any) DeepCopyObject() runtime.Object { return &Any{*a.DeepCopy()} }
 func (a *Any) ID() ID {
 	return ID{GVK: a.GroupVersionKind(), Namespace: a.GetNamespace(), Name: a.GetName()}
 }
+
+// Deleting reports whether the object is being deleted.
+func (a *Any) Deleting() bool { return a.GetDeletionTimestamp() != nil }

@@ -23,6 +23,8 @@ const (
 	HashAnnotation, GenerationAnnotation = Group + "/hash", Group + "/generation"
 	// PreserveAnnotation is on what stays in the member when its template is deleted.
 	PreserveAnnotation = Group + "/preserve"
+	// MadeAnnotation is on namespaces that were made in the member because something in them was carried.
+	MadeAnnotation = Group + "/made-as-needed"
 	// Manager is the field manager of what is applied in members.
 	Manager = "howdah-federation"
 	// Namespace is where howdah federation join keeps credentials, on both sides.
