@@ -50,7 +50,8 @@ func startFederation(t *testing.T) *federated {
 	f.north = start("north", "--simulate", "2")
 	f.south = start("south", "--simulate", "2")
 	for name, member := range map[string]*cluster{"north": f.north, "south": f.south} {
-		out, err := f.howdah("federation", "join", name, "--kubeconfig", f.fed.Kubeconfig(), "--member-kubeconfig", member.Kubeconfig(), "--region", name, "--wait", patience.String())
+		out, err := f.howdah("federation", "join", name, "--kubeconfig", f.fed.Kubeconfig(), "--member-kubeconfig", member.Kubeconfig(), "--region", name, "--wait", patience.String(),
+			"--resource", "customresourcedefinitions.apiextensions.k8s.io", "--resource", "shops.example.com")
 		if err != nil || !strings.Contains(out, "is ready") {
 			t.Fatalf("join %s: %v\n%s", name, err, out)
 		}
@@ -124,57 +125,6 @@ func (f *federated) awaitReplicas(north, south int32) {
 	})
 }
 
-// shop is what a user applies: a Deployment with what it needs, and how it is spread.
-const shop = `apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, namespace: shop}
-data: {colour: blue}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec:
-  selector: {app: web}
-  ports: [{port: 80}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: shop}
-spec:
-  replicas: 10
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - name: web
-        image: registry.example/web:1
-        envFrom: [{configMapRef: {name: settings}}]
----
-apiVersion: federation.howdah.dev/v1
-kind: PropagationPolicy
-metadata: {name: web, namespace: shop}
-spec:
-  resourceSelectors:
-  - {apiVersion: apps/v1, kind: Deployment, name: web}
-  - {apiVersion: v1, kind: Service, name: web}
-  replicas:
-    mode: Divided
-    weights:
-    - {clusters: [north], weight: 3}
-    - {clusters: [south], weight: 2}
-  overrides:
-  - clusterSelector: {matchLabels: {topology.kubernetes.io/region: south}}
-    resources: [{kind: Deployment}]
-    patches:
-    - {op: replace, path: /spec/template/spec/containers/0/image, value: "mirror.example/web:1"}
-  failover: {tolerationSeconds: 3, returnSeconds: 2}
-`
-
 // TestFederation spreads one Deployment over two clusters: by weights, with another image in one, through scaling, the loss of a cluster and its return, up to its
 // deletion.
 func TestFederation(t *testing.T) {
@@ -198,7 +148,8 @@ func TestFederation(t *testing.T) {
 	f.must(f.north, "", "create", "namespace", "shop")
 	f.must(f.north, "", "create", "service", "externalname", "web", "-n", "shop", "--external-name", "elsewhere.example")
 
-	f.must(f.fed, shop, "apply", "-f", "-")
+	f.must(f.fed, "", "apply", "-f", "../../examples/federation/shop.yaml")
+	f.must(f.fed, "", "patch", "propagationpolicy", "web", "-n", "shop", "--type", "merge", "-p", `{"spec":{"failover":{"tolerationSeconds":3,"returnSeconds":2}}}`)
 	f.must(f.fed, "", "rollout", "status", "deployment/web", "-n", "shop", "--timeout", patience.String())
 	f.awaitReplicas(6, 4)
 	f.must(f.fed, "", "wait", "--for=condition=Available", "deployment/web", "-n", "shop", "--timeout", patience.String())
@@ -206,7 +157,7 @@ func TestFederation(t *testing.T) {
 	if d.Status.Replicas != 10 || d.Status.ReadyReplicas != 10 || d.Status.AvailableReplicas != 10 || d.Status.UpdatedReplicas != 10 || d.Status.ObservedGeneration != d.Generation {
 		t.Errorf("the status is not that of both clusters: %+v at generation %d", d.Status, d.Generation)
 	}
-	for c, want := range map[*cluster]string{f.north: "registry.example/web:1", f.south: "mirror.example/web:1"} {
+	for c, want := range map[*cluster]string{f.north: "nginx:1.9.1", f.south: "mirror.example/nginx:1.9.1"} {
 		if image := get[appsv1.Deployment](c, "deployment", "web", "-n", "shop").Spec.Template.Spec.Containers[0].Image; image != want {
 			t.Errorf("the image is %s, want %s", image, want)
 		}
@@ -257,6 +208,16 @@ func TestFederation(t *testing.T) {
 		return d != nil && d.Status.AvailableReplicas == 5 && d.Status.Replicas == 5
 	})
 
+	f.custom()
+
+	// The federation is killed, and goes on where it was.
+	f.fed.Kill()
+	if err := f.fed.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.must(f.fed, "", "scale", "deployment/web", "-n", "shop", "--replicas=4")
+	f.awaitReplicas(2, 2)
+
 	// A cluster leaves: what was carried there goes, and its share to the other.
 	if out, err := f.howdah("federation", "unjoin", "south", "--kubeconfig", f.fed.Kubeconfig(), "--member-kubeconfig", f.south.Kubeconfig()); err != nil {
 		t.Fatalf("unjoin: %v\n%s", err, out)
@@ -264,16 +225,46 @@ func TestFederation(t *testing.T) {
 	if n, _ := replicas(f.south); n != -1 {
 		t.Errorf("%d replicas are left in south", n)
 	}
-	f.await("all replicas in north", func() bool { n, available := replicas(f.north); return n == 5 && available == 5 })
+	f.await("all replicas in north", func() bool { n, available := replicas(f.north); return n == 4 && available == 4 })
 
 	// The end of the Deployment is its end everywhere; north's own things stay.
 	f.must(f.fed, "", "delete", "deployment", "web", "-n", "shop", "--timeout", patience.String())
 	if n, _ := replicas(f.north); n != -1 {
 		t.Errorf("%d replicas are left in north", n)
 	}
-	f.await("the end of the ConfigMap", func() bool { return get[metav1.PartialObjectMetadata](f.north, "configmap", "settings", "-n", "shop") == nil })
+	f.await("the end of the ConfigMap", func() bool {
+		return get[metav1.PartialObjectMetadata](f.north, "configmap", "settings", "-n", "shop") == nil
+	})
 	f.must(f.fed, "", "delete", "namespace", "shop", "--timeout", patience.String())
 	if s := get[corev1.Service](f.north, "service", "web", "-n", "shop"); s == nil {
 		t.Error("north's own Service is gone")
+	}
+}
+
+// custom carries a kind of a user's own, and takes over what was there; what is deleted stays there.
+func (f *federated) custom() {
+	f.Helper()
+	const example = "../../examples/federation/everywhere.yaml"
+	f.must(f.north, "", "create", "configmap", "taken", "-n", "default", "--from-literal=by=north")
+	f.must(f.fed, "", "create", "configmap", "taken", "-n", "default", "--from-literal=by=federation")
+	f.must(f.fed, "", "apply", "-f", example)
+	f.must(f.fed, "", "wait", "--for=condition=Established", "customresourcedefinition/shops.example.com", "--timeout", patience.String())
+	f.must(f.fed, "", "patch", "clusterpropagationpolicy", "shops", "--type", "json", "-p", `[{"op":"add","path":"/spec/resourceSelectors/-","value":{"apiVersion":"v1","kind":"ConfigMap","name":"taken"}}]`)
+	f.must(f.fed, `{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":"corner","namespace":"default"},"spec":{"town":"here"}}`, "apply", "-f", "-")
+	for _, c := range []*cluster{f.north, f.south} {
+		f.await("an object of a kind of one's own", func() bool {
+			out, err := c.try(patience, "", "get", "shops.example.com", "corner", "-n", "default", "-o", "jsonpath={.spec.town}")
+			return err == nil && out == "here"
+		})
+	}
+	f.await("what was taken over", func() bool {
+		m := get[corev1.ConfigMap](f.north, "configmap", "taken", "-n", "default")
+		return m != nil && m.Data["by"] == "federation"
+	})
+	f.must(f.fed, "", "delete", "shops.example.com", "corner", "-n", "default", "--timeout", patience.String())
+	for _, c := range []*cluster{f.north, f.south} {
+		if o := get[metav1.PartialObjectMetadata](c, "shops.example.com", "corner", "-n", "default"); o == nil || len(o.Labels) > 0 || len(o.Annotations) > 0 {
+			f.Errorf("what was to stay is not there as others are: %+v", o)
+		}
 	}
 }
