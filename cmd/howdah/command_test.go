@@ -27,8 +27,8 @@ func execute(t *testing.T, args ...string) (string, error) {
 func TestHelpOfEverySubcommand(t *testing.T) {
 	t.Parallel()
 	commands := command().Commands()
-	if len(commands) != 28 {
-		t.Errorf("%d subcommands, want 28", len(commands))
+	if len(commands) != 29 {
+		t.Errorf("%d subcommands, want 29", len(commands))
 	}
 	for _, cmd := range commands {
 		out, err := execute(t, cmd.Name(), "--help")

@@ -47,7 +47,7 @@ func command() *cobra.Command {
 		},
 	}
 	root.AddCommand(
-		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), metricsCommand(), standaloneCommand(),
+		apiserverCommand(), gatewayCommand(), schedulerCommand(), controllersCommand(), nodeagentCommand(), ingressCommand(), logsCommand(), metricsCommand(), federationCommand(), standaloneCommand(),
 		initCommand(), configCommand(), upgradeCommand(), migrateCommand(), pkiCommand(), addonsCommand(), tokenCommand(), joinCommand(), certsCommand(), resetCommand(), healthCommand(),
 		traceCommand(), explainCommand(), historyCommand(), diffCommand(), getCommand(), transactionCommand(), searchLogsCommand(), versionCommand(),
 	)

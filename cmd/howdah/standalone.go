@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,8 @@ import (
 	"howdah.dev/nodeagent"
 	"howdah.dev/services/apiserver"
 	"howdah.dev/services/controllers"
+	"howdah.dev/services/federation"
+	fedapi "howdah.dev/services/federation/api"
 	"howdah.dev/services/logs"
 	"howdah.dev/services/metrics"
 	"howdah.dev/services/scheduler"
@@ -52,6 +55,9 @@ type standalone struct {
 	console         consoleFlags
 	schedulerConfig string
 	scheduling      *scheduler.Configuration
+
+	federated  bool
+	federating federationFlags
 
 	keepLogs bool
 	logging  logsFlags
@@ -80,6 +86,8 @@ func standaloneCommand() *cobra.Command {
 	f.BoolVar(&s.keepLogs, "logs", false, "keep what containers of nodes that join write, in the same database, and search it")
 	s.logging.flags(cmd, "logs-")
 	resolutionFlag(cmd, &s.metricResolution, "metric-resolution")
+	f.BoolVar(&s.federated, "federation", false, "be the control plane of a federation: without a scheduler, and with only the controllers that act on no workloads; what is created is carried to member clusters")
+	s.federating.flags(cmd, "federation-")
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
@@ -92,6 +100,9 @@ func standaloneCommand() *cobra.Command {
 func (s *standalone) run(ctx context.Context) error {
 	if err := errors.Join(s.legacy.validate(), s.autoscaling.validate()); err != nil {
 		return err
+	}
+	if s.federated && (s.simulate > 0 || s.nodes.listen != "" || s.keepLogs) {
+		return errors.New("--federation is a control plane without nodes: there is none for --simulate, --node-listen or --logs to be of use")
 	}
 	var err error
 	if s.scheduling, err = schedulerConfiguration(s.schedulerConfig); err != nil {
@@ -114,7 +125,7 @@ func (s *standalone) run(ctx context.Context) error {
 	if err := migrations.Apply(ctx, s.databaseURL); err != nil {
 		return err
 	}
-	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
+	mesh := mesh{rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal(), rpc.NewLocal()}
 	parts, ready, err := s.parts(mesh)
 	if err != nil {
 		return err
@@ -132,7 +143,7 @@ func (s *standalone) run(ctx context.Context) error {
 }
 
 // mesh is the wires to the roles.
-type mesh struct{ apiserver, scheduler, controllers, logs, metrics *rpc.Local }
+type mesh struct{ apiserver, scheduler, controllers, logs, metrics, federation *rpc.Local }
 
 // Identities are what the roles' certificates say in the mesh.
 var (
@@ -142,6 +153,7 @@ var (
 	logsUser        = rpc.User{Name: "howdah:logs", Groups: []string{"howdah:loggers"}}
 	metricsUser     = rpc.User{Name: "howdah:metrics", Groups: []string{"howdah:meters"}}
 	apiserverUser   = rpc.User{Name: "howdah:apiserver", Groups: []string{"howdah:apiservers"}}
+	federationUser  = rpc.User{Name: "howdah:federation", Groups: []string{"howdah:federations"}}
 )
 
 // parts builds every role and returns what to run, and what to wait for.
@@ -156,7 +168,11 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	sched, err := s.schedulerPart(m)
+	decide := s.schedulerPart
+	if s.federated { // which decides where objects go, instead of where pods do
+		decide = s.federationPart
+	}
+	decider, err := decide(m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +184,7 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	parts = append(parts, api.run, sched.run, control.run, front,
+	parts = append(parts, api.run, decider.run, control.run, front,
 		func(ctx context.Context) error { return obs.ServeMetrics(ctx, s.metricsListen, s.registry) })
 	if s.simulate > 0 {
 		nodes, err := s.simulatedPart(m)
@@ -177,7 +193,7 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 		}
 		parts = append(parts, nodes)
 	}
-	ready = []func(context.Context) bool{api.ready, sched.ready, control.ready}
+	ready = []func(context.Context) bool{api.ready, decider.ready, control.ready}
 	if s.logs != nil {
 		parts, ready = append(parts, kept.run), append(ready, kept.ready)
 	}
@@ -282,6 +298,9 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	}
 	s.autoscaling.ToZero = gates.Enabled(gate.ToZero)
 	var enabled string // the default's
+	if s.federated {
+		enabled = strings.Join(federationControllers, ",")
+	}
 	if s.nodes.listen != "" {
 		enabled = "*,+bootstrapsigner,+tokencleaner"
 	}
@@ -295,6 +314,22 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 		return part{}, err
 	}
 	return servedPart(m.controllers, server, server.Ready), nil
+}
+
+func (s *standalone) federationPart(m mesh) (part, error) {
+	cfg, err := s.federating.config("federation-")
+	if err != nil {
+		return part{}, err
+	}
+	if cfg.Leadership, err = newLeadership(s.databaseURL, federation.Role); err != nil {
+		return part{}, err
+	}
+	cfg.Objects, cfg.Registerer = object.NewClient(m.apiserver.Dial(federationUser), fedapi.Manager), s.registry
+	server, err := federation.New(cfg)
+	if err != nil {
+		return part{}, err
+	}
+	return servedPart(m.federation, server, server.Ready), nil
 }
 
 func (s *standalone) logsPart(m mesh) (part, error) {
@@ -340,13 +375,16 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kept grpc.ClientConnInterface
+	var kept, deciding grpc.ClientConnInterface
+	if !s.federated {
+		deciding = m.scheduler.Dial(gatewayUser)
+	}
 	if s.logs != nil {
 		kept = m.logs.Dial(gatewayUser)
 	}
 	g, err := gateway.New(gateway.Config{
 		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
-		Scheduler: m.scheduler.Dial(gatewayUser), Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
+		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
 		Console: s.console.config(),

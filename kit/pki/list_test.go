@@ -32,7 +32,7 @@ func TestRenew(t *testing.T) {
 		end         time.Time
 	}{
 		{[]string{"n1", "admin", "n1"}, []string{"admin", "n1"}, later.Add(leafLifetime)},
-		{nil, []string{"admin", "apiserver", "controllers", "dns", "gateway", "ingress", "logs", "metrics", "n1", "postgres", "prometheus", "scheduler"}, later.Add(time.Hour).Add(leafLifetime)},
+		{nil, []string{"admin", "apiserver", "controllers", "dns", "federation", "gateway", "ingress", "logs", "metrics", "n1", "postgres", "prometheus", "scheduler"}, later.Add(time.Hour).Add(leafLifetime)},
 	} {
 		got, err := Renew(dir, tt.roles, tt.end.Add(-leafLifetime))
 		if err != nil || !slices.Equal(got, tt.want) {

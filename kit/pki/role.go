@@ -88,6 +88,7 @@ var controlPlane = map[string]Subject{
 	"postgres":    {CommonName: "howdah:postgres", Hosts: []string{"postgres"}},
 	"dns":         {CommonName: "system:coredns", Organizations: []string{"howdah:dns"}, Client: true},
 	"ingress":     {CommonName: "howdah:ingress", Organizations: []string{"howdah:ingresses"}, Hosts: []string{"ingress"}, Client: true},
+	"federation":  {CommonName: "howdah:federation", Organizations: []string{"howdah:federations"}, Hosts: []string{"federation"}, Client: true},
 	"logs":        {CommonName: "howdah:logs", Organizations: []string{"howdah:loggers"}, Hosts: []string{"logs"}, Client: true},
 	"metrics":     {CommonName: "howdah:metrics", Organizations: []string{"howdah:meters"}, Hosts: []string{"metrics"}, Client: true},
 	"prometheus":  {CommonName: "howdah:prometheus", Organizations: []string{"howdah:monitors"}, Client: true},

@@ -35,10 +35,6 @@ func newQueueMetrics() *queueMetrics {
 	}
 }
 
-func (q *queueMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{q.adds, q.waited, q.worked, q.unfinished, q.oldest}
-}
-
 var _ workqueue.MetricsProvider = (*queueMetrics)(nil)
 
 // NewDepthMetric implements workqueue.MetricsProvider.

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -217,7 +218,7 @@ type Metrics struct {
 	queues  *queueMetrics
 }
 
-// NewMetrics registers the controllers' metrics.
+// NewMetrics registers the controllers' metrics. Roles of one process that share a registerer share them.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		queues: newQueueMetrics(),
@@ -229,8 +230,26 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "controller_runtime_reconcile_total", Help: "Reconciles, by result.",
 		}, []string{"controller", "result"}),
 	}
-	registerer.MustRegister(append(m.queues.collectors(), m.seconds, m.total)...)
+	q := m.queues
+	share(registerer, &q.adds)
+	for _, h := range []**prometheus.HistogramVec{&q.waited, &q.worked, &m.seconds} {
+		share(registerer, h)
+	}
+	for _, g := range []**prometheus.GaugeVec{&q.unfinished, &q.oldest} {
+		share(registerer, g)
+	}
+	share(registerer, &m.total)
 	return m
+}
+
+// share registers a metric, or takes the one that another role of the process has registered.
+func share[T prometheus.Collector](registerer prometheus.Registerer, metric *T) {
+	err := registerer.Register(*metric)
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		*metric = already.ExistingCollector.(T)
+	} else if err != nil {
+		panic(err) // as MustRegister does
+	}
 }
 
 func (m *Metrics) observe(controller string, took time.Duration, err error) {

@@ -75,6 +75,19 @@ func (p *Policy) own() {
 	)
 	h.bindRole(metav1.NamespaceSystem, "howdah:ingress", "howdah:ingress", group("howdah:ingresses"))
 
+	// The federation. What it carries to other clusters may be of any kind: it reads all of them, puts its finalizer on what it carries, and writes the status that it
+	// gathered. Its kinds it defines itself, and decides in them.
+	h.clusterRole("howdah:federation",
+		rule("*", "*", "get list watch"),
+		rule("*", "*", "patch"),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", "create"),
+		rule("federation.howdah.dev", "placements clusterplacements", "create update delete"),
+		rule("federation.howdah.dev", "clusters", "update"),
+		rule("federation.howdah.dev", "clusters/status clusterpropagationpolicies/status propagationpolicies/status placements/status clusterplacements/status", "update"),
+		events(),
+	)
+	h.bind("howdah:federation", group("howdah:federations"))
+
 	// The service that keeps what containers write. It asks which node a pod is bound to, or was.
 	h.clusterRole("howdah:logs", rule("core", "pods", "get"))
 	h.bind("howdah:logs", group("howdah:loggers"))
