@@ -46,7 +46,7 @@ func startFederation(t *testing.T) *federated {
 		return c
 	}
 	f := &federated{T: t}
-	f.fed = start("federation", "--federation", "--federation-probe-interval", "500ms", "--federation-probe-failures", "2")
+	f.fed = start("federation", "--federation", "--federation-probe-interval", "500ms", "--federation-probe-failures", "2", "--federation-inspect-interval", "2s")
 	f.north = start("north", "--simulate", "2")
 	f.south = start("south", "--simulate", "2")
 	for name, member := range map[string]*cluster{"north": f.north, "south": f.south} {
