@@ -249,7 +249,7 @@ func (f *federated) custom() {
 	f.must(f.fed, "", "create", "configmap", "taken", "-n", "default", "--from-literal=by=federation")
 	f.must(f.fed, "", "apply", "-f", example)
 	f.must(f.fed, "", "wait", "--for=condition=Established", "customresourcedefinition/shops.example.com", "--timeout", patience.String())
-	f.must(f.fed, "", "patch", "clusterpropagationpolicy", "shops", "--type", "json", "-p", `[{"op":"add","path":"/spec/resourceSelectors/-","value":{"apiVersion":"v1","kind":"ConfigMap","name":"taken"}}]`)
+	f.must(f.fed, "", "patch", "clusterpropagationpolicy", "shops", "--type", "json", "-p", `[{"op":"add","path":"/spec/failover/returnSeconds","value":0},{"op":"add","path":"/spec/resourceSelectors/-","value":{"apiVersion":"v1","kind":"ConfigMap","name":"taken"}}]`)
 	f.must(f.fed, `{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":"corner","namespace":"default"},"spec":{"town":"here"}}`, "apply", "-f", "-")
 	for _, c := range []*cluster{f.north, f.south} {
 		f.await("an object of a kind of one's own", func() bool {
