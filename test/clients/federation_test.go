@@ -46,7 +46,7 @@ func startFederation(t *testing.T) *federated {
 		return c
 	}
 	f := &federated{T: t}
-	f.fed = start("federation", "--federation", "--federation-probe-interval", "500ms", "--federation-probe-failures", "2")
+	f.fed = start("federation", "--federation", "--federation-probe-interval", "500ms", "--federation-probe-failures", "2", "--federation-inspect-interval", "2s")
 	f.north = start("north", "--simulate", "2")
 	f.south = start("south", "--simulate", "2")
 	for name, member := range map[string]*cluster{"north": f.north, "south": f.south} {
@@ -249,7 +249,7 @@ func (f *federated) custom() {
 	f.must(f.fed, "", "create", "configmap", "taken", "-n", "default", "--from-literal=by=federation")
 	f.must(f.fed, "", "apply", "-f", example)
 	f.must(f.fed, "", "wait", "--for=condition=Established", "customresourcedefinition/shops.example.com", "--timeout", patience.String())
-	f.must(f.fed, "", "patch", "clusterpropagationpolicy", "shops", "--type", "json", "-p", `[{"op":"add","path":"/spec/resourceSelectors/-","value":{"apiVersion":"v1","kind":"ConfigMap","name":"taken"}}]`)
+	f.must(f.fed, "", "patch", "clusterpropagationpolicy", "shops", "--type", "json", "-p", `[{"op":"add","path":"/spec/failover/returnSeconds","value":0},{"op":"add","path":"/spec/resourceSelectors/-","value":{"apiVersion":"v1","kind":"ConfigMap","name":"taken"}}]`)
 	f.must(f.fed, `{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":"corner","namespace":"default"},"spec":{"town":"here"}}`, "apply", "-f", "-")
 	for _, c := range []*cluster{f.north, f.south} {
 		f.await("an object of a kind of one's own", func() bool {
