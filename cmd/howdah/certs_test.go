@@ -22,13 +22,13 @@ func TestCerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 15 || strings.Join(strings.Fields(lines[0]), " ") != "CERTIFICATE EXPIRES RESIDUAL TIME CERTIFICATE AUTHORITY" {
+	if len(lines) != 16 || strings.Join(strings.Fields(lines[0]), " ") != "CERTIFICATE EXPIRES RESIDUAL TIME CERTIFICATE AUTHORITY" {
 		t.Fatalf("%s", out)
 	}
 	if admin := strings.Fields(lines[1]); admin[0] != "admin" || admin[6] != "364d" || admin[7] != "howdah-ca" {
 		t.Errorf("%q", admin)
 	}
-	if ca := strings.Fields(lines[14]); ca[0] != "ca" || ca[6] != "9y" {
+	if ca := strings.Fields(lines[15]); ca[0] != "ca" || ca[6] != "9y" {
 		t.Errorf("%q", ca)
 	}
 	var printed struct{ Certificates, CertificateAuthorities []expiration }
