@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"howdah.dev/cmd/howdah/internal/joined"
+	"howdah.dev/kit/release"
 	"howdah.dev/services/federation/api"
 )
 
@@ -25,7 +26,7 @@ func restConfig(kubeconfig, kubeContext string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.UserAgent = "howdah/" + kubernetesVersion
+	cfg.UserAgent = "howdah/" + release.Version()
 	return cfg, nil
 }
 
