@@ -22,18 +22,18 @@ func TestCerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 16 || strings.Join(strings.Fields(lines[0]), " ") != "CERTIFICATE EXPIRES RESIDUAL TIME CERTIFICATE AUTHORITY" {
+	if len(lines) != 17 || strings.Join(strings.Fields(lines[0]), " ") != "CERTIFICATE EXPIRES RESIDUAL TIME CERTIFICATE AUTHORITY" {
 		t.Fatalf("%s", out)
 	}
 	if admin := strings.Fields(lines[1]); admin[0] != "admin" || admin[6] != "364d" || admin[7] != "howdah-ca" {
 		t.Errorf("%q", admin)
 	}
-	if ca := strings.Fields(lines[15]); ca[0] != "ca" || ca[6] != "9y" {
+	if ca := strings.Fields(lines[16]); ca[0] != "ca" || ca[6] != "9y" {
 		t.Errorf("%q", ca)
 	}
 	var printed struct{ Certificates, CertificateAuthorities []expiration }
 	if out, err = execute(t, "certs", "check-expiration", "--dir", dir, "-o", "json"); err != nil || json.Unmarshal([]byte(out), &printed) != nil ||
-		len(printed.Certificates) != 11 || len(printed.CertificateAuthorities) != 1 || printed.Certificates[0].CAName != "howdah-ca" || printed.Certificates[0].ResidualSeconds < 360*24*3600 {
+		len(printed.Certificates) != 13 || len(printed.CertificateAuthorities) != 1 || printed.Certificates[0].CAName != "howdah-ca" || printed.Certificates[0].ResidualSeconds < 360*24*3600 {
 		t.Errorf("%v: %+v\n%s", err, printed, out)
 	}
 	if out, err = execute(t, "certs", "check-expiration", "--dir", dir, "-o", "yaml"); err != nil || !strings.Contains(out, "\n  name: n1\n") {
@@ -49,7 +49,7 @@ func TestCerts(t *testing.T) {
 	if err1 != nil || err2 != nil || string(a) != string(b) {
 		t.Errorf("the copy differs: %v, %v", err1, err2)
 	}
-	if out, err = execute(t, "certs", "renew", "all", "--dir", dir); err != nil || strings.Count(out, "renewed\n") != 11 {
+	if out, err = execute(t, "certs", "renew", "all", "--dir", dir); err != nil || strings.Count(out, "renewed\n") != 13 {
 		t.Errorf("%v: %s", err, out)
 	}
 	for want, args := range map[string][]string{

@@ -16,6 +16,8 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
+
+	schedulerv1 "howdah.dev/proto/gen/howdah/scheduler/v1"
 )
 
 func gpuClass() *resourcev1.DeviceClass {
@@ -108,7 +110,8 @@ func TestAPodGetsItsDevice(t *testing.T) {
 	}
 	e := explain(t, w, "q")
 	for _, n := range e.GetNodes() {
-		if f := n.GetFilters()[len(n.GetFilters())-1]; n.GetFeasible() || f.GetFilter() != "DynamicResources" || !slices.Equal(f.GetReasons(), []string{"cannot allocate all claims"}) {
+		i := slices.IndexFunc(n.GetFilters(), func(f *schedulerv1.FilterVerdict) bool { return f.GetFilter() == "DynamicResources" })
+		if n.GetFeasible() || i < 0 || !slices.Equal(n.GetFilters()[i].GetReasons(), []string{"cannot allocate all claims"}) {
 			t.Errorf("explained as %v", n)
 		}
 	}

@@ -41,7 +41,7 @@ func TestExplain(t *testing.T) {
 			t.Fatalf("got %v", r)
 		}
 		best := r.GetNodes()[0]
-		if best.GetNode() != "c-large" || !best.GetFeasible() || best.GetScore() == 0 || len(best.GetFilters()) != 13 || len(best.GetScores()) != 8 {
+		if best.GetNode() != "c-large" || !best.GetFeasible() || best.GetScore() == 0 || len(best.GetFilters()) != 14 || len(best.GetScores()) != 8 {
 			t.Errorf("the best node is %v", best)
 		}
 		for _, f := range best.GetFilters() {
