@@ -165,7 +165,7 @@ func agentHere(folder, dir, binary, manager string) (*upgrade.Agent, func(), err
 	client := object.NewClient(conn, "howdah-upgrade")
 	services, _ := servicesOf(manager, dir)
 	return &upgrade.Agent{
-		Client: client, Services: services, Executable: executable, Binary: binary, Folder: folder,
+		Services: services, Executable: executable, Binary: binary,
 		Reading: upgrade.Reading{Client: client, Release: release.Version(), Now: time.Now()},
 	}, func() { _ = conn.Close() }, nil
 }

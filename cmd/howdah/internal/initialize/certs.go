@@ -13,6 +13,9 @@ func certsPhase() Phase {
 		Name: "certs", Short: "Make the cluster's authority, the keys of its tokens, and a certificate for each role",
 		Run: func(_ context.Context, e *Env) error {
 			e.say("[certs] certificates and keys in %s; what is there and valid is kept", e.Folder.PKI())
+			if err := e.Folder.save(e.Init, e.Cluster); err != nil { // before there are keys: by it howdah reset knows that they are howdah init's
+				return err
+			}
 			return pki.Init(e.Folder.PKI(), e.pkiOptions())
 		},
 		Tell: func(e *Env) string { return "make certificates and keys in " + e.Folder.PKI() },

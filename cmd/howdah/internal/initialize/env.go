@@ -104,9 +104,6 @@ type Env struct {
 	SkipTokenPrint bool
 	DryRun         bool
 
-	// Further says that the machine joins a control plane that is there.
-	Further bool
-
 	Services Services
 	// Executable is this program, which the service is to run.
 	Executable string

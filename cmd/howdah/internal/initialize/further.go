@@ -35,8 +35,8 @@ type Joining struct {
 //
 //  1. What the machine is already is looked at: a control plane is left as it is.
 //  2. The cluster is found, and known to be the one that is meant. Its configuration is read.
-//  3. The machine and the database have to do for it, and this release beside the others.
-//  4. The cluster's keys are fetched, by the certificate key.
+//  3. The cluster's keys are fetched, by the certificate key, and with them where the database is.
+//  4. The machine and the database have to do for it, and this release beside the others. Only then anything is written.
 //  5. Certificates, kubeconfig and service are made, and the control plane is awaited. It leads when it has to: the first does.
 func Further(ctx context.Context, e *Env, j Joining) error {
 	if since, err := e.Folder.Since(); err != nil {
@@ -45,7 +45,6 @@ func Further(ctx context.Context, e *Env, j Joining) error {
 		e.say("This machine is a control plane since %s already. Nothing is changed.", since)
 		return nil
 	}
-	e.Further = true
 	info, client, err := j.Find(ctx)
 	if err != nil {
 		return err
@@ -61,9 +60,11 @@ func Further(ctx context.Context, e *Env, j Joining) error {
 	if err := j.Allowed(e.Release, e.Cluster.Version); err != nil {
 		return err
 	}
-	if e.Cluster.Database.URL, err = keys(ctx, e, j, client, info); err != nil {
+	files, err := keys(ctx, e, j, client, info)
+	if err != nil {
 		return err
 	}
+	e.Cluster.Database.URL = string(files[databaseFile])
 	if j.DatabaseURL != "" {
 		e.Cluster.Database.URL = j.DatabaseURL
 	}
@@ -75,6 +76,8 @@ func Further(ctx context.Context, e *Env, j Joining) error {
 	}
 	if e.DryRun {
 		e.say("\nNothing is written (--dry-run).")
+	} else if err := errors.Join(e.Folder.save(e.Init, e.Cluster), writeCerts(e.Folder.PKI(), files)); err != nil { // only now: what does not become a control plane has no keys
+		return err
 	}
 	if err := Run(ctx, e, FurtherPhases(), nil); err != nil {
 		return err
@@ -122,31 +125,27 @@ func ParseConfig(text string) (clusterfile.ClusterConfiguration, error) {
 	return *d.Cluster, nil
 }
 
-// keys sees that the cluster's keys are in the folder, and returns where the database is.
-func keys(ctx context.Context, e *Env, j Joining, client kubernetes.Interface, info bootstrap.Info) (string, error) {
+// keys fetches the cluster's keys. None are returned where they were copied by hand.
+func keys(ctx context.Context, e *Env, j Joining, client kubernetes.Interface, info bootstrap.Info) (map[string][]byte, error) {
 	if j.CertificateKey == "" {
-		return j.DatabaseURL, copied(e.Folder, j, info)
+		return nil, copied(e.Folder, j, info)
 	}
 	key, err := sealed.ParseKey(j.CertificateKey)
 	if err != nil {
-		return "", fmt.Errorf("--certificate-key: %w", err)
+		return nil, fmt.Errorf("--certificate-key: %w", err)
 	}
 	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, CertsName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("the cluster's keys are not there to be fetched, or not any more: howdah init phase upload-certs --upload-certs on a control plane puts them there for two hours: %w", err)
+		return nil, fmt.Errorf("the cluster's keys are not there to be fetched, or not any more: howdah init phase upload-certs --upload-certs on a control plane puts them there for two hours: %w", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("fetch the cluster's keys: %w", err)
+		return nil, fmt.Errorf("fetch the cluster's keys: %w", err)
 	}
-	if e.DryRun {
-		files, err := sealed.Open(key, secret.Data)
-		return string(files[databaseFile]), err
-	}
-	url, err := openCerts(e.Folder.PKI(), key, secret.Data)
+	files, err := openCerts(e.Folder.PKI(), key, secret.Data)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return url, sameAuthority(e.Folder, info)
+	return files, sameAuthority(files["ca.crt"], info)
 }
 
 // copied checks keys that were copied by hand.
@@ -166,14 +165,15 @@ func copied(folder Folder, j Joining, info bootstrap.Info) error {
 	if j.DatabaseURL == "" {
 		return errors.New("without --certificate-key --database-url is required: the cluster does not tell it")
 	}
-	return sameAuthority(folder, info)
-}
-
-func sameAuthority(folder Folder, info bootstrap.Info) error {
 	mine, err := os.ReadFile(filepath.Join(folder.PKI(), shared["ca.crt"]))
 	if err != nil {
 		return err
 	}
+	return sameAuthority(mine, info)
+}
+
+// sameAuthority refuses keys of another cluster than the one that was found.
+func sameAuthority(mine []byte, info bootstrap.Info) error {
 	a, err := bootstrap.Authorities(mine)
 	if err != nil {
 		return fmt.Errorf("%s: %w", shared["ca.crt"], err)
@@ -187,5 +187,5 @@ func sameAuthority(folder Folder, info bootstrap.Info) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is of another cluster (howdah reset)", filepath.Join(folder.PKI(), shared["ca.crt"]))
+	return errors.New("the keys are of another cluster: its authority is not that of the one that was found (howdah reset, where they are on this machine)")
 }

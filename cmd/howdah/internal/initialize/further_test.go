@@ -67,7 +67,6 @@ func TestFurtherIsRefused(t *testing.T) {
 		"a database of nothing": {fake.NewClientset(config(cluster), secret), key.String(), "postgres://127.0.0.1:1/nothing", fine, "[Database]"},
 	} {
 		m := setup(t)
-		m.DryRun = tt.want == "[Database]" // then even the keys are not written
 		err := Further(t.Context(), m.Env, Joining{
 			CertificateKey: tt.key, DatabaseURL: tt.url, Allowed: tt.allowed, Flags: all{},
 			Find: func(context.Context) (bootstrap.Info, kubernetes.Interface, error) { return info, tt.client, nil },
@@ -103,7 +102,7 @@ func TestCopiedKeys(t *testing.T) {
 	}{
 		"copied":             {m.Folder, "postgres://x/y", ""},
 		"without a database": {m.Folder, "", "--database-url is required"},
-		"another cluster's":  {other.Folder, "postgres://x/y", "is of another cluster"},
+		"another cluster's":  {other.Folder, "postgres://x/y", "are of another cluster"},
 		"not there":          {Folder(t.TempDir()), "postgres://x/y", "sa.key is not there"},
 	} {
 		err := copied(tt.folder, Joining{DatabaseURL: tt.url}, info)
@@ -135,7 +134,11 @@ func TestReset(t *testing.T) {
 	if err != nil || len(left) != 1 || len(m.services.units) > 0 {
 		t.Errorf("left are %v, %v, %v", left, m.services.units, err)
 	}
-	if err := Reset(t.Context(), m.Env); err != nil {
+	if err := Reset(t.Context(), m.Env); err != nil || m.Folder.There() {
 		t.Errorf("again: %v", err)
+	}
+	m.must(t, "certs") // a try that has failed early leaves keys, too
+	if !m.Folder.There() {
+		t.Error("nobody would take them away")
 	}
 }

@@ -86,9 +86,12 @@ func TestUploadCerts(t *testing.T) {
 
 	// Another machine has by it what the first has.
 	dir := t.TempDir()
-	url, err := openCerts(dir, key, secret.Data)
-	if err != nil || url != m.Cluster.Database.URL {
-		t.Fatalf("%q, %v", url, err)
+	files, err := openCerts(dir, key, secret.Data)
+	if err != nil || string(files[databaseFile]) != m.Cluster.Database.URL {
+		t.Fatalf("%q, %v", files[databaseFile], err)
+	}
+	if err := writeCerts(dir, files); err != nil {
+		t.Fatal(err)
 	}
 	for _, path := range shared {
 		mine, err1 := os.ReadFile(filepath.Join(m.Folder.PKI(), path))

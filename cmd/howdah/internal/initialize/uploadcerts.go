@@ -124,11 +124,11 @@ func uploadCerts(ctx context.Context, client *object.Client, token bootstrap.Tok
 	})
 }
 
-// openCerts writes what was uploaded to the folder of certificates, and returns where the database is. What is there already has to be the same.
-func openCerts(folder string, key sealed.Key, boxes map[string][]byte) (databaseURL string, err error) {
+// openCerts reads what was uploaded. What is in the folder of certificates already has to be the same. Nothing is written.
+func openCerts(folder string, key sealed.Key, boxes map[string][]byte) (map[string][]byte, error) {
 	files, err := sealed.Open(key, boxes)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var problems []error
 	for name, path := range shared {
@@ -142,17 +142,19 @@ func openCerts(folder string, key sealed.Key, boxes map[string][]byte) (database
 			problems = append(problems, fmt.Errorf("%s is there already, and another one (howdah reset)", path))
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
-		return "", err
-	}
+	return files, errors.Join(problems...)
+}
+
+// writeCerts puts what openCerts has read into the folder of certificates.
+func writeCerts(folder string, files map[string][]byte) error {
 	for name, path := range shared {
 		path = filepath.Join(folder, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", err
+			return err
 		}
 		if err := wholefile.Write(path, files[name], 0o600); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return string(files[databaseFile]), nil
+	return nil
 }

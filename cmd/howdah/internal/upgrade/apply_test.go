@@ -197,7 +197,7 @@ func TestMachineAgent(t *testing.T) {
 		}
 		c.services.installed = tt.installed
 		m := Machine{Release: "v1.37.0", Out: c.out, Agent: &Agent{
-			Client: c.client, Services: c.services, Executable: c.env.Executable, Binary: c.env.Init.Machine.Binary,
+			Services: c.services, Executable: c.env.Executable, Binary: c.env.Init.Machine.Binary,
 			Reading: Reading{Client: c.client, Release: "v1.37.0", Now: time.Now()},
 		}}
 		err := m.Run(t.Context())

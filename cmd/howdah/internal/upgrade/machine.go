@@ -9,7 +9,6 @@ import (
 	"howdah.dev/cmd/howdah/internal/binary"
 	"howdah.dev/cmd/howdah/internal/daemon"
 	"howdah.dev/cmd/howdah/internal/initialize"
-	"howdah.dev/kit/object"
 )
 
 // Machine is one of which howdah upgrade node is run, after Apply was on another.
@@ -25,12 +24,10 @@ type Machine struct {
 
 // Agent is a machine's node agent.
 type Agent struct {
-	Client     *object.Client // the node's own
 	Services   initialize.Services
 	Executable string
 	Binary     string
-	Folder     string
-	Reading    Reading
+	Reading    Reading // by the node's own client
 }
 
 // Run upgrades the machine: its control plane first, then its node agent, which touches no container.
