@@ -30,6 +30,7 @@ import (
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
 	"howdah.dev/nodeagent/internal/userns"
+	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
 	"howdah.dev/nodeagent/internal/worker"
@@ -76,6 +77,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	b.buildMirrors()
 	b.buildCollector()
+	if err := b.buildPulls(); err != nil {
+		return err
+	}
 	b.buildWorkers(users)
 	b.followPods()
 	b.buildStreams()
@@ -114,7 +118,9 @@ func (b *builder) buildWorkers(users userns.Pool) {
 	cfg, appArmor := b.cfg, b.machine.AppArmor()
 	b.workers = worker.New(worker.Config{
 		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
-		Images:  image.NewPuller(b.runtime.Images, b.objects, b.tell, cfg.Clock),
+		Images: image.NewPuller(image.PullerConfig{
+			Images: b.runtime.Images, Secrets: b.objects, Records: b.pulls, Events: b.tell, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		}),
 		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Classes: b.objects, Users: userns.New(cfg.RootDir, users), Health: b.resources.health,
 		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes:   b.prober(),
@@ -237,12 +243,20 @@ func (b *builder) buildReporter() {
 	b.network.changed = b.reporter.Poke
 }
 
+// buildPulls makes what knows with whose credentials images were pulled.
+func (b *builder) buildPulls() error {
+	cfg := b.cfg
+	rules, err := cfg.VerifyImages.Rules()
+	b.pulls = verify.New(verify.Config{Dir: filepath.Join(cfg.RootDir, "image_manager"), Rules: rules, Clock: cfg.Clock, Registerer: cfg.Registerer})
+	return err
+}
+
 func (b *builder) buildImages() error {
 	cfg := b.cfg
-	b.importer = image.NewImporter(b.runtime.Conn())
+	b.importer = image.NewImporter(b.runtime.Conn(), b.pulls.Preloaded)
 	var err error
 	b.collector, err = image.NewCollector(image.CollectorConfig{
-		Images: b.runtime.Images, Containers: b.runtime.Runtime, Keep: cfg.KeepImages, Wanted: b.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Images: b.runtime.Images, Containers: b.runtime.Runtime, Records: b.pulls, Keep: cfg.KeepImages, Wanted: b.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
 		Short:  func() bool { return b.pressure.Short().Disk },
 		Failed: func(message string) { b.tell.imagesStay(cfg.NodeName, message) },
 	})

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/route"
 	"howdah.dev/nodeagent/internal/shutdown"
+	"howdah.dev/nodeagent/internal/verify"
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
 
@@ -68,6 +69,9 @@ type Config struct {
 
 	// KeepImages says which images stay though no pod needs them; default DefaultImageKeep().
 	KeepImages ImageKeep
+
+	// VerifyImages says of which images on the node pods have to prove that they may use them; by default of those that the agent has pulled.
+	VerifyImages VerifyImages
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -128,6 +132,12 @@ type ImageKeep = image.Keep
 
 // DefaultImageKeep is the default of Config.KeepImages.
 func DefaultImageKeep() ImageKeep { return image.Defaults }
+
+// VerifyImages are the options of verifying pods' credentials for images that are on the node.
+type VerifyImages = verify.Options
+
+// DefaultVerifyImages is the default of VerifyImages' policy.
+const DefaultVerifyImages = verify.Default
 
 // Endpoint is the HTTPS endpoint for metrics-server, Prometheus and whoever else asks kubelets.
 type Endpoint struct {
@@ -329,6 +339,9 @@ func (c Config) validate() error {
 		problems = append(problems, err)
 	}
 	if _, err := c.Shutdown.Groups(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, err := c.VerifyImages.Rules(); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {
