@@ -13,6 +13,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/collect"
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/evict"
@@ -44,6 +45,7 @@ type builder struct {
 	recorder   record.EventRecorder
 	tell       events
 	objects    *lookup.Objects
+	providers  *credential.Providers
 	metrics    *metrics
 	probes     *probeMetrics
 	cgroups    *cgroup.Tree
@@ -119,7 +121,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 	b.workers = worker.New(worker.Config{
 		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
 		Images: image.NewPuller(image.PullerConfig{
-			Images: b.runtime.Images, Secrets: b.objects, Records: b.pulls, Events: b.tell, Clock: cfg.Clock, Registerer: cfg.Registerer,
+			Images: b.runtime.Images, Secrets: b.objects, Providers: b.providers, Records: b.pulls, Events: b.tell, Clock: cfg.Clock, Registerer: cfg.Registerer,
 		}),
 		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Classes: b.objects, Users: userns.New(cfg.RootDir, users), Health: b.resources.health,
 		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
@@ -243,11 +245,15 @@ func (b *builder) buildReporter() {
 	b.network.changed = b.reporter.Poke
 }
 
-// buildPulls makes what knows with whose credentials images were pulled.
+// buildPulls makes what knows with whose credentials images were pulled, and what has some of the node's own.
 func (b *builder) buildPulls() error {
 	cfg := b.cfg
 	rules, err := cfg.VerifyImages.Rules()
 	b.pulls = verify.New(verify.Config{Dir: filepath.Join(cfg.RootDir, "image_manager"), Rules: rules, Clock: cfg.Clock, Registerer: cfg.Registerer})
+	if err != nil {
+		return err
+	}
+	b.providers, err = credential.New(cfg.CredentialProviders, cfg.Clock, cfg.Registerer)
 	return err
 }
 

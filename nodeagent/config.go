@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/route"
@@ -72,6 +73,9 @@ type Config struct {
 
 	// VerifyImages says of which images on the node pods have to prove that they may use them; by default of those that the agent has pulled.
 	VerifyImages VerifyImages
+
+	// CredentialProviders are programs that have logins to registries; by default there are none.
+	CredentialProviders CredentialProviders
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -135,6 +139,9 @@ func DefaultImageKeep() ImageKeep { return image.Defaults }
 
 // VerifyImages are the options of verifying pods' credentials for images that are on the node.
 type VerifyImages = verify.Options
+
+// CredentialProviders say which credential provider plugins a node has.
+type CredentialProviders = credential.Options
 
 // DefaultVerifyImages is the default of VerifyImages' policy.
 const DefaultVerifyImages = verify.Default
@@ -342,6 +349,9 @@ func (c Config) validate() error {
 		problems = append(problems, err)
 	}
 	if _, err := c.VerifyImages.Rules(); err != nil {
+		problems = append(problems, err)
+	}
+	if err := c.CredentialProviders.Check(); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/fakecri"
 	"howdah.dev/nodeagent/internal/verify"
 )
@@ -209,4 +210,26 @@ func TestSharedPullIsEverybodys(t *testing.T) {
 	close(release)
 	<-f.done
 	r.want("another", r.get("public.test/app:1", corev1.PullNever, "other"), "present")
+}
+
+// logins are a node's own.
+type logins []credential.Login
+
+func (l logins) Logins(_ context.Context, image string) []credential.Login {
+	if image != "private.test/app" {
+		return nil
+	}
+	return l
+}
+
+// What is pulled with a login of the node is for all its pods; their own logins come before.
+func TestNodesOwnLogins(t *testing.T) {
+	t.Parallel()
+	r := newReaching(t, verify.Options{})
+	r.providers = logins{{Server: "private.test", Username: "node", Password: "hush"}}
+	r.want("with both", r.get("private.test/app:1", "", "mine"), "pull as me")
+	r.want("without its own", r.get("private.test/app:1", corev1.PullNever), "ErrImageNeverPull")
+	r.want("without its own, but pulled", r.get("private.test/app:1", ""), "pull as node")
+	r.want("and then", r.get("private.test/app:1", corev1.PullNever), "present")
+	r.want("of another image", r.get("private.test/other:1", ""), "pull")
 }

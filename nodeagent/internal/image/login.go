@@ -81,6 +81,19 @@ func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, name string) ([]lo
 	return out, nil
 }
 
+// nodeLogins are those of the node's credential providers. What is pulled with one is for all pods of the node.
+func (p *Puller) nodeLogins(ctx context.Context, name string) []login {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil || p.providers == nil {
+		return nil
+	}
+	var out []login
+	for _, l := range p.providers.Logins(ctx, named.Name()) {
+		out = append(out, login{auth: &runtimeapi.AuthConfig{Username: l.Username, Password: l.Password, ServerAddress: l.Server}})
+	}
+	return out
+}
+
 func parse(secret *corev1.Secret) (map[string]entry, error) {
 	entries := map[string]entry{}
 	var err error

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/verify"
 )
 
@@ -55,10 +57,16 @@ type Records interface {
 	Would(ask verify.Ask) bool
 }
 
-// PullerConfig is what a Puller needs; all of it but Registerer is required.
+// Providers have logins for images that all pods of the node may use; image is a full name without tag and digest.
+type Providers interface {
+	Logins(ctx context.Context, image string) []credential.Login
+}
+
+// PullerConfig is what a Puller needs; all of it but Providers and Registerer is required.
 type PullerConfig struct {
 	Images     runtimeapi.ImageServiceClient
 	Secrets    Secrets
+	Providers  Providers
 	Records    Records
 	Events     Events
 	Clock      clock.PassiveClock
@@ -67,12 +75,13 @@ type PullerConfig struct {
 
 // Puller makes sure that images are there.
 type Puller struct {
-	images  runtimeapi.ImageServiceClient
-	secrets Secrets
-	records Records
-	events  Events
-	clock   clock.PassiveClock
-	ensured *prometheus.CounterVec
+	images    runtimeapi.ImageServiceClient
+	secrets   Secrets
+	providers Providers
+	records   Records
+	events    Events
+	clock     clock.PassiveClock
+	ensured   *prometheus.CounterVec
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -93,7 +102,7 @@ type failure struct {
 // NewPuller returns a Puller.
 func NewPuller(cfg PullerConfig) *Puller {
 	p := &Puller{
-		images: cfg.Images, secrets: cfg.Secrets, records: cfg.Records, events: cfg.Events, clock: cfg.Clock,
+		images: cfg.Images, secrets: cfg.Secrets, providers: cfg.Providers, records: cfg.Records, events: cfg.Events, clock: cfg.Clock,
 		flights: map[string]*flight{}, failed: map[failKey]failure{},
 		ensured: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_manager_ensure_image_requests_total",
@@ -242,12 +251,13 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 	return found(image), nil
 }
 
-// fetch pulls with each of the matching logins in turn, then without.
+// fetch pulls with each of the matching logins in turn, the pod's own before the node's, then without.
 func (p *Puller) fetch(ctx context.Context, name string, logins func() ([]login, error)) (*runtimeapi.Image, error) {
-	all, err := logins()
+	own, err := logins()
 	if err != nil {
 		return nil, err
 	}
+	all := slices.Concat(own, p.nodeLogins(ctx, name))
 	var problems []error
 	for i := range len(all) + 1 {
 		var image *runtimeapi.Image
