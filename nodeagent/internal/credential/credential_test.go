@@ -377,3 +377,12 @@ func TestFolders(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
+
+func TestExample(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "ecr-credential-provider", "team-credential-provider")
+	n.Config = "../../../examples/config/credential-provider.yaml"
+	if err := n.Check(); err != nil {
+		t.Error(err)
+	}
+}
