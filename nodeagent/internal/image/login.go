@@ -73,7 +73,8 @@ func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, name string) ([]lo
 			}
 			e := entries[server]
 			out = append(out, login{
-				&runtimeapi.AuthConfig{Username: e.Username, Password: e.Password, Auth: e.Auth, IdentityToken: e.IdentityToken, ServerAddress: server},
+				// Without the server: a runtime compares it with the host that it asks, letter by letter, and takes what is no URL for another one.
+				&runtimeapi.AuthConfig{Username: e.Username, Password: e.Password, Auth: e.Auth, IdentityToken: e.IdentityToken},
 				verify.Source{Kind: verify.KindSecret, Namespace: pod.Namespace, Name: secret.Name, UID: string(secret.UID), Hash: e.hash()},
 			})
 		}
@@ -89,7 +90,7 @@ func (p *Puller) nodeLogins(ctx context.Context, name string) []login {
 	}
 	var out []login
 	for _, l := range p.providers.Logins(ctx, named.Name()) {
-		out = append(out, login{auth: &runtimeapi.AuthConfig{Username: l.Username, Password: l.Password, ServerAddress: l.Server}})
+		out = append(out, login{auth: &runtimeapi.AuthConfig{Username: l.Username, Password: l.Password}})
 	}
 	return out
 }
