@@ -40,6 +40,7 @@ import (
 	"howdah.dev/nodeagent/internal/status"
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
+	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
 	"howdah.dev/nodeagent/internal/worker"
@@ -63,6 +64,7 @@ type Agent struct {
 	volumes     *volume.Manager
 	pleg        *pleg.Generator
 	importer    *image.Importer
+	pulls       *verify.Records
 	collector   *image.Collector
 	watcher     *logs.Watcher
 	rotator     *logs.Rotator
@@ -225,6 +227,9 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 	if err := a.awaitRuntime(ctx); err != nil {
 		return err
+	}
+	if err := a.pulls.Load(); err != nil {
+		return fmt.Errorf("node agent: %w", err)
 	}
 	if a.cfg.ImagesDir != "" {
 		if err := a.importer.ImportDir(ctx, a.cfg.ImagesDir); err != nil { // the others can be used

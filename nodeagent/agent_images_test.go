@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 // Images of archives are pinned, and stay. One that is not, and that nobody needs, goes when the node is short of disk.
@@ -72,7 +73,8 @@ func (n *node) testImages(t *testing.T) {
 	n.await("keeps", "ready", time.Minute, ready)
 	collector, err := image.NewCollector(image.CollectorConfig{
 		Images: images, Containers: runtimeapi.NewRuntimeServiceClient(conn), Keep: image.Defaults, Clock: clock.RealClock{},
-		Wanted: func() []string { return nil }, Short: func() bool { return true }, Failed: func(string) {},
+		Records: verify.New(verify.Config{Dir: t.TempDir(), Clock: clock.RealClock{}}),
+		Wanted:  func() []string { return nil }, Short: func() bool { return true }, Failed: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("disks", n.testDisks)
 	t.Run("image volumes", n.testImageVolumes)
 	t.Run("images", n.testImages)
+	t.Run("access", n.testAccess)
 	t.Run("probes", n.testProbes)
 	t.Run("ends", n.testEnds)
 	t.Run("debug", n.testDebug)

@@ -13,6 +13,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/collect"
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/evict"
@@ -30,6 +31,7 @@ import (
 	"howdah.dev/nodeagent/internal/stream"
 	"howdah.dev/nodeagent/internal/usage"
 	"howdah.dev/nodeagent/internal/userns"
+	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
 	"howdah.dev/nodeagent/internal/worker"
@@ -43,6 +45,7 @@ type builder struct {
 	recorder   record.EventRecorder
 	tell       events
 	objects    *lookup.Objects
+	providers  *credential.Providers
 	metrics    *metrics
 	probes     *probeMetrics
 	cgroups    *cgroup.Tree
@@ -76,6 +79,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	b.buildMirrors()
 	b.buildCollector()
+	if err := b.buildPulls(); err != nil {
+		return err
+	}
 	b.buildWorkers(users)
 	b.followPods()
 	b.buildStreams()
@@ -114,7 +120,9 @@ func (b *builder) buildWorkers(users userns.Pool) {
 	cfg, appArmor := b.cfg, b.machine.AppArmor()
 	b.workers = worker.New(worker.Config{
 		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
-		Images:  image.NewPuller(b.runtime.Images, b.objects, b.tell, cfg.Clock),
+		Images: image.NewPuller(image.PullerConfig{
+			Images: b.runtime.Images, Secrets: b.objects, Providers: b.providers, Records: b.pulls, Events: b.tell, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		}),
 		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Classes: b.objects, Users: userns.New(cfg.RootDir, users), Health: b.resources.health,
 		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
 		Probes:   b.prober(),
@@ -237,12 +245,24 @@ func (b *builder) buildReporter() {
 	b.network.changed = b.reporter.Poke
 }
 
+// buildPulls makes what knows with whose credentials images were pulled, and what has some of the node's own.
+func (b *builder) buildPulls() error {
+	cfg := b.cfg
+	rules, err := cfg.VerifyImages.Rules()
+	b.pulls = verify.New(verify.Config{Dir: filepath.Join(cfg.RootDir, "image_manager"), Rules: rules, Clock: cfg.Clock, Registerer: cfg.Registerer})
+	if err != nil {
+		return err
+	}
+	b.providers, err = credential.New(cfg.CredentialProviders, cfg.Clock, cfg.Registerer)
+	return err
+}
+
 func (b *builder) buildImages() error {
 	cfg := b.cfg
-	b.importer = image.NewImporter(b.runtime.Conn())
+	b.importer = image.NewImporter(b.runtime.Conn(), b.pulls.Preloaded)
 	var err error
 	b.collector, err = image.NewCollector(image.CollectorConfig{
-		Images: b.runtime.Images, Containers: b.runtime.Runtime, Keep: cfg.KeepImages, Wanted: b.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Images: b.runtime.Images, Containers: b.runtime.Runtime, Records: b.pulls, Keep: cfg.KeepImages, Wanted: b.images, Clock: cfg.Clock, Registerer: cfg.Registerer,
 		Short:  func() bool { return b.pressure.Short().Disk },
 		Failed: func(message string) { b.tell.imagesStay(cfg.NodeName, message) },
 	})

@@ -17,10 +17,12 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/route"
 	"howdah.dev/nodeagent/internal/shutdown"
+	"howdah.dev/nodeagent/internal/verify"
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
 )
 
@@ -68,6 +70,12 @@ type Config struct {
 
 	// KeepImages says which images stay though no pod needs them; default DefaultImageKeep().
 	KeepImages ImageKeep
+
+	// VerifyImages says of which images on the node pods have to prove that they may use them; by default of those that the agent has pulled.
+	VerifyImages VerifyImages
+
+	// CredentialProviders are programs that have logins to registries; by default there are none.
+	CredentialProviders CredentialProviders
 
 	// RuntimeEndpoint is containerd's socket; default unix:///run/containerd/containerd.sock.
 	RuntimeEndpoint string
@@ -128,6 +136,15 @@ type ImageKeep = image.Keep
 
 // DefaultImageKeep is the default of Config.KeepImages.
 func DefaultImageKeep() ImageKeep { return image.Defaults }
+
+// VerifyImages are the options of verifying pods' credentials for images that are on the node.
+type VerifyImages = verify.Options
+
+// CredentialProviders say which credential provider plugins a node has.
+type CredentialProviders = credential.Options
+
+// DefaultVerifyImages is the default of VerifyImages' policy.
+const DefaultVerifyImages = verify.Default
 
 // Endpoint is the HTTPS endpoint for metrics-server, Prometheus and whoever else asks kubelets.
 type Endpoint struct {
@@ -329,6 +346,12 @@ func (c Config) validate() error {
 		problems = append(problems, err)
 	}
 	if _, err := c.Shutdown.Groups(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, err := c.VerifyImages.Rules(); err != nil {
+		problems = append(problems, err)
+	}
+	if err := c.CredentialProviders.Check(); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := admit.NewSysctls(c.AllowedUnsafeSysctls); err != nil {

@@ -71,3 +71,16 @@ func TestManagersOfAllPoliciesAreChecked(t *testing.T) {
 		t.Errorf("reserved: %d CPUs", got)
 	}
 }
+
+// Who may use images, and who has logins for them, is checked with the rest.
+func TestImagesAreChecked(t *testing.T) {
+	t.Parallel()
+	err := Config{
+		VerifyImages: VerifyImages{Policy: "Sometimes", Allowlist: []string{"a.test/b:1"}}, CredentialProviders: CredentialProviders{Config: "/nowhere/config.yaml"},
+	}.validate()
+	for _, want := range []string{`"Sometimes" is none of`, "it has a tag or a digest", "the configuration and the folder of the plugins belong together", "node name"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: without %q", err, want)
+		}
+	}
+}

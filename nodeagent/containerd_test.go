@@ -189,14 +189,14 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o755)
 }
 
-// writeImages makes an archive as "docker save" does, with busybox as three images.
-func writeImages(t *testing.T, dir string) {
+// busyboxLayer is a file system with busybox.
+func busyboxLayer(t *testing.T) []byte {
 	t.Helper()
 	program, err := os.ReadFile(busybox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := tarOf(t, func(w *tar.Writer) error {
+	return tarOf(t, func(w *tar.Writer) error {
 		for _, d := range []string{"bin", "etc", "tmp", "dev", "proc", "sys", "var"} {
 			if err := w.WriteHeader(&tar.Header{Name: d + "/", Typeflag: tar.TypeDir, Mode: 0o755}); err != nil {
 				return err
@@ -212,10 +212,18 @@ func writeImages(t *testing.T, dir string) {
 		}
 		return entry(w, "etc/passwd", 0o644, []byte("root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"))
 	})
-	digest := func(data []byte) string {
-		sum := sha256.Sum256(data)
-		return hex.EncodeToString(sum[:])
-	}
+}
+
+// digest is the SHA-256 of data, in hex.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// writeImages makes an archive as "docker save" does, with busybox as three images.
+func writeImages(t *testing.T, dir string) {
+	t.Helper()
+	layer := busyboxLayer(t)
 	var manifests []map[string]any
 	files := map[string][]byte{"layer.tar": layer}
 	for name, config := range map[string]map[string]any{
@@ -233,9 +241,11 @@ func writeImages(t *testing.T, dir string) {
 		files[digest(raw)+".json"] = raw
 		manifests = append(manifests, map[string]any{"Config": digest(raw) + ".json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}})
 	}
-	if files["manifest.json"], err = json.Marshal(manifests); err != nil {
+	raw, err := json.Marshal(manifests)
+	if err != nil {
 		t.Fatal(err)
 	}
+	files["manifest.json"] = raw
 	archive := tarOf(t, func(w *tar.Writer) error {
 		for name, data := range files {
 			if err := entry(w, name, 0o644, data); err != nil {

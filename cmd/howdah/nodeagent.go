@@ -35,6 +35,8 @@ type nodeFlags struct {
 	anonymous, rotateServing, rotate, gitRepos                                            bool
 	simulate                                                                              int
 	keep                                                                                  nodeagent.ImageKeep
+	verify                                                                                nodeagent.VerifyImages
+	providers                                                                             nodeagent.CredentialProviders
 	volumeStats                                                                           time.Duration
 	eviction                                                                              nodeagent.Eviction
 	shutdown                                                                              nodeagent.Shutdown
@@ -78,6 +80,10 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.IntVar(&n.keep.Low, "image-gc-low-threshold", byDefault.Low, "percent of the images' disk in use down to which they are removed")
 	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
 	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
+	f.StringVar((*string)(&n.verify.Policy), "image-pull-credentials-verification-policy", string(nodeagent.DefaultVerifyImages), "of which images on the node a pod has to prove with its own credentials that it may use them: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify")
+	f.StringSliceVar(&n.verify.Allowlist, "preloaded-images-verification-allowlist", nil, "images that NeverVerifyAllowlistedImages does not ask about: names without tag or digest, or beginnings of names that end with /*")
+	f.StringVar(&n.providers.Config, "image-credential-provider-config", "", "file with a CredentialProviderConfig (kubelet.config.k8s.io/v1), or a folder of such: programs that have logins to registries")
+	f.StringVar(&n.providers.BinDir, "image-credential-provider-bin-dir", "", "folder of the programs of --image-credential-provider-config")
 	f.StringSliceVar(&n.sysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones (names, or beginnings that end with *)")
 	f.BoolVar(&n.gitRepos, "git-repo-volumes", false, "make volumes of the legacy source gitRepo: git runs as root on the node, with repositories that pods' authors choose")
 	f.StringVar(&n.manifests.Path, "pod-manifest-path", "", "folder of manifests of static pods, or a single one")
@@ -130,7 +136,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

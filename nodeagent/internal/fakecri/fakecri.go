@@ -383,7 +383,7 @@ func (r *Runtime) ImageStatus(_ context.Context, in *runtimeapi.ImageStatusReque
 	if err := r.begin("ImageStatus", "", false); err != nil {
 		return nil, err
 	}
-	if name := in.GetImage().GetImage(); r.images[name] {
+	if name := strings.TrimPrefix(in.GetImage().GetImage(), "sha256:"); r.images[name] {
 		return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "sha256:" + name, Size: 1234}}, nil
 	}
 	return &runtimeapi.ImageStatusResponse{}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 const (
@@ -27,6 +30,11 @@ type CollectorConfig struct {
 	Images     runtimeapi.ImageServiceClient
 	Containers interface {
 		ListContainers(ctx context.Context, in *runtimeapi.ListContainersRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainersResponse, error)
+	}
+	// Records forget the images that are gone.
+	Records interface {
+		Mark() int64
+		Sweep(images []verify.Image, mark int64)
 	}
 	Keep Keep
 	// Wanted are the images that pods of the node name, as they name them.
@@ -89,10 +97,15 @@ func (c *Collector) collect(ctx context.Context, short bool) error {
 	defer c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	now := c.cfg.Clock.Now()
-	if err := c.look(ctx, now); err != nil {
+	now, mark := c.cfg.Clock.Now(), c.cfg.Records.Mark()
+	here, err := c.look(ctx, now)
+	if err != nil {
 		return err
 	}
+	defer func() {
+		here = slices.DeleteFunc(here, func(i verify.Image) bool { _, stays := c.known[i.ID]; return !stays })
+		c.cfg.Records.Sweep(here, mark)
+	}()
 	d, err := c.disk(ctx)
 	if err != nil {
 		return err
@@ -125,15 +138,15 @@ func (c *Collector) collect(ctx context.Context, short bool) error {
 }
 
 // look brings the records up to date. An image is needed by containers, whether they run or not, and by pods that name it: they are about to make some.
-func (c *Collector) look(ctx context.Context, now time.Time) error {
+func (c *Collector) look(ctx context.Context, now time.Time) ([]verify.Image, error) {
 	images, err := c.cfg.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	if err != nil {
-		return fmt.Errorf("list images: %w", plain(err))
+		return nil, fmt.Errorf("list images: %w", plain(err))
 	}
 	// After the images: one that came since cannot be taken for one that nobody needs.
 	containers, err := c.cfg.Containers.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
-		return fmt.Errorf("list containers: %w", plain(err))
+		return nil, fmt.Errorf("list containers: %w", plain(err))
 	}
 	needed := map[string]bool{}
 	for _, container := range containers.GetContainers() {
@@ -163,7 +176,16 @@ func (c *Collector) look(ctx context.Context, now time.Time) error {
 		known[r.id] = r
 	}
 	c.known = known
-	return nil
+	return described(images.GetImages()), nil
+}
+
+// described are images for records of pulls.
+func described(images []*runtimeapi.Image) []verify.Image {
+	var out []verify.Image
+	for _, i := range images {
+		out = append(out, verify.Image{ID: i.GetId(), Names: slices.Concat(i.GetRepoTags(), i.GetRepoDigests())})
+	}
+	return out
 }
 
 // disk measures the file system that the runtime keeps images on.

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 // store is a runtime with images and containers, on a disk of 1000 bytes.
@@ -76,19 +78,21 @@ func (s *store) names() string {
 type collecting struct {
 	*Collector
 	*store
-	t      *testing.T
-	clock  *clocktesting.FakeClock
-	wanted []string
-	short  bool
-	failed []string
+	t       *testing.T
+	records *verify.Records
+	clock   *clocktesting.FakeClock
+	wanted  []string
+	short   bool
+	failed  []string
 }
 
 func newCollecting(t *testing.T, keep Keep) *collecting {
 	t.Helper()
 	c := &collecting{t: t, store: &store{}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
+	c.records = verify.New(verify.Config{Dir: t.TempDir(), Clock: c.clock})
 	var err error
 	if c.Collector, err = NewCollector(CollectorConfig{
-		Images: c.store, Containers: c.store, Keep: keep, Clock: c.clock, Wanted: func() []string { return c.wanted }, Short: func() bool { return c.short },
+		Images: c.store, Containers: c.store, Records: c.records, Keep: keep, Clock: c.clock, Wanted: func() []string { return c.wanted }, Short: func() bool { return c.short },
 		Failed: func(message string) { c.failed = append(c.failed, message) },
 	}); err != nil {
 		t.Fatal(err)
@@ -217,5 +221,33 @@ func TestCollectorsSettings(t *testing.T) {
 		if _, err := NewCollector(CollectorConfig{Keep: keep}); err == nil {
 			t.Errorf("%+v is taken", keep)
 		}
+	}
+}
+
+// The record of a pull goes with its image, in the same round.
+func TestRecordsGoWithImages(t *testing.T) {
+	t.Parallel()
+	c := newCollecting(t, Defaults)
+	for _, name := range []string{"running", "idle"} {
+		c.add(name, 100)
+		full := "docker.io/library/" + name + ":1"
+		if err := c.records.Begin(full, ""); err != nil {
+			t.Fatal(err)
+		}
+		c.records.Came(full, "sha256:"+name, verify.Source{Kind: verify.KindSecret, Name: "s", UID: "u"})
+	}
+	c.run("running")
+	pulled := func(name string) bool {
+		may, err := c.records.May(verify.Ask{Written: name + ":1", Name: "docker.io/library/" + name + ":1", ID: "sha256:" + name, Sources: func() ([]verify.Source, error) { return nil, nil }})
+		return err == nil && !may
+	}
+	c.after(0, "running idle")
+	if !pulled("running") || !pulled("idle") {
+		t.Error("images that are there lose their records")
+	}
+	c.short = true
+	c.after(0, "running")
+	if !pulled("running") || pulled("idle") {
+		t.Error("records are not those of the images that are there")
 	}
 }

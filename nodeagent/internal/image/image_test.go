@@ -21,9 +21,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/nodeagent/internal/fakecri"
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 func TestNormalize(t *testing.T) {
@@ -63,13 +65,22 @@ func (s secrets) Secret(_ context.Context, _, name string) (*corev1.Secret, erro
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secret"}, name)
 }
 
+// puller is one with the records, or with new ones.
+func puller(t *testing.T, runtime *fakecri.Runtime, s Secrets, told Events, clk clock.PassiveClock, records Records) *Puller {
+	t.Helper()
+	if records == nil {
+		records = verify.New(verify.Config{Dir: t.TempDir(), Clock: clk})
+	}
+	return NewPuller(PullerConfig{Images: runtime, Secrets: s, Records: records, Events: told, Clock: clk})
+}
+
 func TestEnsure(t *testing.T) {
 	t.Parallel()
 	runtime, told := fakecri.New(), &events{}
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	login := secrets{"login": {Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
 		corev1.DockerConfigJsonKey: []byte(`{"auths":{"https://private.test":{"auth":"bWU6aHVzaA=="},"other.test":{"username":"x"}}}`)}}}
-	p := NewPuller(runtime, login, told, clk)
+	p := puller(t, runtime, login, told, clk, nil)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	ensure := func(name string, policy corev1.PullPolicy) string {
 		_, err := p.Ensure(t.Context(), pod, Want{Reference: name, Policy: policy})
@@ -85,7 +96,7 @@ func TestEnsure(t *testing.T) {
 	for want, present := range map[Want]bool{
 		{Reference: "here:1"}: true, {Reference: "here:1", Policy: corev1.PullAlways}: false, {Reference: "there:1"}: false, {Reference: "A B"}: false,
 	} {
-		if got := p.Present(t.Context(), want); got != present || len(runtime.Calls()) > 0 {
+		if got := p.Present(t.Context(), pod, want); got != present || len(runtime.Calls()) > 0 {
 			t.Errorf("%v present: %v", want, got)
 		}
 	}
@@ -137,7 +148,7 @@ func TestPodsSharePulls(t *testing.T) {
 		<-release
 		return nil
 	})
-	p := NewPuller(runtime, secrets{}, &events{}, clocktesting.NewFakeClock(time.Now()))
+	p := puller(t, runtime, secrets{}, &events{}, clocktesting.NewFakeClock(time.Now()), nil)
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {

@@ -34,11 +34,12 @@ type Importer struct {
 	content contentapi.ContentClient
 	images  imagesapi.ImagesClient
 	leases  leasesapi.LeasesClient
+	told    func(name string)
 }
 
-// NewImporter returns an Importer on containerd's socket.
-func NewImporter(conn grpc.ClientConnInterface) *Importer {
-	return &Importer{contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn), leasesapi.NewLeasesClient(conn)}
+// NewImporter returns an Importer on containerd's socket. told hears the names of the images.
+func NewImporter(conn grpc.ClientConnInterface, told func(name string)) *Importer {
+	return &Importer{contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn), leasesapi.NewLeasesClient(conn), told}
 }
 
 // ImportDir imports every *.tar of a folder. Files that fail are reported,
@@ -102,6 +103,7 @@ func (i *Importer) Import(ctx context.Context, file string) ([]string, error) {
 		if err := i.name(ctx, name, image.target); err != nil {
 			return nil, fmt.Errorf("name %s: %w", name, err)
 		}
+		i.told(name)
 		names = append(names, name)
 	}
 	return names, nil

@@ -2,31 +2,59 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/distribution/reference"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/verify"
 )
 
-// login is one entry of a Docker configuration.
-type login struct {
+// entry is one of a Docker configuration.
+type entry struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
 	Auth          string `json:"auth"`
 	IdentityToken string `json:"identitytoken"`
 }
 
-// logins returns what the pod's secrets hold for the image's registry. A
+// hash stands for the entry in records.
+func (e entry) hash() string {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return "" // proves nothing
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// login is what a pod can show to a registry, and whose it is.
+type login struct {
+	auth   *runtimeapi.AuthConfig
+	source verify.Source
+}
+
+// loginsOnce looks the pod's logins up when they are asked for, and once.
+func (p *Puller) loginsOnce(ctx context.Context, pod *corev1.Pod, name string) func() ([]login, error) {
+	return sync.OnceValues(func() ([]login, error) { return p.logins(ctx, pod, name) })
+}
+
+// logins returns what the pod's secrets hold for the image's registry, of each the most particular ones first. A
 // secret that is missing is passed over, as Kubernetes does.
-func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, name string) ([]*runtimeapi.AuthConfig, error) {
-	var out []*runtimeapi.AuthConfig
+func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, name string) ([]login, error) {
+	var out []login
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		secret, err := p.secrets.Secret(ctx, pod.Namespace, ref.Name)
 		if apierrors.IsNotFound(err) {
@@ -39,25 +67,41 @@ func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, name string) ([]*r
 		if err != nil {
 			return nil, fmt.Errorf("pull secret %s: %w", ref.Name, err)
 		}
-		for server, entry := range entries {
-			if matches(server, name) {
-				out = append(out, &runtimeapi.AuthConfig{
-					Username: entry.Username, Password: entry.Password, Auth: entry.Auth,
-					IdentityToken: entry.IdentityToken, ServerAddress: server,
-				})
+		for _, server := range slices.Backward(slices.Sorted(maps.Keys(entries))) {
+			if !matches(server, name) {
+				continue
 			}
+			e := entries[server]
+			out = append(out, login{
+				// Without the server: a runtime compares it with the host that it asks, letter by letter, and takes what is no URL for another one.
+				&runtimeapi.AuthConfig{Username: e.Username, Password: e.Password, Auth: e.Auth, IdentityToken: e.IdentityToken},
+				verify.Source{Kind: verify.KindSecret, Namespace: pod.Namespace, Name: secret.Name, UID: string(secret.UID), Hash: e.hash()},
+			})
 		}
 	}
 	return out, nil
 }
 
-func parse(secret *corev1.Secret) (map[string]login, error) {
-	entries := map[string]login{}
+// nodeLogins are those of the node's credential providers. What is pulled with one is for all pods of the node.
+func (p *Puller) nodeLogins(ctx context.Context, name string) []login {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil || p.providers == nil {
+		return nil
+	}
+	var out []login
+	for _, l := range p.providers.Logins(ctx, named.Name()) {
+		out = append(out, login{auth: &runtimeapi.AuthConfig{Username: l.Username, Password: l.Password}})
+	}
+	return out
+}
+
+func parse(secret *corev1.Secret) (map[string]entry, error) {
+	entries := map[string]entry{}
 	var err error
 	switch secret.Type {
 	case corev1.SecretTypeDockerConfigJson:
 		var config struct {
-			Auths map[string]login `json:"auths"`
+			Auths map[string]entry `json:"auths"`
 		}
 		err = json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &config)
 		entries = config.Auths
@@ -69,15 +113,15 @@ func parse(secret *corev1.Secret) (map[string]login, error) {
 	if err != nil {
 		return nil, errors.New("malformed Docker configuration") // the cause may quote the password
 	}
-	for server, entry := range entries {
-		if entry.Username == "" && entry.Auth != "" {
-			raw, err := base64.StdEncoding.DecodeString(entry.Auth)
+	for server, e := range entries {
+		if e.Username == "" && e.Auth != "" {
+			raw, err := base64.StdEncoding.DecodeString(e.Auth)
 			if err != nil {
 				return nil, errors.New("malformed Docker configuration")
 			}
-			entry.Username, entry.Password, _ = strings.Cut(string(raw), ":")
-			entry.Auth = ""
-			entries[server] = entry
+			e.Username, e.Password, _ = strings.Cut(string(raw), ":")
+			e.Auth = ""
+			entries[server] = e
 		}
 	}
 	return entries, nil

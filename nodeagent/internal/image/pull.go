@@ -3,19 +3,28 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/distribution/reference"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/container"
+	"howdah.dev/nodeagent/internal/credential"
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 // pullTimeout bounds one pull. The runtime gives up much earlier on a pull
@@ -38,12 +47,41 @@ type Events interface {
 	Event(pod *corev1.Pod, container, kind, reason, message string)
 }
 
+// Records know with whose credentials the images of the node were pulled.
+type Records interface {
+	Begin(name, was string) error
+	Came(name, id string, s verify.Source)
+	Failed(name string)
+	Lost(name string)
+	May(ask verify.Ask) (bool, error)
+	Would(ask verify.Ask) bool
+}
+
+// Providers have logins for images that all pods of the node may use; image is a full name without tag and digest.
+type Providers interface {
+	Logins(ctx context.Context, image string) []credential.Login
+}
+
+// PullerConfig is what a Puller needs; all of it but Providers and Registerer is required.
+type PullerConfig struct {
+	Images     runtimeapi.ImageServiceClient
+	Secrets    Secrets
+	Providers  Providers
+	Records    Records
+	Events     Events
+	Clock      clock.PassiveClock
+	Registerer prometheus.Registerer
+}
+
 // Puller makes sure that images are there.
 type Puller struct {
-	images  runtimeapi.ImageServiceClient
-	secrets Secrets
-	events  Events
-	clock   clock.PassiveClock
+	images    runtimeapi.ImageServiceClient
+	secrets   Secrets
+	providers Providers
+	records   Records
+	events    Events
+	clock     clock.PassiveClock
+	ensured   *prometheus.CounterVec
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -62,8 +100,19 @@ type failure struct {
 }
 
 // NewPuller returns a Puller.
-func NewPuller(images runtimeapi.ImageServiceClient, secrets Secrets, events Events, clk clock.PassiveClock) *Puller {
-	return &Puller{images: images, secrets: secrets, events: events, clock: clk, flights: map[string]*flight{}, failed: map[failKey]failure{}}
+func NewPuller(cfg PullerConfig) *Puller {
+	p := &Puller{
+		images: cfg.Images, secrets: cfg.Secrets, providers: cfg.Providers, records: cfg.Records, events: cfg.Events, clock: cfg.Clock,
+		flights: map[string]*flight{}, failed: map[failKey]failure{},
+		ensured: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_image_manager_ensure_image_requests_total",
+			Help: "Images that pods needed, by their policy, whether the image was on the node, and whether it had to be pulled.",
+		}, []string{"pull_policy", "present_locally", "pull_required"}),
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(p.ensured)
+	}
+	return p
 }
 
 // Problem is why an image is not there, in the words of a waiting container.
@@ -104,37 +153,70 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Want) (Image, er
 		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "InspectFailed", message)
 		return Image{}, &Problem{"InvalidImageName", message, p.clock.Now().Add(backoffMax)}
 	}
+	policy := policyOf(w.Policy, name)
+	here, required := "unknown", "unknown" // the labels of the metric
+	defer func() { p.ensured.WithLabelValues(strings.ToLower(string(policy)), here, required).Inc() }()
+	logins := p.loginsOnce(ctx, pod, name)
+	if policy == corev1.PullAlways {
+		required = "true"
+		return p.pull(ctx, pod, w, name, logins)
+	}
 	present, err := p.status(ctx, name)
 	if err != nil {
 		message := fmt.Sprintf("Failed to inspect image %q: %v", w.Reference, err)
 		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "InspectFailed", message)
 		return Image{}, &Problem{"ImageInspectError", message, p.clock.Now().Add(backoffBase)}
 	}
-	policy := policyOf(w.Policy, name)
-	if present != nil && policy != corev1.PullAlways {
-		p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine", w.Reference))
-		return found(present), nil
+	here = strconv.FormatBool(present != nil)
+	if present != nil {
+		may, err := p.records.May(ask(w, name, present, logins))
+		if err != nil {
+			if ctx.Err() != nil {
+				return Image{}, err
+			}
+			p.events.Event(pod, w.Container, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to find out whether image %q can be used: %v", w.Reference, err))
+			return Image{}, &Problem{"ErrImagePull", err.Error(), p.clock.Now().Add(backoffBase)}
+		}
+		required = strconv.FormatBool(!may)
+		if may {
+			p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
+				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", w.Reference))
+			return found(present), nil
+		}
 	}
 	if policy == corev1.PullNever {
+		// An image that the pod may not use is, to it, one that is not there.
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", w.Reference)
 		p.events.Event(pod, w.Container, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return Image{}, &Problem{"ErrImageNeverPull", message, p.clock.Now().Add(backoffBase)}
 	}
-	return p.pull(ctx, pod, w, name)
+	required = "true"
+	return p.pull(ctx, pod, w, name, logins)
 }
 
-// Present reports whether Ensure needs nothing from a registry: the image is there, and by its policy that is enough.
-func (p *Puller) Present(ctx context.Context, w Want) bool {
+// Present reports whether Ensure needs nothing from a registry: the image is there, the pod may use it, and by its policy that is enough.
+func (p *Puller) Present(ctx context.Context, pod *corev1.Pod, w Want) bool {
 	name, err := Normalize(w.Reference)
 	if err != nil || policyOf(w.Policy, name) == corev1.PullAlways {
 		return false
 	}
 	present, err := p.status(ctx, name)
-	return err == nil && present != nil
+	return err == nil && present != nil && p.records.Would(ask(w, name, present, p.loginsOnce(ctx, pod, name)))
 }
 
-func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string) (Image, error) {
+// ask is the question whether a pod with these logins may use an image that is there.
+func ask(w Want, name string, present *runtimeapi.Image, logins func() ([]login, error)) verify.Ask {
+	return verify.Ask{Written: w.Reference, Name: name, ID: present.GetId(), Sources: func() ([]verify.Source, error) {
+		all, err := logins()
+		var out []verify.Source
+		for _, l := range all {
+			out = append(out, l.source)
+		}
+		return out, err
+	}}
+}
+
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string, logins func() ([]login, error)) (Image, error) {
 	key := failKey{pod.UID, w.Reference}
 	now := p.clock.Now()
 	p.mu.Lock()
@@ -146,7 +228,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string)
 		return Image{}, &Problem{"ImagePullBackOff", fmt.Sprintf("%s: ErrImagePull: %v", message, last.err), until}
 	}
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", w.Reference))
-	image, err := p.fetch(ctx, pod, name)
+	image, err := p.fetch(ctx, name, logins)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Image{}, err
@@ -169,24 +251,24 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string)
 	return found(image), nil
 }
 
-// fetch pulls with each of the pod's matching secrets in turn, then without.
-func (p *Puller) fetch(ctx context.Context, pod *corev1.Pod, name string) (*runtimeapi.Image, error) {
-	logins, err := p.logins(ctx, pod, name)
+// fetch pulls with each of the matching logins in turn, the pod's own before the node's, then without.
+func (p *Puller) fetch(ctx context.Context, name string, logins func() ([]login, error)) (*runtimeapi.Image, error) {
+	own, err := logins()
 	if err != nil {
 		return nil, err
 	}
+	all := slices.Concat(own, p.nodeLogins(ctx, name))
 	var problems []error
-	for _, login := range append(logins, nil) {
-		err := p.share(ctx, name, login)
-		if err == nil {
-			image, err := p.status(ctx, name)
-			if err == nil && image == nil {
-				err = errors.New("the image is gone right after its pull")
-			}
-			return image, err
+	for i := range len(all) + 1 {
+		var image *runtimeapi.Image
+		var err error
+		if i < len(all) {
+			image, err = p.request(ctx, name, all[i].auth, all[i].source)
+		} else {
+			image, err = p.share(ctx, name)
 		}
-		if ctx.Err() != nil {
-			return nil, err
+		if err == nil || ctx.Err() != nil {
+			return image, err
 		}
 		problems = append(problems, err)
 	}
@@ -195,15 +277,13 @@ func (p *Puller) fetch(ctx context.Context, pod *corev1.Pod, name string) (*runt
 
 // flight is a pull that several pods may wait for.
 type flight struct {
-	done chan struct{}
-	err  error
+	done  chan struct{}
+	image *runtimeapi.Image
+	err   error
 }
 
 // share pulls an image once for all that ask without a login of their own.
-func (p *Puller) share(ctx context.Context, name string, login *runtimeapi.AuthConfig) error {
-	if login != nil {
-		return p.request(ctx, name, login)
-	}
+func (p *Puller) share(ctx context.Context, name string) (*runtimeapi.Image, error) {
 	p.mu.Lock()
 	f, running := p.flights[name]
 	if !running {
@@ -214,7 +294,7 @@ func (p *Puller) share(ctx context.Context, name string, login *runtimeapi.AuthC
 	if !running {
 		// Detached from the pod that came first: others wait for it too.
 		go func() {
-			f.err = p.request(context.WithoutCancel(ctx), name, nil)
+			f.image, f.err = p.request(context.WithoutCancel(ctx), name, nil, verify.Source{})
 			p.mu.Lock()
 			delete(p.flights, name)
 			p.mu.Unlock()
@@ -223,17 +303,53 @@ func (p *Puller) share(ctx context.Context, name string, login *runtimeapi.AuthC
 	}
 	select {
 	case <-f.done:
-		return f.err
+		return f.image, f.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (p *Puller) request(ctx context.Context, name string, login *runtimeapi.AuthConfig) error {
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+// request pulls an image and has it recorded, before and after, whose login it was.
+func (p *Puller) request(ctx context.Context, name string, auth *runtimeapi.AuthConfig, source verify.Source) (*runtimeapi.Image, error) {
+	before, err := p.status(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.records.Begin(name, before.GetId()); err != nil {
+		return nil, err
+	}
+	pullCtx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
-	_, err := p.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: login})
-	return err
+	pulled, err := p.images.PullImage(pullCtx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
+	if err != nil {
+		if unknown(err) {
+			p.records.Lost(name)
+		} else {
+			p.records.Failed(name)
+		}
+		return nil, err
+	}
+	// Not by its name: another pull, with another login, may have given that to another image since.
+	image, err := p.status(context.WithoutCancel(ctx), cmp.Or(pulled.GetImageRef(), name))
+	switch {
+	case err != nil:
+		p.records.Lost(name)
+		return nil, err
+	case image == nil:
+		p.records.Failed(name)
+		return nil, errors.New("the image is gone right after its pull")
+	}
+	p.records.Came(name, image.GetId(), source)
+	return image, nil
+}
+
+// unknown reports whether an error leaves open what becomes of the call: whoever made it has stopped waiting, or lost the runtime.
+func unknown(err error) bool {
+	switch status.Code(err) {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
+		return true
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // status returns the image, nil where it is not on the node.

@@ -44,8 +44,8 @@ type Volumes interface {
 // Images makes sure that images are there.
 type Images interface {
 	Ensure(ctx context.Context, pod *corev1.Pod, want image.Want) (image.Image, error)
-	// Present reports whether the image is there, and is not to be pulled anew.
-	Present(ctx context.Context, want image.Want) bool
+	// Present reports whether the image is there for the pod, and is not to be pulled anew.
+	Present(ctx context.Context, pod *corev1.Pod, want image.Want) bool
 	Forget(pod types.UID)
 }
 

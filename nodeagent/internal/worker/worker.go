@@ -189,7 +189,7 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 	asked := p
 	p = w.allocate(p)
 	plan, status := w.look(p, observed)
-	if !w.replaces(actionCtx, plan) {
+	if !w.replaces(actionCtx, p, plan) {
 		w.report(asked, gone, observed, &status)
 	}
 	if plan.Terminate != nil {
@@ -328,9 +328,9 @@ func (w *worker) report(p *corev1.Pod, gone bool, observed *cri.Pod, status *cor
 
 // replaces reports whether the plan is to start containers at once in the place of ones whose definition was changed. Of the moment between
 // the two nothing is said, as a kubelet says nothing of it: the pod stays as ready as it was, and its Services need not drop it and take it back.
-func (w *worker) replaces(ctx context.Context, plan pod.Plan) bool {
+func (w *worker) replaces(ctx context.Context, p *corev1.Pod, plan pod.Plan) bool {
 	for _, start := range plan.Start {
-		if !start.Replaces || !w.cfg.Images.Present(ctx, image.ForContainer(start.Container)) {
+		if !start.Replaces || !w.cfg.Images.Present(ctx, p, image.ForContainer(start.Container)) {
 			return false
 		}
 	}

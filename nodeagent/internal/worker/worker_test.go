@@ -28,6 +28,7 @@ import (
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/probe"
+	"howdah.dev/nodeagent/internal/verify"
 )
 
 // networkBegan is when every sandbox got its network.
@@ -221,7 +222,7 @@ func (w *world) start() (m *Manager, stop func()) {
 	w.t.Helper()
 	clk := clock.RealClock{}
 	m = New(Config{
-		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(w.runtime, objects{w}, w, clk),
+		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(image.PullerConfig{Images: w.runtime, Secrets: objects{w}, Records: verify.New(verify.Config{Dir: w.dir + "/pulls", Clock: clk}), Events: w, Clock: clk}),
 		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Classes: classes{w}, Users: users{}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
