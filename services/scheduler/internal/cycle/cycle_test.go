@@ -119,7 +119,7 @@ func declaring(features ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Status.DeclaredFeatures = features }
 }
 
-// TestANodeThatDeclaresTheFeatureIsTaken: of several alike, and by pods that need none any is.
+// TestANodeThatDeclaresTheFeatureIsTaken: by all pods that need it; those that do not go where they would.
 func TestANodeThatDeclaresTheFeatureIsTaken(t *testing.T) {
 	t.Parallel()
 	s := snapshot([]*corev1.Node{node("n1", "8", "8Gi"), node("n2", "1", "1Gi", declaring("Other", "RestartAllContainersOnContainerExits"))})
