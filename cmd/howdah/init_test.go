@@ -11,7 +11,7 @@ import (
 	"howdah.dev/kit/wholefile"
 )
 
-const example = "../../examples/init-configuration.yaml"
+const example = "../../examples/config/init-configuration.yaml"
 
 func file(t *testing.T, text string) string {
 	t.Helper()
