@@ -12,6 +12,9 @@ own_cluster
 say "removing the cluster"
 export HOWDAH_HA=1 HOWDAH_IPV6=0   # whatever it has: the servers of one kind are orphans of the other, and the network is one
 run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30
+# By their label, since compose passes over those that no server of the one kind uses: another cluster's data must not be the next one's.
+volumes=$(docker volume ls -q --filter label=com.docker.compose.project=howdah)
+[ -z "$volumes" ] || run_logged "$BUILD/log/down-volumes.log" xargs docker volume rm <<<"$volumes"
 if ! rm -rf "$STATE/pki" 2>/dev/null; then
     docker run --rm --entrypoint rm -v "$STATE:/state" howdah/howdah:dev -rf /state/pki
 fi

@@ -227,15 +227,15 @@ func build(cfg Config, plain backend) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, store: st, ready: make(chan struct{}), stopped: make(chan struct{})}
-	made := s.made()
-	table, virtual, served, err := cfg.kinds(made)
+	kinds, err := cfg.kinds(s.made())
 	if err != nil {
 		return nil, err
 	}
 	if s.audit, err = cfg.auditLog(); err != nil {
 		return nil, err
 	}
-	s.documents = openapi.New(table, virtual, discovery.Version.Major+"."+discovery.Version.Minor)
+	table := kinds.table
+	s.documents = openapi.New(table, kinds.virtual, discovery.Version.Major+"."+discovery.Version.Minor)
 	s.fields = fieldmanager.New(table, s.documents.Others)
 	first, last, err := cfg.ports()
 	if err != nil {
@@ -278,17 +278,17 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.objects = objects.New(objects.Config{
 		Table: table, Cache: s.cache, Store: st, Authenticator: remembering,
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
-		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: virtual, Made: made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
+		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: kinds.virtual, Made: kinds.made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
 	})
 	s.keeper.API = s.objects
 	s.expire()
 	s.announce()
-	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: served.Has}
+	s.reviews = &review.Server{Objects: s.objects, Authenticator: authenticator, Authorizer: authorizer, Lister: authorizer, Clock: cfg.Clock, Served: kinds.has}
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
-		Table: table, Address: cfg.address(), Virtual: virtual, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
+		Table: table, Address: cfg.address(), Virtual: kinds.virtual, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.NewOpenAPI(s.documents, s.aggregator)},
 		Remote: s.aggregator.Versions,
 		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,

@@ -13,21 +13,35 @@ import (
 	"howdah.dev/services/apiserver/internal/runtimeconfig"
 )
 
-// kinds returns the table of what is stored, and the resources that are not, those that are made among them, as the settings have them served.
-func (cfg *Config) kinds(made []objects.Made) (*registry.Table, []*registry.Resource, *runtimeconfig.Served, error) {
+// served are the kinds as the settings have them served.
+type served struct {
+	table *registry.Table
+	// made are those whose objects are made when they are read.
+	made []objects.Made
+	// virtual are all resources that are not stored, those of made among them.
+	virtual []*registry.Resource
+	has     func(*registry.Resource) bool
+}
+
+// kinds returns what is served, of what there is and of what can be made.
+func (cfg *Config) kinds(made []objects.Made) (served, error) {
 	kinds := kind.All(kind.Config{Now: cfg.Clock.Now, Features: cfg.Features, ServiceFamilies: cfg.families()})
 	virtual := slices.Concat(review.Resources(), []*registry.Resource{objects.Bindings()}, objects.Resources(made))
 	all := slices.Clone(virtual)
 	for _, k := range kinds {
 		all = append(all, k.Versions()...)
 	}
-	served, err := runtimeconfig.Parse(cfg.RuntimeConfig, all, cfg.Features)
+	settings, err := runtimeconfig.Parse(cfg.RuntimeConfig, all, cfg.Features)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("runtime-config: %w", err)
+		return served{}, fmt.Errorf("runtime-config: %w", err)
 	}
-	table, err := registry.NewTableServing(kinds, served.Has)
-	virtual = slices.DeleteFunc(virtual, func(r *registry.Resource) bool { return !served.Has(r) })
-	return table, virtual, served, err
+	table, err := registry.NewTableServing(kinds, settings.Has)
+	return served{
+		table:   table,
+		made:    slices.DeleteFunc(made, func(m objects.Made) bool { return !settings.Has(m.Resource) }),
+		virtual: slices.DeleteFunc(virtual, func(r *registry.Resource) bool { return !settings.Has(r) }),
+		has:     settings.Has,
+	}, err
 }
 
 // families are those of the addresses of Services, the default one first.

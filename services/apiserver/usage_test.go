@@ -144,7 +144,8 @@ func TestUsage(t *testing.T) {
 // TestUsageGivesWay: an APIService of the group version takes the place of what is made here, in discovery and for requests, and gives it back.
 func TestUsageGivesWay(t *testing.T) {
 	t.Parallel()
-	f := startMemory(t, func(c *Config) { c.Usage = serveUsage(t, &usageService{}) })
+	// With no version switched on that is not stable: this one comes with the service.
+	f := startMemory(t, func(c *Config) { c.Usage, c.RuntimeConfig = serveUsage(t, &usageService{}), nil })
 	f.must(f.create("v1/nodes", "", `{"metadata":{"name":"n"}}`))
 	document := func(path string) string {
 		t.Helper()
@@ -192,11 +193,16 @@ func TestUsageGivesWay(t *testing.T) {
 	}
 }
 
-// TestUsageIsNotServed where there is no service: the group is not there at all.
+// TestUsageIsNotServed where there is no service, or where it is switched off: the group is not there at all.
 func TestUsageIsNotServed(t *testing.T) {
 	t.Parallel()
-	f := startMemory(t)
-	if _, err := f.get("metrics.k8s.io/v1beta1/nodes", "", "n"); apistatus.Of(err).Code != 404 {
-		t.Error(err)
+	for name, configure := range map[string]func(*Config){
+		"no service":   func(*Config) {},
+		"switched off": func(c *Config) { c.Usage, c.RuntimeConfig = serveUsage(t, &usageService{}), []string{"metrics.k8s.io/v1beta1=false"} },
+	} {
+		f := startMemory(t, configure)
+		if _, err := f.get("metrics.k8s.io/v1beta1/nodes", "", "n"); apistatus.Of(err).Code != 404 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -19,7 +19,7 @@ const lastMinor = 36
 
 // Stage returns how far the resource's version has come. When Kubernetes removes a version, its Go type says.
 func (r *Resource) Stage() Stage {
-	if r.Kind.Custom != nil {
+	if r.Kind.Custom != nil || r.Kind.Extension {
 		return Stable
 	}
 	if ends, ok := r.New().(interface{ APILifecycleRemoved() (major, minor int) }); ok {

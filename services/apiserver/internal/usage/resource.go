@@ -45,7 +45,7 @@ func (m *Maker) Resources() []objects.Made {
 
 func resourceOf(k *registry.Kind, kind string) *registry.Resource {
 	gv := metricsv1beta1.SchemeGroupVersion
-	k.GVK, k.Columns = gv.WithKind(kind), columns()
+	k.GVK, k.Columns, k.Extension = gv.WithKind(kind), columns(), true
 	return &registry.Resource{Kind: k, GVK: k.GVK, GVR: gv.WithResource(k.Resource), ListKind: kind + "List"}
 }
 
