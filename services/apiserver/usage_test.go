@@ -197,8 +197,10 @@ func TestUsageGivesWay(t *testing.T) {
 func TestUsageIsNotServed(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*Config){
-		"no service":   func(*Config) {},
-		"switched off": func(c *Config) { c.Usage, c.RuntimeConfig = serveUsage(t, &usageService{}), []string{"metrics.k8s.io/v1beta1=false"} },
+		"no service": func(*Config) {},
+		"switched off": func(c *Config) {
+			c.Usage, c.RuntimeConfig = serveUsage(t, &usageService{}), []string{"metrics.k8s.io/v1beta1=false"}
+		},
 	} {
 		f := startMemory(t, configure)
 		if _, err := f.get("metrics.k8s.io/v1beta1/nodes", "", "n"); apistatus.Of(err).Code != 404 {
