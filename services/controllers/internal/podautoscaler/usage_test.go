@@ -26,7 +26,10 @@ type madeUsage struct {
 }
 
 func (m *madeUsage) Connect(grpc.BidiStreamingServer[apiv1.ConnectRequest, apiv1.ConnectResponse]) error {
-	return apierrors.NewNotFound(schema.GroupResource{}, "the server")
+	if m.none {
+		return apierrors.NewNotFound(schema.GroupResource{}, "the server")
+	}
+	return apierrors.NewMethodNotSupported(schema.GroupResource{}, "connect") // as the API says of what it serves itself
 }
 
 func (m *madeUsage) List(r *apiv1.ListRequest, stream grpc.ServerStreamingServer[apiv1.ListResponse]) error {
