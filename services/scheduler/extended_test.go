@@ -76,6 +76,7 @@ func (w *world) hasDevices(p *corev1.Pod, count int) {
 	s := p.Status.ExtendedResourceClaimStatus
 	if s == nil {
 		w.Fatalf("the status of %s names no claim", p.Name)
+		return
 	}
 	c := w.claim(s.ResourceClaimName)
 	if !device.IsSpecial(c) || !metav1.IsControlledBy(c, p) || !slices.Contains(c.Finalizers, resourcev1.Finalizer) || usedBy(c) != p.Name || c.Status.Allocation == nil {

@@ -172,11 +172,7 @@ func share(ready []*discoveryv1.Endpoint, shares map[string]float64) (why string
 		if e.Zone == nil {
 			return "One or more endpoints do not have a zone specified"
 		}
-		if _, known := over[*e.Zone]; known {
-			over[*e.Zone]++
-		} else {
-			over[*e.Zone] = 1
-		}
+		over[*e.Zone]++
 	}
 	moves := exchange(over)
 	for _, e := range ready {

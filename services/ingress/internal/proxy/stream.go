@@ -33,7 +33,6 @@ type sorting struct {
 	start  sync.Once
 	once   sync.Once
 	closed chan struct{}
-	err    error // of the listener, once closed is
 }
 
 // Accept implements net.Listener. Connections are taken by another goroutine, since those that are asked for their names come later than others; it ends with
