@@ -34,8 +34,8 @@ type Kind struct {
 	Bulky bool
 	// Custom stands in for the Go type that a custom kind has not; nil for all others.
 	Custom Custom
-	// Extension says that elsewhere an extension API server serves the kind, which switches of stages of Kubernetes' own versions are not about: it is
-	// served whatever its version is called.
+	// Extension says that in Kubernetes an extension API server serves the kind: its version counts as stable whatever it is called, since
+	// --runtime-config's stages are of Kubernetes' own versions.
 	Extension bool
 
 	// Feature names the feature gate without which no version of the kind is served; empty is none.

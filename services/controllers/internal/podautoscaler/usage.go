@@ -23,7 +23,7 @@ func (a *metricsAPIs) usage(ctx context.Context, namespace string, pods labels.S
 	if err == nil {
 		return list.Items, nil
 	}
-	// The way to extension API servers leads to none: what the API serves itself is not to be had on it.
+	// Where no extension API server serves the version, the way to them ends with 404, or with 405 if the API makes it itself.
 	if !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 		return nil, err
 	}
