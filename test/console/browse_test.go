@@ -18,7 +18,7 @@ func TestSignIn(t *testing.T) {
 	c.page.AwaitText("header .user", "system:serviceaccount:"+c.namespace+":admin")
 	c.page.AwaitText("#nodes .figure", "3 of 3 ready")
 	c.page.AwaitText("#namespaces", c.namespace)
-	c.page.AwaitText("#use", "metrics.k8s.io is not served here")
+	c.page.AwaitText("#use", "no node has been measured")
 	if where := c.page.Value("[sessionStorage.length > 0, localStorage.length, document.cookie.length]"); where != "true,0,0" {
 		t.Errorf("what is stored: %s", where)
 	}

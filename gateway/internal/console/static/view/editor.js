@@ -1,7 +1,7 @@
 // An object as YAML or JSON, as the server writes and reads it.
 
 import {StatusError, warnings} from '../api.js';
-import {append, button, choice, fill, h, labelled, notice, problem} from '../dom.js';
+import {append, button, choice, h, labelled, notice, problem} from '../dom.js';
 import {withoutManagedFields} from '../manifest.js';
 import {targetPath} from './actions.js';
 
@@ -24,17 +24,28 @@ export async function editorTab(context) {
 		warned = '';
 	};
 
+	// One after the other, and nothing can be typed meanwhile: what is typed while the text is loaded anew would be lost.
+	let last = Promise.resolve();
 	/** @param {() => Promise<any>} act */
-	const attempt = async (act) => {
+	const attempt = (act) => {
+		last = last.then(() => tried(act));
+		return last;
+	};
+
+	/** @param {() => Promise<any>} act */
+	const tried = async (act) => {
 		messages.replaceChildren();
+		text.readOnly = true;
 		try {
 			await act();
 		} catch (error) {
 			if (signal.aborted) return;
-			fill(messages, problem(error));
+			append(messages, problem(error));
 			if (error instanceof StatusError && error.code === 409) {
 				append(messages, button('Load the current version, and lose these changes', () => attempt(load)));
 			}
+		} finally {
+			text.readOnly = !mayWrite;
 		}
 	};
 
@@ -55,8 +66,12 @@ export async function editorTab(context) {
 			append(messages, told.map((t) => notice(t, 'warn')), notice('It is not saved yet. Save again to accept the warnings.'));
 			return;
 		}
-		append(messages, (await put(false)).map((t) => notice(t, 'warn')), notice('Saved.', 'good'));
-		await load();
+		const accepted = await put(false);
+		try {
+			await load();
+		} finally {
+			append(messages, accepted.map((t) => notice(t, 'warn')), notice('Saved.', 'good'));
+		}
 	});
 
 	append(panel,

@@ -87,13 +87,17 @@ async function usePart(app, signal) {
 	const {items} = await app.client.get('/api/v1/nodes', {signal, query: {limit: pageSize}});
 	const sum = (/** @type {any[]} */ list, /** @type {(item: any) => any} */ of) => list.reduce((total, item) => total + quantity(of(item)), 0);
 	const cores = sum(items, (n) => n.status?.allocatable?.cpu), bytes = sum(items, (n) => n.status?.allocatable?.memory);
-	if (!app.discovery.find('metrics.k8s.io', 'nodes')) {
+	const served = app.discovery.find('metrics.k8s.io', 'nodes');
+	const measured = served ? (await app.client.get('/apis/metrics.k8s.io/v1beta1/nodes', {signal})).items : [];
+	if (!measured.length) {
 		return [h('p', {class: 'figure'}, cpu(cores), h('span', null, ' CPUs')), h('p', {class: 'figure'}, memory(bytes), h('span', null, ' memory')),
-			h('p', {class: 'hint'}, 'What is used is not known: metrics.k8s.io is not served here.')];
+			h('p', {class: 'hint'}, `What is used is not known: ${served ? 'no node has been measured' : 'metrics.k8s.io is not served here'}.`)];
 	}
-	const metrics = await app.client.get('/apis/metrics.k8s.io/v1beta1/nodes', {signal});
-	const used = {cores: sum(metrics.items, (n) => n.usage?.cpu), bytes: sum(metrics.items, (n) => n.usage?.memory)};
-	return [meter('CPU', used.cores, cores, cpu), meter('Memory', used.bytes, bytes, memory)];
+	return [
+		meter('CPU', sum(measured, (n) => n.usage?.cpu), cores, cpu),
+		meter('Memory', sum(measured, (n) => n.usage?.memory), bytes, memory),
+		measured.length < items.length && h('p', {class: 'hint'}, `${measured.length} of ${items.length} nodes have been measured.`),
+	];
 }
 
 /**
