@@ -19,10 +19,14 @@ type Member struct {
 	port      int
 
 	mu      sync.Mutex
-	process *exec.Cmd
+	process *exec.Cmd // nil where none runs
 	exited  chan struct{}
+	ended   bool  // it is not to be run again
 	stopped []int // processes that Freeze stopped
 }
+
+// restartAfter is the pause before a pg_autoctl that ended by itself is run again.
+const restartAfter = time.Second
 
 // Address is the server's host:port.
 func (m *Member) Address() string { return fmt.Sprintf("127.0.0.1:%d", m.port) }
@@ -36,15 +40,16 @@ func (m *Member) URL() string {
 func (m *Member) Kill9() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.process == nil {
+	m.ended = true
+	all := m.halt()
+	if len(all) == 0 {
 		return
 	}
-	all := m.halt()
 	for _, pid := range all {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	<-m.exited
-	for _, pid := range all {
+	for _, pid := range all[1:] {
 		for syscall.Kill(pid, 0) == nil && (isNamed(pid, "postgres") || isNamed(pid, "pg_autoctl")) {
 			time.Sleep(time.Millisecond) // not our child: its end cannot be awaited
 		}
@@ -76,6 +81,9 @@ func (m *Member) Start(ctx context.Context) error {
 
 // halt stops the member's processes, the parents first, so that none is made while it looks.
 func (m *Member) halt() (all []int) {
+	if m.process == nil {
+		return nil
+	}
 	next := []int{m.process.Process.Pid}
 	for len(next) > 0 {
 		pid := next[0]
@@ -116,14 +124,23 @@ func (m *Member) create(ctx context.Context, kind string, args ...string) error 
 	return m.launch(ctx, slices.Concat(common, args)...)
 }
 
+// launch runs pg_autoctl until Kill9, anew where it ends by itself, as whatever supervises it does in production.
 func (m *Member) launch(ctx context.Context, args ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = false
+	return m.run(context.WithoutCancel(ctx), args)
+}
+
+// run starts pg_autoctl. It is called with the lock.
+func (m *Member) run(ctx context.Context, args []string) error {
 	base := m.formation.base
 	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := base.command(context.WithoutCancel(ctx), "pg_autoctl", args...)
+	cmd := base.command(ctx, "pg_autoctl", args...)
 	path, _ := lookPath("pg_autoctl")
 	cmd.Path = path
 	cmd.Stdout, cmd.Stderr = log, log
@@ -134,11 +151,43 @@ func (m *Member) launch(ctx context.Context, args ...string) error {
 		return fmt.Errorf("start pg_autoctl: %w", err)
 	}
 	exited := make(chan struct{})
-	go func() { cmd.Wait(); close(exited) }()
+	m.process, m.exited = cmd, exited
+	go func() {
+		ended := cmd.Wait()
+		close(exited)
+		m.rerun(ctx, cmd, ended, args)
+	}()
+	return nil
+}
+
+// rerun runs a pg_autoctl again that ended by itself.
+func (m *Member) rerun(ctx context.Context, cmd *exec.Cmd, ended error, args []string) {
+	m.mu.Lock()
+	if m.process != cmd {
+		m.mu.Unlock()
+		return
+	}
+	m.process = nil
+	m.mu.Unlock()
+	time.Sleep(restartAfter)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.exited = cmd, exited
-	return nil
+	if m.ended || m.process != nil {
+		return
+	}
+	why := fmt.Sprintf("pgtest: pg_autoctl ended (%v) and is run again\n", ended)
+	if err := m.run(ctx, args); err != nil {
+		why = fmt.Sprintf("pgtest: pg_autoctl ended (%v) and is not run again: %v\n", ended, err)
+	}
+	m.note(why)
+}
+
+// note adds a line to the member's log.
+func (m *Member) note(line string) {
+	if log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err == nil {
+		log.WriteString(line)
+		log.Close()
+	}
 }
 
 func lookPath(program string) (string, bool) {
