@@ -239,7 +239,7 @@ func (a *Agent) run(ctx context.Context) error {
 	if err := a.prepareStatic(ctx); err != nil {
 		return err
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.volumes.Run, a.serve)
 }
 
 // sendLogs sends what containers write to the service that keeps it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -18,6 +19,7 @@ import (
 	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/evict"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/iscsi"
 	"howdah.dev/nodeagent/internal/localpath"
 	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/lookup"
@@ -103,6 +105,9 @@ func (b *builder) buildVolumes() {
 		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
 		NodeLabels:  b.labels,
+		ISCSI: iscsi.New(iscsi.Config{
+			Command: volume.Execute, Sys: "/sys", Dev: "/dev", Write: iscsi.Write, Busy: iscsi.Busy, Clock: cfg.Clock, Patience: 30 * time.Second, Rest: 10 * time.Second,
+		}),
 	})
 	b.remover = localpath.New(localpath.Config{
 		Client: cfg.Objects, NodeName: cfg.NodeName, Events: b.recorder, Users: b.volumes.Users, Below: volume.Kernel{}.Below,

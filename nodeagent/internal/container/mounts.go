@@ -127,7 +127,7 @@ func volumeReadOnly(p *corev1.Pod, name string) bool {
 // ReadOnlyVolume reports whether nothing of the pod may write to a volume.
 func ReadOnlyVolume(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.Image != nil ||
-		v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly || v.CSI != nil && v.CSI.ReadOnly != nil && *v.CSI.ReadOnly
+		v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly || v.CSI != nil && v.CSI.ReadOnly != nil && *v.CSI.ReadOnly || v.ISCSI != nil && v.ISCSI.ReadOnly
 }
 
 func propagation(mode *corev1.MountPropagationMode) runtimeapi.MountPropagation {

@@ -28,6 +28,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/pause"
 )
 
 // fake is a driver that notes what it is asked for; its mounts are names in a set.
@@ -512,18 +513,18 @@ func TestDriverAway(t *testing.T) {
 	}
 	w.must(t, "unpublish")
 	clk := w.cfg.Clock.(*clocktesting.FakeClock)
-	clk.Step(retryBase)
+	clk.Step(pause.First)
 	delete(w.refuse, "unpublish")
 	if err := w.Unmount(t.Context(), "u"); err != nil {
 		t.Error(err)
 	}
-	if next := w.sweep(t.Context()); next != retryBase {
+	if next := w.sweep(t.Context()); next != pause.First {
 		t.Errorf("looks again after %v", next)
 	}
 	w.sweep(t.Context())
 	w.must(t, "unpublish unstage")
 	delete(w.refuse, "unstage")
-	clk.Step(retryBase)
+	clk.Step(pause.First)
 	w.sweep(t.Context())
 	w.must(t, "unstage")
 	if len(w.mounts) != 0 {

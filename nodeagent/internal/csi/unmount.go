@@ -25,10 +25,10 @@ func (v *Volumes) Unmount(ctx context.Context, uid types.UID) error {
 	}
 	var problems []error
 	for _, at := range all {
-		err := v.early(at.record)
+		err := v.pauses.Early(at.record)
 		if err == nil {
 			err = v.unpublish(ctx, at)
-			v.tried(at.record, err)
+			v.pauses.Tried(at.record, err)
 		}
 		if err != nil {
 			problems = append(problems, at.teardownError(err))
@@ -129,28 +129,22 @@ func (v *Volumes) sweep(ctx context.Context) time.Duration {
 		if ctx.Err() != nil {
 			break
 		}
-		if v.early(dir) != nil {
-			next = min(next, v.until(dir))
+		if v.pauses.Early(dir) != nil {
+			next = min(next, v.pauses.Left(dir))
 			continue
 		}
 		gone, err := v.unstage(ctx, at)
-		v.tried(dir, err)
+		v.pauses.Tried(dir, err)
 		changed = changed || gone
 		if err != nil && ctx.Err() == nil {
 			slog.Warn("unmount a volume that no pod has", "dir", dir, "err", err)
-			next = min(next, v.until(dir))
+			next = min(next, v.pauses.Left(dir))
 		}
 	}
 	if changed {
 		v.cfg.Changed()
 	}
 	return next
-}
-
-func (v *Volumes) until(dir string) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return max(v.pauses[dir].until.Sub(v.cfg.Clock.Now()), time.Millisecond)
 }
 
 // unstage takes a volume from the node unless a pod has it, and reports whether it is gone.

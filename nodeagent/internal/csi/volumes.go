@@ -12,6 +12,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"howdah.dev/nodeagent/internal/pause"
+	"howdah.dev/nodeagent/internal/turn"
 )
 
 // Objects reads what volumes need of the API.
@@ -52,30 +55,19 @@ type Volumes struct {
 	cfg   Config
 	paths paths
 	poke  chan struct{}
+	turns turn.Turns // at calling a driver for a volume
+	// pauses are, by folder, those of what could not be undone.
+	pauses *pause.Pauses
 
 	mu     sync.Mutex
-	locks  map[string]*lock
 	staged map[corev1.UniqueVolumeName]bool // in this life of the agent
-	pauses map[string]pause                 // by folder, of what could not be undone
-}
-
-// pause is how long nothing is tried again.
-type pause struct {
-	until time.Time
-	last  time.Duration
-}
-
-// lock is held by who calls a driver for a volume.
-type lock struct {
-	held  chan struct{}
-	users int
 }
 
 // New returns Volumes; it starts nothing.
 func New(cfg Config) *Volumes {
 	cfg.Dir = filepath.Clean(cfg.Dir)
 	return &Volumes{
-		cfg: cfg, paths: paths{cfg.Dir}, poke: make(chan struct{}, 1), locks: map[string]*lock{}, staged: map[corev1.UniqueVolumeName]bool{}, pauses: map[string]pause{},
+		cfg: cfg, paths: paths{cfg.Dir}, poke: make(chan struct{}, 1), pauses: pause.New(cfg.Clock), staged: map[corev1.UniqueVolumeName]bool{},
 	}
 }
 
@@ -94,30 +86,12 @@ func (v *Volumes) Pods() []types.UID {
 	return slices.Compact(uids)
 }
 
-// hold waits until nobody else has the lock of a name.
+// hold waits until nobody else calls a driver for a volume.
 func (v *Volumes) hold(ctx context.Context, name string) (release func(), err error) {
-	v.mu.Lock()
-	l := v.locks[name]
-	if l == nil {
-		l = &lock{held: make(chan struct{}, 1)}
-		v.locks[name] = l
+	if release, err = v.turns.Take(ctx, name); err != nil {
+		err = fmt.Errorf("another operation with volume %s is under way: %w", name, err)
 	}
-	l.users++
-	v.mu.Unlock()
-	leave := func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(v.locks, name)
-		}
-	}
-	select {
-	case l.held <- struct{}{}:
-		return func() { <-l.held; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, fmt.Errorf("another operation with volume %s is under way: %w", name, ctx.Err())
-	}
+	return release, err
 }
 
 func (v *Volumes) wake() {
@@ -141,31 +115,4 @@ func (v *Volumes) isStaged(name corev1.UniqueVolumeName) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.staged[name]
-}
-
-const (
-	retryBase = 500 * time.Millisecond
-	retryMax  = 2*time.Minute + 2*time.Second
-)
-
-// early says why it is too early to undo a folder again.
-func (v *Volumes) early(dir string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if p, ok := v.pauses[dir]; ok && v.cfg.Clock.Now().Before(p.until) {
-		return fmt.Errorf("no retries permitted until %s (durationBeforeRetry %s)", p.until.Format(time.RFC3339), p.last)
-	}
-	return nil
-}
-
-// tried notes how it went.
-func (v *Volumes) tried(dir string, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err == nil {
-		delete(v.pauses, dir)
-		return
-	}
-	last := min(max(2*v.pauses[dir].last, retryBase), retryMax)
-	v.pauses[dir] = pause{v.cfg.Clock.Now().Add(last), last}
 }

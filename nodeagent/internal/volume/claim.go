@@ -103,6 +103,8 @@ func (m *Manager) filesystem(ctx context.Context, pod *corev1.Pod, v *corev1.Vol
 			err = &failure{"MountVolume.SetUp failed", pv.Name, err}
 		}
 		return path, err
+	case s.ISCSI != nil:
+		return m.iscsi(ctx, boundISCSI(pod, v, pv))
 	}
 	return "", &failure{"MountVolume.SetUp failed", pv.Name, fmt.Errorf("persistent volumes of type %s are not supported by this node", source(pv.Spec.PersistentVolumeSource))}
 }

@@ -87,7 +87,7 @@ func TestClaimsThatCannotBeMounted(t *testing.T) {
 		"another node": {boundClaim("pv"), volumeOf("pv", local("/x"), elsewhere), `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		"no folder":    {boundClaim("pv"), volumeOf("pv", local("/nowhere/x")), `MountVolume.NewMounter initialization failed for volume "pv" : path "/nowhere/x" does not exist`},
 		"a file":       {boundClaim("pv"), volumeOf("pv", local("/etc/hosts")), `MountVolume.MountDevice failed for volume "pv" : /etc/hosts is neither a directory nor a block device`},
-		"iscsi":        {boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}), `MountVolume.SetUp failed for volume "pv" : persistent volumes of type iscsi are not supported by this node`},
+		"rbd":          {boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{}}), `MountVolume.SetUp failed for volume "pv" : persistent volumes of type rbd are not supported by this node`},
 	} {
 		m, _, points := setupClaim(t, test.claim, test.volume)
 		_, err := m.Setup(t.Context(), mounting(podWith(claimed(false))), &corev1.PodStatus{})

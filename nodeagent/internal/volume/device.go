@@ -29,6 +29,8 @@ func (m *Manager) mapped(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 		return m.localDevice(pod, pv)
 	case s.CSI != nil:
 		return m.driven(ctx, m.wanted(pod, v, b))
+	case s.ISCSI != nil:
+		return m.iscsi(ctx, boundISCSI(pod, v, pv))
 	}
 	return "", &failure{"MapVolume.SetUpDevice failed", pv.Name, fmt.Errorf("persistent volumes of type %s are no block devices on this node", source(pv.Spec.PersistentVolumeSource))}
 }
@@ -56,17 +58,22 @@ func (m *Manager) localDevice(pod *corev1.Pod, pv *corev1.PersistentVolume) (str
 		return failed("MapVolume.MapBlockVolume failed", err)
 	}
 	link := m.localLink(pod, pv)
-	if to, err := os.Readlink(link); err == nil && to == path {
-		return link, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
-		return failed("MapVolume.MapBlockVolume failed", err)
-	}
-	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failed("MapVolume.MapBlockVolume failed", err)
-	}
-	if err := os.Symlink(path, link); err != nil {
+	if err := lead(link, path); err != nil {
 		return failed("MapVolume.MapBlockVolume failed", err)
 	}
 	return link, nil
+}
+
+// lead makes a link to a device, unless it is there.
+func lead(link, device string) error {
+	if to, err := os.Readlink(link); err == nil && to == device {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
+		return err
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(device, link)
 }

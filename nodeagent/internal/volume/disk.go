@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,9 +19,17 @@ import (
 // Command runs a program of the node's, and returns what it says and the code that it ends with. The error is that it did not run.
 type Command func(ctx context.Context, name string, args ...string) (said string, code int, err error)
 
+// leftWithin bounds how long what a program says is waited for once it has ended: iscsiadm may leave a daemon behind that has its output.
+const leftWithin = 2 * time.Second
+
 // Execute is the Command of this machine.
 func Execute(ctx context.Context, name string, args ...string) (string, int, error) {
-	said, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = leftWithin
+	said, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrWaitDelay) { // it has ended well
+		err = nil
+	}
 	if ended, is := errors.AsType[*exec.ExitError](err); is && ended.ExitCode() >= 0 {
 		return strings.TrimSpace(string(said)), ended.ExitCode(), nil
 	}
@@ -30,51 +39,19 @@ func Execute(ctx context.Context, name string, args ...string) (string, int, err
 // usualKind is that of file systems for which nobody names one.
 const usualKind = "ext4"
 
-// localDisk mounts a block device of the node at a pod's folder. Where there is nothing on it at all, a file system is made first. Pods that share a
-// device share its file system, each by a mount of its own.
+// localDisk mounts a block device of the node at a pod's folder. Pods that share a device share its file system, each by a mount of its own.
 func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume, dir string) error {
 	readOnly := container.ReadOnlyVolume(v)
 	device, err := filepath.EvalSymlinks(pv.Spec.Local.Path)
 	if err != nil {
 		return err
 	}
-	m.disks.LockKey(device) // two pods that begin at the same time would both find nothing there
-	defer func() { _ = m.disks.UnlockKey(device) }()
 	kind := ""
 	if pv.Spec.Local.FSType != nil {
 		kind = *pv.Spec.Local.FSType
 	}
-	has, err := m.contents(ctx, device)
-	if err != nil {
-		return err
-	}
-	switch {
-	case has == "" && readOnly:
-		return fmt.Errorf("cannot mount unformatted disk %s as it is in read-only mode", device)
-	case has == "":
-		kind = orUsual(kind)
-		if err := m.must(ctx, "mkfs."+kind, formatting(kind, device)...); err != nil {
-			return fmt.Errorf("failed to format disk %s with %s: %w", device, kind, err)
-		}
-	case kind == "":
-		kind = has
-	}
-	if has != "" && !readOnly && !m.shared(pod, pv) {
-		if err := m.mend(ctx, device); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	args := []string{"-t", kind}
-	if len(pv.Spec.MountOptions) > 0 {
-		args = append(args, "-o", strings.Join(pv.Spec.MountOptions, ","))
-	}
-	if err := m.must(ctx, "mount", append(args, device, dir)...); err != nil {
-		if has != "" && has != kind {
-			err = fmt.Errorf("failed to mount the volume as %q, it already contains %s: %w", kind, has, err)
-		}
+	d := disk{device: device, dir: dir, kind: kind, options: pv.Spec.MountOptions, readOnly: readOnly, used: func() bool { return m.shared(pod, pv) }}
+	if err := m.mountDisk(ctx, d); err != nil {
 		return err
 	}
 	if group := fsGroup(pod); group != nil && !readOnly {
@@ -82,6 +59,56 @@ func (m *Manager) localDisk(ctx context.Context, pod *corev1.Pod, v *corev1.Volu
 			// Else the next try would take it for made.
 			return errors.Join(fmt.Errorf("applyFSGroup failed for vol %s: %w", pv.Name, err), m.cfg.Mounter.Unmount(dir))
 		}
+	}
+	return nil
+}
+
+// disk is a block device that is to be mounted.
+type disk struct {
+	device, dir string
+	kind        string // of the file system; "" is whichever is there, or the usual one
+	options     []string
+	readOnly    bool
+	// used reports whether somebody has it mounted.
+	used func() bool
+}
+
+// mountDisk mounts a block device. Where there is nothing on it at all, a file system is made first.
+func (m *Manager) mountDisk(ctx context.Context, d disk) error {
+	m.disks.LockKey(d.device) // two pods that begin at the same time would both find nothing there
+	defer func() { _ = m.disks.UnlockKey(d.device) }()
+	has, err := m.contents(ctx, d.device)
+	if err != nil {
+		return err
+	}
+	switch {
+	case has == "" && d.readOnly:
+		return fmt.Errorf("cannot mount unformatted disk %s as it is in read-only mode", d.device)
+	case has == "":
+		d.kind = orUsual(d.kind)
+		if err := m.must(ctx, "mkfs."+d.kind, formatting(d.kind, d.device)...); err != nil {
+			return fmt.Errorf("failed to format disk %s with %s: %w", d.device, d.kind, err)
+		}
+	case d.kind == "":
+		d.kind = has
+	}
+	if has != "" && !d.readOnly && !d.used() {
+		if err := m.mend(ctx, d.device); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(d.dir, 0o750); err != nil {
+		return err
+	}
+	args := []string{"-t", d.kind}
+	if len(d.options) > 0 {
+		args = append(args, "-o", strings.Join(d.options, ","))
+	}
+	if err := m.must(ctx, "mount", append(args, d.device, d.dir)...); err != nil {
+		if has != "" && has != d.kind {
+			err = fmt.Errorf("failed to mount the volume as %q, it already contains %s: %w", d.kind, has, err)
+		}
+		return err
 	}
 	return nil
 }

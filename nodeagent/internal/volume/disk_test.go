@@ -153,6 +153,10 @@ func TestExecute(t *testing.T) {
 	if said, code, err := Execute(t.Context(), "sh", "-c", "echo yes"); said != "yes" || code != 0 || err != nil {
 		t.Errorf("%q, %d, %v", said, code, err)
 	}
+	// A daemon that a program leaves behind with its output keeps nobody waiting for long.
+	if said, code, err := Execute(t.Context(), "sh", "-c", "sleep 6 & echo yes"); said != "yes" || code != 0 || err != nil {
+		t.Errorf("%q, %d, %v", said, code, err)
+	}
 	if _, _, err := Execute(t.Context(), "no-such-program-at-all"); err == nil {
 		t.Error("a program that is not there ran")
 	}

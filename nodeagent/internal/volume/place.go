@@ -31,6 +31,8 @@ func (m *Manager) Places(ctx context.Context, pod *corev1.Pod) []Place {
 		switch {
 		case v.CSI != nil:
 			place.Driver = m.inline(pod, v)
+		case v.ISCSI != nil:
+			place.Disk = iscsiDir(m.cfg.RootDir, pod.UID, v.Name)
 		case v.PersistentVolumeClaim != nil:
 			place.Claim = v.PersistentVolumeClaim.ClaimName
 		case v.Ephemeral != nil:
@@ -49,6 +51,10 @@ func (m *Manager) Places(ctx context.Context, pod *corev1.Pod) []Place {
 				place.Device = m.localLink(pod, b.volume)
 			case b.volume.Spec.Local != nil:
 				place.Disk = m.localDir(pod, b.volume)
+			case b.volume.Spec.ISCSI != nil && block(b.volume):
+				place.Device = iscsiLink(m.cfg.RootDir, pod.UID, b.volume.Name)
+			case b.volume.Spec.ISCSI != nil:
+				place.Disk = iscsiDir(m.cfg.RootDir, pod.UID, b.volume.Name)
 			}
 		}
 		if place.Folder != "" || place.Disk != "" || place.Device != "" || place.Driver != nil {

@@ -23,6 +23,9 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/csi"
 	"howdah.dev/nodeagent/internal/hugepage"
+	"howdah.dev/nodeagent/internal/iscsi"
+	"howdah.dev/nodeagent/internal/pause"
+	"howdah.dev/nodeagent/internal/turn"
 )
 
 // Objects reads what volumes refer to.
@@ -40,7 +43,7 @@ type Config struct {
 	RootDir     string
 	Objects     Objects
 	Mounter     Mounter
-	Clock       clock.PassiveClock
+	Clock       clock.Clock
 	Allocatable func() corev1.ResourceList
 	// NodeLabels are the node's own.
 	NodeLabels func() map[string]string
@@ -50,6 +53,8 @@ type Config struct {
 	Device func(path string) (bool, error)
 	// Command runs what makes and mounts file systems.
 	Command Command
+	// ISCSI logs in to the targets of iSCSI volumes.
+	ISCSI *iscsi.Initiator
 	// GitRepos has volumes of the source gitRepo made, with what pods' authors have in their repositories and as root.
 	GitRepos bool
 }
@@ -73,6 +78,11 @@ type Manager struct {
 	cfg   Config
 	disks keymutex.KeyMutex // held by who looks at what is on a device, or changes it
 
+	targets turn.Turns    // at an iSCSI target, by its name
+	records iscsi.Records // of the iSCSI disks that the node has
+	pauses  *pause.Pauses // by disk, of what could not be given back
+	poke    chan struct{} // that a disk may have to be given back
+
 	mu     sync.Mutex
 	tokens map[tokenKey]token
 	bound  map[boundKey]binding // what claims of pods stand for
@@ -80,7 +90,10 @@ type Manager struct {
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{}}
+	return &Manager{
+		cfg: cfg, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
+		records: iscsi.Records{Dir: filepath.Join(cfg.RootDir, "plugins", "kubernetes.io", "iscsi")}, pauses: pause.New(cfg.Clock), poke: make(chan struct{}, 1),
+	}
 }
 
 // Error says which volume could not be made; its text is that of the event.
@@ -178,6 +191,8 @@ func (m *Manager) own(ctx context.Context, pod *corev1.Pod, status *corev1.PodSt
 		return m.driven(ctx, m.inline(pod, v))
 	case v.NFS != nil:
 		return m.nfs(ctx, pod, v.Name, v.NFS, v.NFS.ReadOnly, nil)
+	case v.ISCSI != nil:
+		return m.iscsi(ctx, inlineISCSI(pod, v))
 	case v.GitRepo != nil:
 		return m.gitRepo(ctx, v.GitRepo, m.folder(pod, v))
 	case v.ConfigMap != nil:
@@ -315,9 +330,9 @@ func own(path string, group *int64, readOnly bool) error {
 	return os.Chmod(path, mode)
 }
 
-// Release takes from a pod that has ended the volumes that others may wait for: those of CSI drivers.
+// Release takes from a pod that has ended the volumes that others may wait for: those of CSI drivers, and iSCSI disks.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
-	return m.cfg.Drivers.Unmount(ctx, uid)
+	return errors.Join(m.cfg.Drivers.Unmount(ctx, uid), m.releaseISCSI(ctx, uid))
 }
 
 // Cleanup removes everything of a pod from the node's disk.
@@ -334,7 +349,7 @@ func (m *Manager) Cleanup(ctx context.Context, uid types.UID) error {
 		}
 	}
 	m.mu.Unlock()
-	if err := m.cfg.Drivers.Unmount(ctx, uid); err != nil {
+	if err := m.Release(ctx, uid); err != nil {
 		return err
 	}
 	dir := filepath.Join(m.cfg.RootDir, "pods", string(uid))
@@ -360,7 +375,7 @@ func (m *Manager) Orphans(ctx context.Context, keep func(uid types.UID) bool) bo
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		slog.Warn("list pod folders", "err", err)
 	}
-	found := m.cfg.Drivers.Pods()
+	found := append(m.cfg.Drivers.Pods(), m.usersISCSI()...)
 	for _, e := range entries {
 		found = append(found, types.UID(e.Name()))
 	}

@@ -28,6 +28,7 @@ type objects struct {
 	configMaps map[string]map[string]string
 	claims     map[string]*corev1.PersistentVolumeClaim
 	volumes    map[string]*corev1.PersistentVolume
+	secrets    map[string]map[string][]byte // by namespace and name; without any there is one, s
 	tokens     int
 	tokenError error
 	clock      *clocktesting.FakeClock
@@ -41,7 +42,10 @@ func (o *objects) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMa
 	return &corev1.ConfigMap{Data: data}, nil
 }
 
-func (o *objects) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+func (o *objects) Secret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+	if data := o.secrets[namespace+"/"+name]; data != nil {
+		return &corev1.Secret{Data: data}, nil
+	}
 	if name != "s" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secret"}, name)
 	}
@@ -189,7 +193,7 @@ func TestWrittenVolumes(t *testing.T) {
 		}}}, "ca.crt=1:644 token=p/me/1:644", ""},
 		"trust bundle": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}},
 			"", `MountVolume.SetUp failed for volume "v" : projected clusterTrustBundle sources are not supported by this node`},
-		"iscsi": {corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type iscsi are not supported by this node`},
+		"rbd": {corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type rbd are not supported by this node`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

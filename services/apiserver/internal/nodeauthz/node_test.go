@@ -50,6 +50,9 @@ func cluster() world {
 			volume("s", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "volume"}}),
 			volume("c", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}),
 			volume("e", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
+			volume("i", corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{SecretRef: &corev1.LocalObjectReference{Name: "chap"}}}),
+			volume("d", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"}}),
+			volume("n", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "near"}}),
 			volume("p", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "projected"}}}}}}),
 		},
@@ -64,12 +67,20 @@ func cluster() world {
 		ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"},
 	}}
 	claimRef := &corev1.ObjectReference{Namespace: "ns", Name: "claim"}
+	disk := func(name, claim string, secret *corev1.SecretReference) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: named("", name), Spec: corev1.PersistentVolumeSpec{
+			ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: claim},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{SecretRef: secret}}}}
+	}
 	return world{
 		{"pods", "ns", "mine"}:                    pod,
 		{"pods", "ns", "theirs"}:                  &corev1.Pod{ObjectMeta: named("ns", "theirs"), Spec: corev1.PodSpec{NodeName: "n2", ServiceAccountName: "other"}},
 		{"persistentvolumeclaims", "ns", "claim"}: &corev1.PersistentVolumeClaim{ObjectMeta: named("ns", "claim"), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}},
 		{"persistentvolumes", "", "pv"}: &corev1.PersistentVolume{ObjectMeta: named("", "pv"), Spec: corev1.PersistentVolumeSpec{ClaimRef: claimRef,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{NodePublishSecretRef: &corev1.SecretReference{Namespace: "ns", Name: "csi"}}}}},
+		{"persistentvolumes", "", "disk"}:   disk("disk", "disk", &corev1.SecretReference{Namespace: "storage", Name: "chap"}),
+		{"persistentvolumes", "", "near"}:   disk("near", "near", &corev1.SecretReference{Name: "chap-near"}),
+		{"persistentvolumes", "", "other"}:  disk("other", "nobodys", &corev1.SecretReference{Namespace: "storage", Name: "chap-other"}),
 		{"persistentvolumes", "", "folder"}: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "folder", Labels: map[string]string{"howdah.dev/local-path-node": "n1"}}},
 		{"persistentvolumes", "", "free"}:   &corev1.PersistentVolume{ObjectMeta: named("", "free")},
 		{"volumeattachments", "", "here"}:   &storagev1.VolumeAttachment{ObjectMeta: named("", "here"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}},
@@ -96,6 +107,11 @@ func TestNode(t *testing.T) {
 		{of("get", "", "secrets", "", "ns", "env"), true, ""},
 		{of("watch", "", "secrets", "", "ns", "pull"), true, ""},
 		{of("get", "", "secrets", "", "ns", "csi"), true, ""},
+		{of("get", "", "secrets", "", "ns", "chap"), true, ""},
+		{of("get", "", "secrets", "", "storage", "chap"), true, ""},
+		{of("get", "", "secrets", "", "ns", "chap-near"), true, ""},
+		{of("get", "", "secrets", "", "storage", "chap-near"), false, unrelated},
+		{of("get", "", "secrets", "", "storage", "chap-other"), false, unrelated},
 		{of("get", "", "secrets", "", "ns", "another"), false, unrelated},
 		{of("get", "", "secrets", "", "other", "volume"), false, unrelated},
 		{of("list", "", "secrets", "", "ns", ""), false, "No Object name found"},

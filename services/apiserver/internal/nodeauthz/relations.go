@@ -11,6 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/podspec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -61,13 +62,9 @@ func (p Pods) related(ctx context.Context, node, group, resource, namespace, nam
 		if err == nil && ok && volume.Labels[object.LocalPathNodeLabel] == node {
 			return true
 		}
-		if err != nil || !ok || volume.Spec.ClaimRef == nil {
-			return false
-		}
-		claim := volume.Spec.ClaimRef
-		return p.any(ctx, node, claim.Namespace, func(pod *corev1.Pod) bool { return refers(pod, "persistentvolumeclaims", claim.Name) })
+		return err == nil && ok && p.has(ctx, node, volume)
 	case "secrets":
-		return p.any(ctx, node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) || p.byVolume(ctx, pod, name) })
+		return p.any(ctx, node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) }) || p.byVolume(ctx, node, namespace, name)
 	}
 	return p.any(ctx, node, namespace, func(pod *corev1.Pod) bool { return refers(pod, resource, name) })
 }
@@ -80,31 +77,36 @@ func (p Pods) any(ctx context.Context, node, namespace string, does func(*corev1
 	})
 }
 
-// byVolume reports whether one of the pod's volumes is mounted by means of the secret.
-func (p Pods) byVolume(ctx context.Context, pod *corev1.Pod, secret string) bool {
-	for i := range pod.Spec.Volumes {
-		name := claimOf(pod, &pod.Spec.Volumes[i])
-		if name == "" {
-			continue
-		}
-		obj, err := p.Objects.Get(ctx, "", "persistentvolumeclaims", pod.Namespace, name)
-		claim, ok := obj.(*corev1.PersistentVolumeClaim)
-		if err != nil || !ok || claim.Spec.VolumeName == "" {
-			continue
-		}
-		obj, err = p.Objects.Get(ctx, "", "persistentvolumes", "", claim.Spec.VolumeName)
+// byVolume reports whether the secret is one by means of which the node mounts a volume of a pod.
+func (p Pods) byVolume(ctx context.Context, node, namespace, secret string) bool {
+	return slices.ContainsFunc(p.Objects.List(ctx, "", "persistentvolumes", ""), func(obj registry.Object) bool {
 		volume, ok := obj.(*corev1.PersistentVolume)
-		if err != nil || !ok || volume.Spec.CSI == nil {
-			continue
-		}
-		csi := volume.Spec.CSI
-		for _, ref := range []*corev1.SecretReference{csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef, csi.ControllerPublishSecretRef} {
-			if ref != nil && ref.Name == secret && ref.Namespace == pod.Namespace {
-				return true
-			}
-		}
+		return ok && mountedBy(volume, namespace, secret) && p.has(ctx, node, volume)
+	})
+}
+
+// has reports whether a pod of the node has the claim that a volume is bound to.
+func (p Pods) has(ctx context.Context, node string, volume *corev1.PersistentVolume) bool {
+	claim := volume.Spec.ClaimRef
+	return claim != nil && p.any(ctx, node, claim.Namespace, func(pod *corev1.Pod) bool { return refers(pod, "persistentvolumeclaims", claim.Name) })
+}
+
+// mountedBy reports whether a node needs the secret to mount the volume.
+func mountedBy(volume *corev1.PersistentVolume, namespace, secret string) bool {
+	var refs []*corev1.SecretReference
+	if csi := volume.Spec.CSI; csi != nil {
+		refs = []*corev1.SecretReference{csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef, csi.ControllerPublishSecretRef}
 	}
-	return false
+	if volume.Spec.ISCSI != nil && volume.Spec.ISCSI.SecretRef != nil {
+		ref := *volume.Spec.ISCSI.SecretRef
+		if ref.Namespace == "" && volume.Spec.ClaimRef != nil {
+			ref.Namespace = volume.Spec.ClaimRef.Namespace
+		}
+		refs = append(refs, &ref)
+	}
+	return slices.ContainsFunc(refs, func(ref *corev1.SecretReference) bool {
+		return ref != nil && ref.Name == secret && ref.Namespace == namespace
+	})
 }
 
 // claimOf returns the name of the claim that a volume of the pod is, or "".
@@ -121,11 +123,9 @@ func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 func refers(pod *corev1.Pod, resource, name string) bool {
 	switch resource {
 	case "secrets":
-		for _, s := range pod.Spec.ImagePullSecrets {
-			if s.Name == name {
-				return true
-			}
-		}
+		return slices.Contains(podspec.SecretsOf(&pod.Spec), name)
+	case "configmaps":
+		return slices.Contains(podspec.ConfigMapsOf(&pod.Spec), name)
 	case "persistentvolumeclaims":
 		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return claimOf(pod, &v) == name })
 	case "serviceaccounts":
@@ -138,65 +138,6 @@ func refers(pod *corev1.Pod, resource, name string) bool {
 			claim, _, err := resourceclaim.Name(pod, &c)
 			return err == nil && claim != nil && *claim == name
 		})
-	}
-	for i := range pod.Spec.Volumes {
-		if volume(&pod.Spec.Volumes[i], resource, name) {
-			return true
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if environment(pod.Spec.InitContainers[i].Env, pod.Spec.InitContainers[i].EnvFrom, resource, name) {
-			return true
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if environment(pod.Spec.Containers[i].Env, pod.Spec.Containers[i].EnvFrom, resource, name) {
-			return true
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if environment(pod.Spec.EphemeralContainers[i].Env, pod.Spec.EphemeralContainers[i].EnvFrom, resource, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func volume(v *corev1.Volume, resource, name string) bool {
-	if resource == "configmaps" {
-		if v.ConfigMap != nil && v.ConfigMap.Name == name {
-			return true
-		}
-	} else if v.Secret != nil && v.Secret.SecretName == name || v.CSI != nil && v.CSI.NodePublishSecretRef != nil && v.CSI.NodePublishSecretRef.Name == name {
-		return true
-	}
-	if v.Projected == nil {
-		return false
-	}
-	for _, s := range v.Projected.Sources {
-		if resource == "configmaps" && s.ConfigMap != nil && s.ConfigMap.Name == name || resource == "secrets" && s.Secret != nil && s.Secret.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-func environment(env []corev1.EnvVar, from []corev1.EnvFromSource, resource, name string) bool {
-	for _, e := range env {
-		if e.ValueFrom == nil {
-			continue
-		}
-		if r := e.ValueFrom.ConfigMapKeyRef; resource == "configmaps" && r != nil && r.Name == name {
-			return true
-		}
-		if r := e.ValueFrom.SecretKeyRef; resource == "secrets" && r != nil && r.Name == name {
-			return true
-		}
-	}
-	for _, f := range from {
-		if resource == "configmaps" && f.ConfigMapRef != nil && f.ConfigMapRef.Name == name || resource == "secrets" && f.SecretRef != nil && f.SecretRef.Name == name {
-			return true
-		}
 	}
 	return false
 }
