@@ -113,13 +113,13 @@ func (w *watch) measure() (closed func()) {
 
 // serve begins the watch and tells of events until ctx ends.
 func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
-	if err := w.stream.Send(&apiv1.WatchResponse{ContentType: w.form.ContentType()}); err != nil {
-		return err
-	}
 	if req.GetTimeoutSeconds() < 0 { // its time was up before it began
-		return nil
+		return w.open()
 	}
 	if err := w.start(ctx, req); err != nil {
+		if err := w.open(); err != nil {
+			return err
+		}
 		if ctx.Err() != nil { // its time was up while it read the log
 			return nil
 		}
@@ -137,6 +137,15 @@ func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
 		_ = w.server.Cache.WaitFor(ctx, w.join)
 	}
 	return w.run(ctx)
+}
+
+// open tells the caller that the watch has begun: whatever the caller does from then on is told.
+func (w *watch) open() error {
+	if w.opened {
+		return nil
+	}
+	w.opened = true
+	return w.stream.Send(&apiv1.WatchResponse{ContentType: w.form.ContentType()})
 }
 
 // naming is the field selector of a watch of the object with the name, if it has one: any other selection has to name it, too.
@@ -184,6 +193,7 @@ type watch struct {
 	scope     cache.Scope
 	watcher   *cache.Watcher
 	bookmarks bool
+	opened    bool
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	marked    int64 // revision of the last bookmark
@@ -203,16 +213,25 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	if from, err := parseRevision(rv); err == nil && from == 0 && rv != "" {
 		rv = "0" // as 00, which Kubernetes reads as any state, but not as the wish for one
 	}
+	since := !explicit && rv != "" && rv != "0" // what follows a revision is told whenever the watch begins
+	if since {
+		if err := w.open(); err != nil {
+			return err
+		}
+	}
 	if err := w.server.reach(ctx, w.r.res.Kind, rv); err != nil {
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}
-	if !explicit && (initial != "" || rv != "" && rv != "0") {
+	if since || !explicit && initial != "" {
 		from, err := parseRevision(rv)
 		if err != nil {
 			return err
 		}
 		if from == 0 { // sendInitialEvents=false without a revision: from now on
 			from = w.server.Cache.Applied()
+		}
+		if err := w.open(); err != nil {
+			return err
 		}
 		w.sent = from
 		w.watcher, err = resource.Resume(ctx, w.scope, from, w.selects(), func(events []*cache.Event) error { return w.replayed(ctx, events) })
@@ -229,6 +248,10 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 	}
 	resource.Began(page)
 	w.sent = page.Revision
+	if err := w.open(); err != nil {
+		w.watcher.Stop()
+		return err
+	}
 	if err := w.initial(selects(codec.Load(ctx, w.r.res.Kind, page.Items))); err != nil {
 		w.watcher.Stop()
 		return err
