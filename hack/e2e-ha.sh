@@ -15,5 +15,4 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 say "losing one machine after the other"
 export KUBECONFIG=$STATE/kubeconfig HOWDAH_PROMETHEUS_URL=http://127.0.0.1:${HOWDAH_PROMETHEUS_PORT:-9090}
-cd "$ROOT/test"
-go test -count=1 -timeout 30m -v "$@" ./ha/...
+go -C "$ROOT/test" test -count=1 -timeout 30m -v "$@" ./ha/...
