@@ -21,8 +21,8 @@ type Member struct {
 	mu      sync.Mutex
 	process *exec.Cmd // nil where none runs
 	exited  chan struct{}
-	ended   bool  // it is not to be run again
-	stopped []int // processes that Freeze stopped
+	ended   chan struct{} // closed once it is not to be run again
+	stopped []int         // processes that Freeze stopped
 }
 
 // restartAfter is the pause before a pg_autoctl that ended by itself is run again.
@@ -40,7 +40,11 @@ func (m *Member) URL() string {
 func (m *Member) Kill9() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = true
+	if m.ended == nil {
+		return // it has never run, or was killed before
+	}
+	close(m.ended)
+	m.ended = nil
 	all := m.halt()
 	if len(all) == 0 {
 		return
@@ -128,7 +132,7 @@ func (m *Member) create(ctx context.Context, kind string, args ...string) error 
 func (m *Member) launch(ctx context.Context, args ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = false
+	m.ended = make(chan struct{})
 	return m.run(context.WithoutCancel(ctx), args)
 }
 
@@ -168,11 +172,16 @@ func (m *Member) rerun(ctx context.Context, cmd *exec.Cmd, ended error, args []s
 		return
 	}
 	m.process = nil
+	killed := m.ended
 	m.mu.Unlock()
-	time.Sleep(restartAfter)
+	select {
+	case <-killed:
+		return
+	case <-time.After(restartAfter):
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended || m.process != nil {
+	if m.ended != killed {
 		return
 	}
 	why := fmt.Sprintf("pgtest: pg_autoctl ended (%v) and is run again\n", ended)

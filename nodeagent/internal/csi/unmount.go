@@ -35,7 +35,7 @@ func (v *Volumes) Unmount(ctx context.Context, uid types.UID) error {
 		}
 	}
 	if len(all) > 0 {
-		v.wake()
+		v.loop.Wake()
 	}
 	if len(problems) == 0 {
 		pod := filepath.Join(v.paths.root, "pods", string(uid))
@@ -106,20 +106,7 @@ func (v *Volumes) remove(at place) error {
 }
 
 // Run takes from the node the volumes that no pod has any more, until ctx ends.
-func (v *Volumes) Run(ctx context.Context) error {
-	for {
-		next := v.sweep(ctx)
-		timer := v.cfg.Clock.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-v.poke:
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
-}
+func (v *Volumes) Run(ctx context.Context) error { return v.loop.Run(ctx, v.sweep) }
 
 // sweep looks at all volumes of the node, and returns when to look again.
 func (v *Volumes) sweep(ctx context.Context) time.Duration {

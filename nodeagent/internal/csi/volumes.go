@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/pause"
+	"howdah.dev/nodeagent/internal/sweep"
 	"howdah.dev/nodeagent/internal/turn"
 )
 
@@ -54,8 +55,8 @@ type Config struct {
 type Volumes struct {
 	cfg   Config
 	paths paths
-	poke  chan struct{}
-	turns turn.Turns // at calling a driver for a volume
+	loop  *sweep.Loop // over volumes that no pod has any more
+	turns turn.Turns  // at calling a driver for a volume
 	// pauses are, by folder, those of what could not be undone.
 	pauses *pause.Pauses
 
@@ -67,7 +68,7 @@ type Volumes struct {
 func New(cfg Config) *Volumes {
 	cfg.Dir = filepath.Clean(cfg.Dir)
 	return &Volumes{
-		cfg: cfg, paths: paths{cfg.Dir}, poke: make(chan struct{}, 1), pauses: pause.New(cfg.Clock), staged: map[corev1.UniqueVolumeName]bool{},
+		cfg: cfg, paths: paths{cfg.Dir}, loop: sweep.New(cfg.Clock), pauses: pause.New(cfg.Clock), staged: map[corev1.UniqueVolumeName]bool{},
 	}
 }
 
@@ -92,13 +93,6 @@ func (v *Volumes) hold(ctx context.Context, name string) (release func(), err er
 		err = fmt.Errorf("another operation with volume %s is under way: %w", name, err)
 	}
 	return release, err
-}
-
-func (v *Volumes) wake() {
-	select {
-	case v.poke <- struct{}{}:
-	default:
-	}
 }
 
 func (v *Volumes) markStaged(name corev1.UniqueVolumeName, is bool) {

@@ -71,7 +71,7 @@ func (m *Manager) releaseDisk(ctx context.Context, d *iscsi.Disk, uid types.UID)
 		return err
 	}
 	if len(r.Users) == 0 {
-		m.wake()
+		m.loop.Wake()
 	}
 	return nil
 }
@@ -106,27 +106,8 @@ func (m *Manager) unmountBelow(path string) error {
 	return err
 }
 
-func (m *Manager) wake() {
-	select {
-	case m.poke <- struct{}{}:
-	default:
-	}
-}
-
 // Run gives back the iSCSI disks that no pod has any more, until ctx ends.
-func (m *Manager) Run(ctx context.Context) error {
-	for {
-		timer := m.cfg.Clock.NewTimer(m.sweep(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-m.poke:
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
-}
+func (m *Manager) Run(ctx context.Context) error { return m.loop.Run(ctx, m.sweep) }
 
 // sweep looks at all iSCSI disks of the node, and returns when to look again.
 func (m *Manager) sweep(ctx context.Context) time.Duration {

@@ -25,6 +25,7 @@ import (
 	"howdah.dev/nodeagent/internal/hugepage"
 	"howdah.dev/nodeagent/internal/iscsi"
 	"howdah.dev/nodeagent/internal/pause"
+	"howdah.dev/nodeagent/internal/sweep"
 	"howdah.dev/nodeagent/internal/turn"
 )
 
@@ -81,7 +82,7 @@ type Manager struct {
 	targets turn.Turns    // at an iSCSI target, by its name
 	records iscsi.Records // of the iSCSI disks that the node has
 	pauses  *pause.Pauses // by disk, of what could not be given back
-	poke    chan struct{} // that a disk may have to be given back
+	loop    *sweep.Loop   // over iSCSI disks that no pod has any more
 
 	mu     sync.Mutex
 	tokens map[tokenKey]token
@@ -92,7 +93,7 @@ type Manager struct {
 func New(cfg Config) *Manager {
 	return &Manager{
 		cfg: cfg, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
-		records: iscsi.Records{Dir: filepath.Join(cfg.RootDir, "plugins", "kubernetes.io", "iscsi")}, pauses: pause.New(cfg.Clock), poke: make(chan struct{}, 1),
+		records: iscsi.Records{Dir: filepath.Join(cfg.RootDir, "plugins", "kubernetes.io", "iscsi")}, pauses: pause.New(cfg.Clock), loop: sweep.New(cfg.Clock),
 	}
 }
 

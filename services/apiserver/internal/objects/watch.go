@@ -193,7 +193,7 @@ type watch struct {
 	scope     cache.Scope
 	watcher   *cache.Watcher
 	bookmarks bool
-	opened    bool
+	opened    bool  // the caller was told that it has begun
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	marked    int64 // revision of the last bookmark
