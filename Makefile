@@ -27,7 +27,7 @@ e2e-ha: ## lose each machine of a highly available cluster once, on a cluster of
 	@hack/e2e-ha.sh $(ARGS)
 
 conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose, PROCS run at a time)
-	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' hack/conformance.sh
+	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' CSI='$(CSI)' hack/conformance.sh
 
 churn: ## break control planes, database and connections for DURATION=10m while informers and watches must miss nothing
 	@hack/churn.sh $(or $(DURATION),10m)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Gives the nodes of the cluster that is up the images that the pods of Kubernetes' conformance tests run, without a registry on the network:
 # upstream's programs compiled from their modules, our own nginx and busybox under the names that the tests use. The nodes have them by name, and for
-# what is pulled always a registry of the same images beside them, which they ask before the one of that name.
+# what is pulled always a registry of the same images beside them, which they ask before the one of that name. CSI names a folder with the programs of
+# kubernetes-csi, built from their repositories, since not all are modules: with it there are images of them, too, for the tests of storage drivers.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 programs=$BUILD/conformance/programs
@@ -15,6 +16,9 @@ built=(agnhost="$tests/agnhost:2.63.0" agnhost-before="$tests/agnhost:2.55" naut
     busybox="$tests/busybox:1.37.0-1" sample-apiserver="$tests/sample-apiserver:1.29.2" dns="$tests/glibc-dns-testing:2.0.0" nonroot="$tests/nonroot:1.5" nginx="$tests/nginx:1.15-4"
     nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2 hostpathplugin=registry.k8s.io/sig-storage/hostpathplugin:v1.17.1)
 renamed=(nginx:latest="$tests/nginx:1.27-0")
+storage=registry.k8s.io/sig-storage
+csi=(hostpathplugin:v1.17.1 csi-node-driver-registrar:v2.16.0 livenessprobe:v2.18.0 csi-external-health-monitor-controller:v0.17.0 csi-provisioner:v6.1.1 csi-attacher:v4.11.0
+    csi-resizer:v2.1.0 csi-snapshotter:v8.5.0 csi-snapshot-metadata:v0.2.0 snapshot-controller:v8.5.0)
 
 # program MODULE NAME PACKAGE compiles it without libc, for any base image.
 program() { CGO_ENABLED=0 GOWORK=off run_logged "$log" go -C "$ROOT/test/$1" build -o "$programs/$2" "$3"; }
@@ -37,6 +41,14 @@ for pair in "${built[@]}"; do
     DOCKER_BUILDKIT=0 run_logged "$log" docker build -f "$ROOT/test/conformance/images/Dockerfile" --target "${pair%%=*}" -t "${pair#*=}" "$programs"
     names+=("${pair#*=}")
 done
+if [ -n "${CSI:-}" ]; then
+    for image in "${csi[@]}"; do
+        [ -e "$CSI/${image%:*}" ] || { note "$CSI has no ${image%:*}"; continue; }
+        install "$CSI/${image%:*}" "$programs/csi-program"
+        DOCKER_BUILDKIT=0 run_logged "$log" docker build -f "$ROOT/test/conformance/images/Dockerfile" --target csi -t "$storage/$image" "$programs"
+        names+=("$storage/$image")
+    done
+fi
 for pair in "${renamed[@]}"; do
     docker tag "${pair%%=*}" "${pair#*=}"
     names+=("${pair#*=}")

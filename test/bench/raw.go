@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -206,16 +207,19 @@ func (c *rawConn) read() error {
 				}
 			}
 		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
-			return fmt.Errorf("the server ended a watch: %s", frame)
+			return fmt.Errorf("%w by %s", errWatchEnded, frame)
 		}
 	}
 }
+
+// errWatchEnded says that the server ended a watch that had more to tell.
+var errWatchEnded = errors.New("a watch ended")
 
 // count notes the events that end in a piece of a stream.
 func (c *rawConn) count(f *http2.DataFrame) error {
 	data, s := f.Data(), c.streams[f.StreamID]
 	if f.StreamEnded() {
-		return fmt.Errorf("a watch ended after %d events", s.events)
+		return fmt.Errorf("%w after %d events", errWatchEnded, s.events)
 	}
 	if c.unacked += uint32(len(data)); c.unacked > window/2 {
 		if err := c.framer.WriteWindowUpdate(0, c.unacked); err != nil {
