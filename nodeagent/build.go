@@ -144,7 +144,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Isolate:      b.network.Isolate,
 		Ended:        b.running.Ended,
 		LogsLeave:    b.logsLeave,
-		RefreshEvery: cfg.RefreshEvery,
+		RefreshEvery: cfg.RefreshEvery, MaxRestartPeriod: cfg.MaxContainerRestartPeriod,
 	})
 	b.running.Serve(b.workers)
 	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)

@@ -110,6 +110,9 @@ func (c Config) settings() map[string]any {
 		"evictionMinimumReclaim": byName(c.Eviction.MinimumReclaim, "="), "evictionPressureTransitionPeriod": c.Eviction.Transition.String(),
 		"mergeDefaultEvictionSettings": c.Eviction.MergeDefaults,
 		"containerRuntimeEndpoint":     c.RuntimeEndpoint, "cgroupDriver": "cgroupfs", "podLogsDir": c.LogDir, "resolvConf": c.ResolvConf,
+		"imageGCHighThresholdPercent": c.KeepImages.High, "imageGCLowThresholdPercent": c.KeepImages.Low,
+		"imageMinimumGCAge": c.KeepImages.Least.String(), "imageMaximumGCAge": c.KeepImages.Most.String(),
+		"crashLoopBackOff":          map[string]any{"maxContainerRestartPeriod": c.MaxContainerRestartPeriod.String()},
 		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
 	}
 	c.Manifests.settings(s)
