@@ -115,6 +115,8 @@ type Config struct {
 
 	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
 	RefreshEvery time.Duration
+	// SystemLogQuery has /logs/ of the endpoint answer what the node's services have logged, in the journal too.
+	SystemLogQuery bool
 	// MaxContainerRestartPeriod is the longest delay before a failing container starts again, from 1 s to 300 s; default 300 s.
 	MaxContainerRestartPeriod time.Duration
 	// VolumeStatsEvery is how often it is measured what volumes take up, as the kubelet's volumeStatsAggPeriod; default a minute, negative never.

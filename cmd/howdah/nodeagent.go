@@ -32,7 +32,7 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls                        []string
 	maxPods                                                                               int64
 	port, readOnlyPort                                                                    int32
-	anonymous, rotateServing, rotate, gitRepos                                            bool
+	anonymous, rotateServing, rotate, gitRepos, logQuery                                  bool
 	simulate                                                                              int
 	keep                                                                                  nodeagent.ImageKeep
 	verify                                                                                nodeagent.VerifyImages
@@ -104,6 +104,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.Int32Var(&n.port, "kubelet-port", 10250, "port of the HTTPS endpoint for metrics and whatever else asks kubelets; 0 opens none")
 	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
 	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
+	f.BoolVar(&n.logQuery, "enable-system-log-query", false, "answer /logs/?query=SERVICE of the HTTPS endpoint with what the node's services have logged, from the journal or from /var/log")
 	f.BoolVar(&n.rotateServing, "rotate-server-certificates", false, "ask the signer kubernetes.io/kubelet-serving for the certificate of the HTTPS endpoint, and for another one before it ends; somebody has to approve each request")
 	f.BoolVar(&n.rotate, "rotate-certificates", false, "ask for another client certificate before that in --tls-dir ends, which howdah join has put there")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
@@ -137,7 +138,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

@@ -190,6 +190,45 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestLogQuery asks for what services have logged, where that is switched on.
+func TestLogQuery(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if code, body := f.get(t, "GET", "/logs/?query=containerd"); code != 200 || !strings.Contains(body, "node.log") { // the folder, whatever is asked
+		t.Errorf("switched off: %d %s", code, body)
+	}
+	cfg := f.cfg
+	cfg.Registerer = prometheus.NewRegistry()
+	cfg.Journal = func(_ context.Context, to io.Writer, arguments ...string) error {
+		if arguments[0] == "--field=_SYSTEMD_UNIT" {
+			_, err := io.WriteString(to, "containerd.service\n")
+			return err
+		}
+		_, err := fmt.Fprintln(to, arguments[3:])
+		return err
+	}
+	f.Server = New(cfg)
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/logs/?query=containerd&tailLines=5": {200, "[--lines=5 --unit=containerd]\n"},
+		"/logs/?query=node":                   {200, "of the node"},
+		"/logs/?query=/node.log":              {200, "of the node"},
+		"/logs/node.log":                      {200, "of the node"},
+		"/logs/?query=link":                   {200, "\nerror getting log for link: statat link: path escapes from parent\n"},
+		"/logs/?query=/link":                  {406, "query: Invalid value: [\"/link\"]: statat link: path escapes from parent\n"},
+		"/logs/?query=/../x":                  {406, "query: Invalid value: [\"/../x\"]: statat ../x: path escapes from parent\n"},
+		"/logs/?query=a&boot=1":               {406, "boot: Invalid value: 1: must be less than 1\n"},
+		"/logs/?boot=x":                       {400, "boot: Invalid value: \"x\": strconv.Atoi: parsing \"x\": invalid syntax\n"},
+		"/logs/node.log?query=a":              {406, "path not allowed in query mode\n"},
+	} {
+		if code, body := f.get(t, "GET", path); code != want.code || body != want.body {
+			t.Errorf("%s: %d %q, want %d %q", path, code, body, want.code, want.body)
+		}
+	}
+}
+
 func TestResourceMetrics(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
