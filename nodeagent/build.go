@@ -36,6 +36,7 @@ import (
 	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
+	"howdah.dev/nodeagent/internal/watchdog"
 	"howdah.dev/nodeagent/internal/worker"
 )
 
@@ -94,6 +95,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.endpoint = a.newEndpoint(b.probes)
 	b.buildReporter()
+	if a.watchdog, err = watchdog.New(watchdog.Config{Manager: watchdog.Systemd{}, Alive: a.alive, Clock: cfg.Clock}); err != nil {
+		return err
+	}
 	return b.buildImages()
 }
 
