@@ -43,6 +43,7 @@ import (
 	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
+	"howdah.dev/nodeagent/internal/watchdog"
 	"howdah.dev/nodeagent/internal/worker"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 )
@@ -80,6 +81,7 @@ type Agent struct {
 	shutdown    *shutdown.Keeper
 	network     *network
 	resources   *resources
+	watchdog    *watchdog.Keeper
 	remover     *localpath.Remover
 	drivers     *drivers
 	record      func(ctx context.Context) error
@@ -208,6 +210,15 @@ func (a *Agent) Ready(ctx context.Context) bool {
 	}
 }
 
+// alive asks what all of the agent's parts ask: who holds one of them for ever keeps it from its end, and systemd from a sign of life. That the API or the
+// runtime is away is no reason for another start.
+func (a *Agent) alive() error {
+	a.running.List()
+	a.workers.Knows("")
+	a.reporter.Node()
+	return nil
+}
+
 // problems are what keeps the node from being ready, beside the runtime's own.
 func (a *Agent) problems() []string { return append(a.shutdown.Problems(), a.network.problems()...) }
 
@@ -215,7 +226,7 @@ func (a *Agent) problems() []string { return append(a.shutdown.Problems(), a.net
 // ended it. Containers run on, in either case; only with ErrShutDown, when the machine is to go down, have they ended before.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.runtime.Close()
-	return task.Run(ctx, a.keepCertificate, a.run)
+	return task.Run(ctx, a.keepCertificate, a.watchdog.Run, a.run)
 }
 
 func (a *Agent) run(ctx context.Context) error {

@@ -36,6 +36,7 @@ import (
 	"howdah.dev/nodeagent/internal/verify"
 	"howdah.dev/nodeagent/internal/volume"
 	"howdah.dev/nodeagent/internal/volumestats"
+	"howdah.dev/nodeagent/internal/watchdog"
 	"howdah.dev/nodeagent/internal/worker"
 )
 
@@ -94,6 +95,9 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.endpoint = a.newEndpoint(b.probes)
 	b.buildReporter()
+	if a.watchdog, err = watchdog.New(watchdog.Config{Manager: watchdog.Systemd{}, Alive: a.alive, Clock: cfg.Clock}); err != nil {
+		return err
+	}
 	return b.buildImages()
 }
 
@@ -144,7 +148,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Isolate:      b.network.Isolate,
 		Ended:        b.running.Ended,
 		LogsLeave:    b.logsLeave,
-		RefreshEvery: cfg.RefreshEvery,
+		RefreshEvery: cfg.RefreshEvery, MaxRestartPeriod: cfg.MaxContainerRestartPeriod,
 	})
 	b.running.Serve(b.workers)
 	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/route"
 	"howdah.dev/nodeagent/internal/shutdown"
@@ -114,6 +115,10 @@ type Config struct {
 
 	// RefreshEvery is how often ConfigMaps, Secrets and tokens in volumes are brought up to date; default 60 s.
 	RefreshEvery time.Duration
+	// SystemLogQuery has /logs/ of the endpoint answer what the node's services have logged, in the journal too.
+	SystemLogQuery bool
+	// MaxContainerRestartPeriod is the longest delay before a failing container starts again, from 1 s to 300 s; default 300 s.
+	MaxContainerRestartPeriod time.Duration
 	// VolumeStatsEvery is how often it is measured what volumes take up, as the kubelet's volumeStatsAggPeriod; default a minute, negative never.
 	VolumeStatsEvery time.Duration
 	// Clock is the clock; default the real one.
@@ -235,6 +240,9 @@ func (c Config) complete() (Config, error) {
 	if c.VolumeStatsEvery == 0 {
 		c.VolumeStatsEvery = time.Minute
 	}
+	if c.MaxContainerRestartPeriod == 0 {
+		c.MaxContainerRestartPeriod = pod.BackoffMax
+	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
@@ -341,6 +349,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxPods < 1 {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
+	}
+	if p := c.MaxContainerRestartPeriod; p != 0 && (p < time.Second || p > pod.BackoffMax) {
+		problems = append(problems, fmt.Errorf("the longest delay before a container starts again is from 1s to %v, not %v", pod.BackoffMax, p))
 	}
 	if _, err := c.eviction().Parse(); err != nil {
 		problems = append(problems, err)

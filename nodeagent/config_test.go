@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestNodeAddresses(t *testing.T) {
@@ -69,6 +70,16 @@ func TestManagersOfAllPoliciesAreChecked(t *testing.T) {
 	reserved := Managers{ReservedCPUs: "0,2-3"}.reserved()
 	if got := reserved.Cpu().Value(); got != 3 {
 		t.Errorf("reserved: %d CPUs", got)
+	}
+}
+
+func TestRestartDelaysAreChecked(t *testing.T) {
+	t.Parallel()
+	const problem = "the longest delay before a container starts again is from 1s to 5m0s"
+	for period, ok := range map[time.Duration]bool{0: true, time.Second: true, time.Minute: true, 300 * time.Second: true, 999 * time.Millisecond: false, 301 * time.Second: false, -1: false} {
+		if err := (Config{MaxContainerRestartPeriod: period}).validate(); strings.Contains(err.Error(), problem) == ok {
+			t.Errorf("%v: %v", period, err)
+		}
 	}
 }
 

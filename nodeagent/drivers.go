@@ -26,7 +26,7 @@ type drivers struct {
 func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 	cfg, d := a.cfg, &drivers{}
 	registered := csi.NewDrivers(cfg.Registerer)
-	d.keeper = csinode.New(csinode.Config{NodeName: cfg.NodeName, Client: cfg.Objects, Drivers: registered, Clock: cfg.Clock})
+	d.keeper = csinode.New(csinode.Config{NodeName: cfg.NodeName, Client: cfg.Objects, Drivers: registered, About: objects.CSIDriver, Clock: cfg.Clock})
 	d.watcher = plugin.New(plugin.Config{
 		Dir: filepath.Join(cfg.KubeletDir, "plugins_registry"), Clock: cfg.Clock, Registerer: cfg.Registerer,
 		Handlers: map[string]plugin.Handler{"CSIPlugin": d.keeper, "DevicePlugin": device.Watched{Manager: a.resources.devices}, "DRAPlugin": a.resources.claims.Drivers},
@@ -42,8 +42,8 @@ func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 			}
 			return nil
 		},
-		Changed: func() { a.reporter.Poke() },
-		Event:   func(pod *corev1.Pod, kind, reason, message string) { tell.Event(pod, "", kind, reason, message) },
+		Changed: func() { a.reporter.Poke() }, Exhausted: d.keeper.Ask,
+		Event: func(pod *corev1.Pod, kind, reason, message string) { tell.Event(pod, "", kind, reason, message) },
 	})
 	return d
 }

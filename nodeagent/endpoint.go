@@ -17,6 +17,7 @@ import (
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/access"
 	"howdah.dev/nodeagent/internal/endpoint"
+	"howdah.dev/nodeagent/internal/nodelog"
 	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/stream"
@@ -38,6 +39,9 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 				return errors.New("the agent does not take care of its pods yet")
 			}
 		},
+	}
+	if cfg.SystemLogQuery {
+		config.Journal = nodelog.Journalctl
 	}
 	config.Gatherer, _ = cfg.Registerer.(prometheus.Gatherer)
 	if e := cfg.Endpoint; e != nil {
@@ -110,6 +114,10 @@ func (c Config) settings() map[string]any {
 		"evictionMinimumReclaim": byName(c.Eviction.MinimumReclaim, "="), "evictionPressureTransitionPeriod": c.Eviction.Transition.String(),
 		"mergeDefaultEvictionSettings": c.Eviction.MergeDefaults,
 		"containerRuntimeEndpoint":     c.RuntimeEndpoint, "cgroupDriver": "cgroupfs", "podLogsDir": c.LogDir, "resolvConf": c.ResolvConf,
+		"imageGCHighThresholdPercent": c.KeepImages.High, "imageGCLowThresholdPercent": c.KeepImages.Low,
+		"imageMinimumGCAge": c.KeepImages.Least.String(), "imageMaximumGCAge": c.KeepImages.Most.String(),
+		"crashLoopBackOff":       map[string]any{"maxContainerRestartPeriod": c.MaxContainerRestartPeriod.String()},
+		"enableSystemLogHandler": true, "enableSystemLogQuery": c.SystemLogQuery,
 		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
 	}
 	c.Manifests.settings(s)

@@ -32,12 +32,12 @@ type nodeFlags struct {
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls                        []string
 	maxPods                                                                               int64
 	port, readOnlyPort                                                                    int32
-	anonymous, rotateServing, rotate, gitRepos                                            bool
+	anonymous, rotateServing, rotate, gitRepos, logQuery                                  bool
 	simulate                                                                              int
 	keep                                                                                  nodeagent.ImageKeep
 	verify                                                                                nodeagent.VerifyImages
 	providers                                                                             nodeagent.CredentialProviders
-	volumeStats                                                                           time.Duration
+	volumeStats, maxRestart                                                               time.Duration
 	eviction                                                                              nodeagent.Eviction
 	shutdown                                                                              nodeagent.Shutdown
 	manifests                                                                             nodeagent.Manifests
@@ -75,11 +75,12 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.DurationVar(&n.shutdown.Critical, "shutdown-grace-period-critical-pods", 0, "how much of --shutdown-grace-period is for pods of the system's priorities, after the others")
 	f.StringVar(&n.shutdown.ByPriority, "shutdown-grace-period-by-pod-priority", "", "how long instead pods of at least a priority may take, the lowest first (PRIORITY=DURATION,…)")
 	f.DurationVar(&n.volumeStats, "volume-stats-agg-period", time.Minute, "how often it is measured what volumes take up; negative is never")
+	f.DurationVar(&n.maxRestart, "max-container-restart-period", 5*time.Minute, "longest delay before a failing container starts again, from 1s to 300s; below 10s it is the first delay, too")
 	byDefault := nodeagent.DefaultImageKeep()
 	f.IntVar(&n.keep.High, "image-gc-high-threshold", byDefault.High, "percent of the images' disk in use from which on images are removed that no pod needs; 100 is never")
 	f.IntVar(&n.keep.Low, "image-gc-low-threshold", byDefault.Low, "percent of the images' disk in use down to which they are removed")
 	f.DurationVar(&n.keep.Least, "minimum-image-ttl-duration", byDefault.Least, "how long an image stays at least")
-	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most; 0 is for ever")
+	f.DurationVar(&n.keep.Most, "maximum-image-ttl-duration", byDefault.Most, "how long an image that no pod needs stays at most, more than --minimum-image-ttl-duration; 0 is for ever")
 	f.StringVar((*string)(&n.verify.Policy), "image-pull-credentials-verification-policy", string(nodeagent.DefaultVerifyImages), "of which images on the node a pod has to prove with its own credentials that it may use them: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify")
 	f.StringSliceVar(&n.verify.Allowlist, "preloaded-images-verification-allowlist", nil, "images that NeverVerifyAllowlistedImages does not ask about: names without tag or digest, or beginnings of names that end with /*")
 	f.StringVar(&n.providers.Config, "image-credential-provider-config", "", "file with a CredentialProviderConfig (kubelet.config.k8s.io/v1), or a folder of such: programs that have logins to registries")
@@ -103,6 +104,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.Int32Var(&n.port, "kubelet-port", 10250, "port of the HTTPS endpoint for metrics and whatever else asks kubelets; 0 opens none")
 	f.Int32Var(&n.readOnlyPort, "read-only-port", 0, "port on which everybody may read metrics and pods, without TLS; 0 opens none")
 	f.BoolVar(&n.anonymous, "anonymous-auth", false, "let callers of the HTTPS endpoint who say nothing of themselves do what system:anonymous may")
+	f.BoolVar(&n.logQuery, "enable-system-log-query", false, "answer /logs/?query=SERVICE of the HTTPS endpoint with what the node's services have logged, from the journal or from /var/log")
 	f.BoolVar(&n.rotateServing, "rotate-server-certificates", false, "ask the signer kubernetes.io/kubelet-serving for the certificate of the HTTPS endpoint, and for another one before it ends; somebody has to approve each request")
 	f.BoolVar(&n.rotate, "rotate-certificates", false, "ask for another client certificate before that in --tls-dir ends, which howdah join has put there")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
@@ -136,7 +138,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
-		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, Manifests: manifests, Managers: n.managers,
+		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
 	}, errors.Join(err1, err2, err3, err5, err6)
 }

@@ -18,6 +18,7 @@ type Usage struct {
 	Swap      *Swap
 	Processes *uint64
 	IO        []IO
+	Pressures Pressures
 }
 
 // CPU is time since the group was made.
@@ -90,6 +91,7 @@ func (t *Tree) readUnified(dir string) (Usage, error) {
 	}
 	u.Processes = optional(number(dir, "pids.current"))
 	u.IO = unifiedIO(filepath.Join(dir, "io.stat"))
+	u.Pressures = groupPressures(dir)
 	return u, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -25,7 +26,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/pause"
@@ -241,7 +244,7 @@ func (w *world) start(dir string, drivers *Drivers) {
 			w.changes++
 			w.reported = w.InUse() // the node's status follows
 		},
-		Event: func(*corev1.Pod, string, string, string) {},
+		Exhausted: func(string) {}, Event: func(*corev1.Pod, string, string, string) {},
 	})
 }
 
@@ -410,6 +413,59 @@ func await(t *testing.T, clk *clocktesting.FakeClock) {
 			t.Fatal("nobody waits")
 		}
 	}
+}
+
+// TestNodeThatIsFull has an attacher find that the node can have no more volumes. Of drivers that do not count as they go nothing is asked.
+func TestNodeThatIsFull(t *testing.T) {
+	t.Parallel()
+	unique := object.AttachableName("d", "h")
+	full := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName("h", "d", "n")},
+		Status:     storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no slot", ErrorCode: ptr.To(int32(codes.ResourceExhausted))}},
+	}
+	other := full.DeepCopy()
+	other.Status.AttachError.ErrorCode = ptr.To(int32(codes.Internal))
+	counting := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{NodeAllocatableUpdatePeriodSeconds: ptr.To[int64](10)}}
+	for name, c := range map[string]struct {
+		about      *storagev1.CSIDriver
+		attachment *storagev1.VolumeAttachment
+		asks       int
+		exhausted  bool
+		says       string
+	}{
+		"no more":                        {counting, full, 1, true, "no slot"},
+		"another error":                  {counting, other, 0, false, "volume is not attached to the node yet: context deadline exceeded"},
+		"no attachment":                  {counting, nil, 0, false, "volume attachment is not there yet: context deadline exceeded"},
+		"a driver that does not count":   {&storagev1.CSIDriver{}, full, 0, false, "volume is not attached to the node yet: context deadline exceeded"},
+		"a driver of which nothing said": {nil, full, 0, false, "volume is not attached to the node yet: context deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var asked []string
+				a := &api{attachment: c.attachment, node: &corev1.Node{}}
+				v := New(Config{NodeName: "n", Objects: a, Clock: clock.RealClock{}, Exhausted: func(driver string) { asked = append(asked, driver) },
+					Reported: func() []corev1.UniqueVolumeName { return []corev1.UniqueVolumeName{unique} }})
+				began := time.Now()
+				_, err := v.attached(t.Context(), wanted(), c.about)
+				_, exhausted := errors.AsType[*Exhausted](err)
+				if time.Since(began) != attachTimeout || fmt.Sprint(err) != c.says || exhausted != c.exhausted || len(asked) != c.asks {
+					t.Errorf("after %v: %v, asked %v", time.Since(began), err, asked)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // another volume goes meanwhile
+		a := &api{attachment: full, node: &corev1.Node{}}
+		v := New(Config{NodeName: "n", Objects: a, Clock: clock.RealClock{}, Reported: func() []corev1.UniqueVolumeName { return []corev1.UniqueVolumeName{unique} },
+			Exhausted: func(string) {
+				a.attachment = &storagev1.VolumeAttachment{ObjectMeta: full.ObjectMeta, Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}}}
+				a.node = &corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: unique}}}}
+			}})
+		if said, err := v.attached(t.Context(), wanted(), counting); err != nil || said["device"] != "sdb" {
+			t.Errorf("%v, %v", said, err)
+		}
+	})
 }
 
 func TestWhatAnAttachmentMeans(t *testing.T) {

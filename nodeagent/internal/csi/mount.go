@@ -124,7 +124,7 @@ func (v *Volumes) make(ctx context.Context, w *Want, about *storagev1.CSIDriver,
 	var said map[string]string
 	if data.Attachment != "" {
 		var err error
-		if said, err = v.attached(ctx, w); err != nil {
+		if said, err = v.attached(ctx, w, about); err != nil {
 			return failed(w.steps().attach, err)
 		}
 	}

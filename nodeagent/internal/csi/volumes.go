@@ -46,6 +46,8 @@ type Config struct {
 	// Reported returns the volumes that the Node's status says to be in use, as the API last answered; Changed says that there are others.
 	Reported func() []corev1.UniqueVolumeName
 	Changed  func()
+	// Exhausted hears that the node has as many volumes of a driver as it can have.
+	Exhausted func(driver string)
 	// Event tells of a pod.
 	Event func(pod *corev1.Pod, kind, reason, message string)
 	Clock clock.Clock

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -24,11 +26,27 @@ import (
 // fake is a driver that says what the node is to it.
 type fake struct {
 	csipb.UnimplementedNodeServer
-	says *csipb.NodeGetInfoResponse
+	mu    sync.Mutex
+	says  *csipb.NodeGetInfoResponse
+	asked int
+	heard func()
 }
 
 func (f *fake) NodeGetInfo(context.Context, *csipb.NodeGetInfoRequest) (*csipb.NodeGetInfoResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	if f.heard != nil {
+		f.heard()
+	}
 	return f.says, nil
+}
+
+// say changes how many volumes there may be from now on.
+func (f *fake) say(most int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.says = &csipb.NodeGetInfoResponse{NodeId: f.says.GetNodeId(), MaxVolumesPerNode: most}
 }
 
 func (f *fake) serve(t *testing.T, name string) plugin.Plugin {
@@ -57,7 +75,8 @@ func setup(t *testing.T) (*Keeper, *object.Client) {
 	if _, err := object.For(client, object.Node).Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{NodeName: "n", Client: client, Drivers: csi.NewDrivers(prometheus.NewRegistry()), Clock: clock.RealClock{}}), client
+	return New(Config{NodeName: "n", Client: client, Drivers: csi.NewDrivers(prometheus.NewRegistry()), Clock: clock.RealClock{},
+		About: func(context.Context, string) (*storagev1.CSIDriver, error) { return nil, nil }}), client
 }
 
 // TestDriversInTheAPI follows a driver that comes, moves and goes, beside one that an earlier life of the agent has told of.

@@ -36,7 +36,9 @@ type Config struct {
 	NodeName string
 	Client   *object.Client
 	Drivers  *csi.Drivers
-	Clock    clock.Clock
+	// About returns what the API says of a driver, nil where nothing is.
+	About func(ctx context.Context, driver string) (*storagev1.CSIDriver, error)
+	Clock clock.Clock
 }
 
 // Keeper keeps the node's CSINode true.
@@ -46,12 +48,18 @@ type Keeper struct {
 	mu      sync.Mutex
 	drivers map[string]Driver // that are registered
 	gone    map[string]bool   // that were, in this life of the agent
-	writing sync.Mutex        // one write after the other
+	asked   map[string]time.Time
+	due     map[string]bool // are to be asked at once
+	writing sync.Mutex      // one write after the other
+
+	wake chan struct{}
 }
 
 // New returns a Keeper.
 func New(cfg Config) *Keeper {
-	return &Keeper{cfg: cfg, drivers: map[string]Driver{}, gone: map[string]bool{}}
+	return &Keeper{
+		cfg: cfg, drivers: map[string]Driver{}, gone: map[string]bool{}, asked: map[string]time.Time{}, due: map[string]bool{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Register implements plugin.Handler: the driver is asked for the node's name, and can be used from then on; the API hears of it.
@@ -74,6 +82,7 @@ func (k *Keeper) Register(ctx context.Context, p plugin.Plugin) error {
 	k.cfg.Drivers.Put(driver)
 	k.mu.Lock()
 	k.drivers[p.Name] = Driver{NodeID: info.GetNodeId(), MaxVolumes: info.GetMaxVolumesPerNode(), Topology: info.GetAccessibleTopology().GetSegments()}
+	k.asked[p.Name] = k.cfg.Clock.Now()
 	delete(k.gone, p.Name)
 	k.mu.Unlock()
 	if err = k.tell(ctx); err != nil && !again(err) { // what it says cannot be true, and would keep others from being told
@@ -99,17 +108,29 @@ func (k *Keeper) Deregister(ctx context.Context, p plugin.Plugin) {
 	}
 }
 
-// Run sees to it that the node has its CSINode, and that it stays true whoever writes to it, until ctx ends.
+// Run sees to it that the node has its CSINode, and that it stays true whoever writes to it and whatever drivers come to say, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
+	var look time.Time
+	var periods map[string]time.Duration
 	for {
-		if err := k.tell(ctx); err != nil && ctx.Err() == nil {
-			slog.Warn("write the CSINode", "node", k.cfg.NodeName, "err", err)
+		if now := k.cfg.Clock.Now(); !now.Before(look) {
+			look = now.Add(lookEvery)
+			if err := k.tell(ctx); err != nil && ctx.Err() == nil {
+				slog.Warn("write the CSINode", "node", k.cfg.NodeName, "err", err)
+			}
+			periods = k.periods(ctx)
 		}
-		timer := k.cfg.Clock.NewTimer(lookEvery)
+		next := k.count(ctx, periods)
+		if next.IsZero() || look.Before(next) {
+			next = look
+		}
+		timer := k.cfg.Clock.NewTimer(next.Sub(k.cfg.Clock.Now()))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
+		case <-k.wake:
+			timer.Stop()
 		case <-timer.C():
 		}
 	}

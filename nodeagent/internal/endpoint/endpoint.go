@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/access"
+	"howdah.dev/nodeagent/internal/nodelog"
 	"howdah.dev/nodeagent/internal/usage"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	Settings any
 	// LogDir is the folder that /logs/ shows.
 	LogDir string
+	// Journal is what /logs/?query= asks; nil answers no such questions.
+	Journal nodelog.Journal
 	// Gatherer has the agent's metrics, Registerer takes those of this server; Probes are collectors of /metrics/probes.
 	Gatherer   prometheus.Gatherer
 	Registerer prometheus.Registerer

@@ -38,7 +38,10 @@ import (
 )
 
 // reading is a source of one made-up reading.
-type reading struct{ err error }
+type reading struct {
+	err    error
+	waited cgroup.Pressures
+}
 
 func (r *reading) Read(context.Context) *usage.Reading {
 	at := time.Unix(2000, 0)
@@ -46,11 +49,12 @@ func (r *reading) Read(context.Context) *usage.Reading {
 	measured := func(cpu time.Duration, memory uint64) usage.Measured {
 		return usage.Measured{At: at, Rate: &rate, Usage: cgroup.Usage{
 			CPU: &cgroup.CPU{Total: cpu, User: cpu, Throttled: 2}, Memory: &cgroup.Memory{Usage: memory + 5, WorkingSet: memory, Limit: 1000, MajorFaults: 9},
-			Swap: &cgroup.Swap{Usage: 7, Limit: 10}, Processes: &processes, IO: []cgroup.IO{{Device: "8:0", ReadBytes: 11}},
+			Swap: &cgroup.Swap{Usage: 7, Limit: 10}, Processes: &processes, IO: []cgroup.IO{{Device: "8:0", ReadBytes: 11}}, Pressures: r.waited,
 		}}
 	}
 	out := &usage.Reading{At: at, Err: r.err, Node: usage.Node{
 		Measured: measured(100*time.Second, 600), Capacity: 800, Booted: time.Unix(1000, 0), MaxPIDs: 100, Processes: 5,
+		AllPods:  measured(50*time.Second, 300),
 		Networks: []usage.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, Disk: &usage.Filesystem{At: at, Device: "8:1", Capacity: 50, Available: 20, Used: 30},
 		Images: &usage.Filesystem{At: at, Device: "8:1", Capacity: 50, Used: 10, ContainersUsed: 4},
 	}}
@@ -186,6 +190,45 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestLogQuery asks for what services have logged, where that is switched on.
+func TestLogQuery(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if code, body := f.get(t, "GET", "/logs/?query=containerd"); code != 200 || !strings.Contains(body, "node.log") { // the folder, whatever is asked
+		t.Errorf("switched off: %d %s", code, body)
+	}
+	cfg := f.cfg
+	cfg.Registerer = prometheus.NewRegistry()
+	cfg.Journal = func(_ context.Context, to io.Writer, arguments ...string) error {
+		if arguments[0] == "--field=_SYSTEMD_UNIT" {
+			_, err := io.WriteString(to, "containerd.service\n")
+			return err
+		}
+		_, err := fmt.Fprintln(to, arguments[3:])
+		return err
+	}
+	f.Server = New(cfg)
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/logs/?query=containerd&tailLines=5": {200, "[--lines=5 --unit=containerd]\n"},
+		"/logs/?query=node":                   {200, "of the node"},
+		"/logs/?query=/node.log":              {200, "of the node"},
+		"/logs/node.log":                      {200, "of the node"},
+		"/logs/?query=link":                   {200, "\nerror getting log for link: statat link: path escapes from parent\n"},
+		"/logs/?query=/link":                  {406, "query: Invalid value: [\"/link\"]: statat link: path escapes from parent\n"},
+		"/logs/?query=/../x":                  {406, "query: Invalid value: [\"/../x\"]: statat ../x: path escapes from parent\n"},
+		"/logs/?query=a&boot=1":               {406, "boot: Invalid value: 1: must be less than 1\n"},
+		"/logs/?boot=x":                       {400, "boot: Invalid value: \"x\": strconv.Atoi: parsing \"x\": invalid syntax\n"},
+		"/logs/node.log?query=a":              {406, "path not allowed in query mode\n"},
+	} {
+		if code, body := f.get(t, "GET", path); code != want.code || body != want.body {
+			t.Errorf("%s: %d %q, want %d %q", path, code, body, want.code, want.body)
+		}
+	}
+}
+
 func TestResourceMetrics(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -234,6 +277,62 @@ func TestCadvisorMetrics(t *testing.T) {
 	}
 	if code != 200 {
 		t.Errorf("%d", code)
+	}
+}
+
+// TestPressure has the groups tell of what they have waited for, of part of it, and of nothing.
+func TestPressure(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	_, body := f.get(t, "GET", "/metrics/cadvisor")
+	_, brief := f.get(t, "GET", "/stats/summary")
+	if strings.Contains(body, "container_pressure") || strings.Contains(brief, "psi") || strings.Contains(brief, `"io"`) {
+		t.Errorf("the kernel tells of no pressure:\n%s\n%s", body, brief)
+	}
+	f.source.waited = cgroup.Pressures{
+		CPU: &cgroup.Pressure{Some: cgroup.Stall{Total: 3 * time.Second, Avg10: 1.5, Avg60: 0.5, Avg300: 0.25}, Full: cgroup.Stall{Total: 250 * time.Millisecond}},
+		IO:  &cgroup.Pressure{Some: cgroup.Stall{Total: 2 * time.Second}, Full: cgroup.Stall{Total: time.Second}},
+	}
+	_, body = f.get(t, "GET", "/metrics/cadvisor")
+	for _, line := range []string{
+		`container_pressure_cpu_waiting_seconds_total{container="",id="/",image="",name="",namespace="",pod=""} 3 2000000`,
+		`container_pressure_cpu_stalled_seconds_total{container="main",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 0.25 2000000`,
+		`container_pressure_io_waiting_seconds_total{container="",id="/kubepods/podu",image="",name="",namespace="ns",pod="web"} 2 2000000`,
+		`container_pressure_io_stalled_seconds_total{container="",id="/kubepods",image="",name="",namespace="",pod=""} 1 2000000`,
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("%s is not in\n%s", line, body)
+		}
+	}
+	if strings.Contains(body, "container_pressure_memory") {
+		t.Error("of memory nothing is known")
+	}
+	for _, path := range []string{"/stats/summary", "/stats/summary?only_cpu_and_memory=true"} {
+		_, text := f.get(t, "GET", path)
+		var s stats.Summary
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		want := stats.PSIStats{Some: stats.PSIData{Total: 3e9, Avg10: 1.5, Avg60: 0.5, Avg300: 0.25}, Full: stats.PSIData{Total: 25e7}}
+		p, c := s.Pods[0], s.Pods[0].Containers[0]
+		for what, cpu := range map[string]*stats.CPUStats{"node": s.Node.CPU, "pods": s.Node.SystemContainers[0].CPU, "pod": p.CPU, "container": c.CPU} {
+			if cpu.PSI == nil || *cpu.PSI != want {
+				t.Errorf("%s: %s: %+v", path, what, cpu.PSI)
+			}
+		}
+		if s.Node.Memory.PSI != nil || c.Memory.PSI != nil {
+			t.Errorf("%s: memory %+v %+v", path, s.Node.Memory.PSI, c.Memory.PSI)
+		}
+		for what, io := range map[string]*stats.IOStats{"node": s.Node.IO, "pods": s.Node.SystemContainers[0].IO, "pod": p.IO, "container": c.IO} {
+			switch {
+			case strings.Contains(path, "only"):
+				if io != nil {
+					t.Errorf("%s: %s: %+v", path, what, io)
+				}
+			case io == nil || io.PSI.Some.Total != 2e9 || io.PSI.Full.Total != 1e9:
+				t.Errorf("%s: %s: %+v", path, what, io)
+			}
+		}
 	}
 }
 

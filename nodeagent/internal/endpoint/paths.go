@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/nodeagent/internal/nodelog"
 	"howdah.dev/nodeagent/internal/usage/meter"
 	"howdah.dev/nodeagent/internal/usage/summary"
 )
@@ -168,8 +169,43 @@ func (s *Server) logFiles() http.Handler {
 			return
 		}
 		defer root.Close()
+		if s.cfg.Journal != nil && s.logQuery(w, r, root) {
+			return
+		}
 		http.FileServerFS(root.FS()).ServeHTTP(w, r)
 	})
+}
+
+// logQuery answers what is asked of services' logs. It reports false where a file is to be shown: that of the path, which may be changed to the
+// one that is asked for.
+func (s *Server) logQuery(w http.ResponseWriter, r *http.Request, root *os.Root) bool {
+	query, errs := nodelog.Parse(r.URL.Query())
+	switch {
+	case len(errs) > 0:
+		http.Error(w, errs.ToAggregate().Error(), http.StatusBadRequest)
+		return true
+	case query == nil:
+		return false
+	case r.URL.Path != "":
+		http.Error(w, "path not allowed in query mode", http.StatusNotAcceptable)
+		return true
+	}
+	errs = query.Check(func(file string) error {
+		_, err := root.Stat(file)
+		return err
+	})
+	switch {
+	case len(errs) > 0:
+		http.Error(w, errs.ToAggregate().Error(), http.StatusNotAcceptable)
+	case len(query.Services) == 0:
+		r.URL.Path = query.File()
+		return false
+	default:
+		w.Header().Set("Content-Type", "text/plain;charset=UTF-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		query.Show(r.Context(), w, s.cfg.Journal, s.cfg.LogDir)
+	}
+	return true
 }
 
 func gathered(g prometheus.Gatherer) http.Handler {

@@ -61,6 +61,9 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if k := cfg.Keep; k.High < 0 || k.High > 100 || k.Low < 0 || k.Low > 100 || k.Low >= k.High || k.Least < 0 || k.Most < 0 {
 		return nil, fmt.Errorf("image collection from %d%% to %d%% of the disk, after %v, at most %v: the second share has to be below the first, and nothing negative", k.High, k.Low, k.Least, k.Most)
 	}
+	if k := cfg.Keep; k.Most > 0 && k.Most <= k.Least {
+		return nil, fmt.Errorf("images that nobody needs stay at most %v: that has to be more than the %v that all stay at least", k.Most, k.Least)
+	}
 	c := &Collector{cfg: cfg, known: map[string]record{}, space: statfs, removed: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_image_garbage_collected_total", Help: "Images that were removed, because of the space that they take or their age.",
 	}, []string{"reason"})}

@@ -217,7 +217,7 @@ func TestNeed(t *testing.T) {
 
 func TestCollectorsSettings(t *testing.T) {
 	t.Parallel()
-	for _, keep := range []Keep{{High: 80, Low: 80}, {High: 101, Low: 80}, {High: 85, Low: -1}, {High: 85, Low: 80, Least: -1}, {High: 85, Low: 80, Most: -1}} {
+	for _, keep := range []Keep{{High: 80, Low: 80}, {High: 101, Low: 80}, {High: 85, Low: -1}, {High: 85, Low: 80, Least: -1}, {High: 85, Low: 80, Most: -1}, {High: 85, Low: 80, Least: 2, Most: 1}, {High: 85, Low: 80, Least: 2, Most: 2}} {
 		if _, err := NewCollector(CollectorConfig{Keep: keep}); err == nil {
 			t.Errorf("%+v is taken", keep)
 		}

@@ -13,7 +13,7 @@ type Keep struct {
 	High, Low int
 	// Least is how long an image is kept at least after it has come.
 	Least time.Duration
-	// Most is how long an image that nobody needs is kept at most; 0 is for ever.
+	// Most is how long an image that nobody needs is kept at most, which is more than Least; 0 is for ever.
 	Most time.Duration
 }
 

@@ -13,6 +13,8 @@ type Memory struct {
 	Trouble map[string]Trouble
 	// Backoff holds the restart delays, by container name.
 	Backoff map[string]Backoff
+	// MaxDelay is the longest of them; 0 is BackoffMax.
+	MaxDelay time.Duration
 	// Probes holds what probes found, by container ID.
 	Probes map[string]Probed
 	// Sandbox is why the last sandbox could not be made, and when to try again.
@@ -85,8 +87,8 @@ func (m *Memory) Has(p *corev1.Pod, id string) corev1.ResourceRequirements {
 }
 
 // Backoff bounds how often a failing container is started: 10 s after its
-// second end, doubled each time up to 5 minutes, forgotten after 10 minutes
-// of peace.
+// second end, doubled each time up to a maximum, of 5 minutes where the node
+// is told no other, forgotten after 10 minutes of peace, whatever the maximum.
 type Backoff struct {
 	Delay   time.Duration
 	Updated time.Time
@@ -96,12 +98,14 @@ type Backoff struct {
 const (
 	BackoffBase = 10 * time.Second
 	BackoffMax  = 5 * time.Minute
+
+	backoffPeace = 10 * time.Minute
 )
 
 // Until returns when a container that ended at finished may start again, the
 // zero time where it may at once.
 func (b Backoff) Until(finished, now time.Time) time.Time {
-	if b.Delay == 0 || finished.Sub(b.Updated) > 2*BackoffMax {
+	if b.Delay == 0 || finished.Sub(b.Updated) > backoffPeace {
 		return time.Time{}
 	}
 	if until := finished.Add(b.Delay); until.After(now) {
@@ -110,10 +114,13 @@ func (b Backoff) Until(finished, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Next returns the delays after another start that follows an end at finished.
-func (b Backoff) Next(finished, now time.Time) Backoff {
-	if b.Delay == 0 || finished.Sub(b.Updated) > 2*BackoffMax {
-		return Backoff{BackoffBase, now}
+// Next returns the delays after another start that follows an end at finished; most, where not 0, is the longest, and so the first, too, where it is shorter.
+func (b Backoff) Next(finished, now time.Time, most time.Duration) Backoff {
+	if most == 0 {
+		most = BackoffMax
 	}
-	return Backoff{min(2*b.Delay, BackoffMax), now}
+	if b.Delay == 0 || finished.Sub(b.Updated) > backoffPeace {
+		return Backoff{min(BackoffBase, most), now}
+	}
+	return Backoff{min(2*b.Delay, most), now}
 }

@@ -332,7 +332,7 @@ func (p *planner) start(c *corev1.Container, made *cri.Container, init bool) {
 	}
 	start := Start{Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Backoff: p.memory.Backoff[c.Name]}
 	if last := p.observed.Latest(c.Name); last != nil && p.life.past(last) && restartsAll(c, last) {
-		start.Backoff = start.Backoff.Next(last.Finished, p.now) // the next time, all wait
+		start.Backoff = start.Backoff.Next(last.Finished, p.now, p.memory.MaxDelay) // the next time, all wait
 	}
 	p.plan.Start = append(p.plan.Start, start)
 }
@@ -351,7 +351,7 @@ func (p *planner) restart(c *corev1.Container, run *cri.Container, init bool) {
 		return
 	}
 	p.plan.Start = append(p.plan.Start, Start{
-		Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Replaces: replaces, Backoff: backoff.Next(run.Finished, p.now),
+		Container: c, Init: init, Attempt: p.attempt(c.Name), Life: p.life.number, Replaces: replaces, Backoff: backoff.Next(run.Finished, p.now, p.memory.MaxDelay),
 	})
 }
 

@@ -212,20 +212,28 @@ func TestPlanWakesWhenItsReasonsEnd(t *testing.T) {
 
 func TestBackoffDoublesAndForgets(t *testing.T) {
 	t.Parallel()
-	var b Backoff
-	at := now
-	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		b = b.Next(at, at)
-		if b.Delay != want*time.Second {
-			t.Fatalf("delay %v, want %v", b.Delay, want*time.Second)
+	for most, delays := range map[time.Duration][]time.Duration{
+		0: {10, 20, 40, 80, 160, 300, 300}, 300 * time.Second: {10, 20, 40, 80, 160, 300, 300}, 60 * time.Second: {10, 20, 40, 60, 60}, 10 * time.Second: {10, 10}, 2 * time.Second: {2, 2, 2},
+	} {
+		var b Backoff
+		at := now
+		for _, want := range delays {
+			b = b.Next(at, at, most)
+			if b.Delay != want*time.Second {
+				t.Fatalf("at most %v: delay %v, want %v", most, b.Delay, want*time.Second)
+			}
+			if until := b.Until(at, at); !until.Equal(at.Add(b.Delay)) {
+				t.Fatalf("at most %v: until %v", most, until)
+			}
+			at = at.Add(b.Delay)
 		}
-		if until := b.Until(at, at); !until.Equal(at.Add(b.Delay)) {
-			t.Fatalf("until %v", until)
+		updated := b.Updated
+		if soon := updated.Add(9 * time.Minute); b.Until(soon, soon).IsZero() {
+			t.Errorf("at most %v: nine minutes of peace are forgiven", most)
 		}
-		at = at.Add(b.Delay)
-	}
-	if later := at.Add(11 * time.Minute); !b.Until(later, later).IsZero() || b.Next(later, later).Delay != BackoffBase {
-		t.Error("ten minutes of peace are not forgiven")
+		if later := updated.Add(11 * time.Minute); !b.Until(later, later).IsZero() || b.Next(later, later, most).Delay != delays[0]*time.Second {
+			t.Errorf("at most %v: ten minutes of peace are not forgiven", most)
+		}
 	}
 }
 

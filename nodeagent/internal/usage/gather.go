@@ -137,6 +137,9 @@ func (g *Gatherer) node(seen map[string]total) Node {
 	if n.Swap == nil {
 		n.Swap = swap
 	}
+	if n.Pressures == (cgroup.Pressures{}) { // groups of version 1 have none, the machine may
+		n.Pressures = cgroup.MachinePressures(g.cfg.Proc)
+	}
 	if limit := n.Memory; limit != nil && limit.Limit > 0 {
 		n.Capacity = min(n.Capacity, limit.Limit)
 	}
@@ -293,13 +296,24 @@ func told(s *runtimeapi.ContainerStats) Measured {
 			Faults: c.GetPageFaults().GetValue(), MajorFaults: c.GetMajorPageFaults().GetValue(),
 		}
 	}
+	m.Pressures = cgroup.Pressures{CPU: toldPressure(s.GetCpu().GetPsi()), Memory: toldPressure(s.GetMemory().GetPsi()), IO: toldPressure(s.GetIo().GetPsi())}
 	if c := s.GetSwap(); c.GetSwapUsageBytes() != nil {
 		m.Swap = &cgroup.Swap{Usage: c.GetSwapUsageBytes().GetValue(), Limit: c.GetSwapUsageBytes().GetValue() + c.GetSwapAvailableBytes().GetValue()}
 	}
 	return m
 }
 
-// together adds up containers.
+func toldPressure(p *runtimeapi.PsiStats) *cgroup.Pressure {
+	if p.GetSome() == nil {
+		return nil
+	}
+	stall := func(d *runtimeapi.PsiData) cgroup.Stall {
+		return cgroup.Stall{Total: time.Duration(d.GetTotal()), Avg10: d.GetAvg10(), Avg60: d.GetAvg60(), Avg300: d.GetAvg300()}
+	}
+	return &cgroup.Pressure{Some: stall(p.GetSome()), Full: stall(p.GetFull())}
+}
+
+// together adds up containers. How long they have waited cannot be added up: they may have waited at a time.
 func together(all []Container) Measured {
 	var m Measured
 	for _, c := range all {

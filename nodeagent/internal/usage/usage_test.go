@@ -60,7 +60,7 @@ func (n *node) ListContainerStats(context.Context, *runtimeapi.ListContainerStat
 	return &runtimeapi.ListContainerStatsResponse{Stats: []*runtimeapi.ContainerStats{
 		{Attributes: &runtimeapi.ContainerAttributes{Id: "c1"}, WritableLayer: &runtimeapi.FilesystemUsage{Timestamp: 5, UsedBytes: value(77), InodesUsed: value(3)}},
 		{Attributes: &runtimeapi.ContainerAttributes{Id: "c2"},
-			Cpu:    &runtimeapi.CpuUsage{Timestamp: 6, UsageCoreNanoSeconds: value(9e9), UsageNanoCores: value(8)},
+			Cpu:    &runtimeapi.CpuUsage{Timestamp: 6, UsageCoreNanoSeconds: value(9e9), UsageNanoCores: value(8), Psi: &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 5, Avg60: 0.5}}},
 			Memory: &runtimeapi.MemoryUsage{Timestamp: 6, WorkingSetBytes: value(4096), UsageBytes: value(8192)}},
 	}}, nil
 }
@@ -101,7 +101,7 @@ func setup(t *testing.T) (*node, *Gatherer, *clocktesting.FakeClock) {
 	t.Helper()
 	dir := t.TempDir()
 	for file, content := range map[string]string{
-		"proc/net/dev": netDev, "proc/42/net/dev": netDev, "proc/uptime": "100.5 1\n", "proc/loadavg": "0 0 0 1/77 1\n", "proc/sys/kernel/pid_max": "4096\n",
+		"proc/net/dev": netDev, "proc/42/net/dev": netDev, "proc/uptime": "100.5 1\n", "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\n", "proc/loadavg": "0 0 0 1/77 1\n", "proc/sys/kernel/pid_max": "4096\n",
 		"proc/meminfo":                 "MemTotal: 1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nSwapTotal: 8 kB\nSwapFree: 2 kB\n",
 		"logs/ns_one_u1/main/0.log":    "12345",
 		"logs/ns_one_u1/main/0.log.gz": "123",
@@ -168,6 +168,25 @@ func TestReading(t *testing.T) {
 	// The second pod's groups stand elsewhere: the runtime says what it uses.
 	if c := two.Containers[0]; c.CPU.Total != 9*time.Second || c.Memory.WorkingSet != 4096 || *c.Rate != 8 || two.CPU.Total != 9*time.Second || two.Memory.Usage != 8192 || two.Networks != nil {
 		t.Errorf("pod without a group %+v", two)
+	}
+}
+
+// TestPressureOfWhat has the machine's where the node's group has none, and the runtime's where a container's group stands elsewhere.
+func TestPressureOfWhat(t *testing.T) {
+	t.Parallel()
+	n, g, clk := setup(t)
+	r := g.Read(t.Context())
+	if p := r.Node.Pressures; p.CPU == nil || p.CPU.Some.Total != 9*time.Microsecond || p.Memory != nil || r.Node.AllPods.Pressures.CPU != nil {
+		t.Errorf("the machine: %+v", p)
+	}
+	two := r.Pods[1]
+	if p := two.Containers[0].Pressures; p.CPU == nil || p.CPU.Some.Total != 5 || p.CPU.Some.Avg60 != 0.5 || p.IO != nil || two.Pressures.CPU != nil {
+		t.Errorf("by the runtime: %+v, and the pod %+v", p, two.Pressures)
+	}
+	n.groups["/"] = cgroup.Usage{Pressures: cgroup.Pressures{IO: &cgroup.Pressure{Some: cgroup.Stall{Total: 3}}}}
+	clk.Step(Fresh)
+	if p := g.Read(t.Context()).Node.Pressures; p.CPU != nil || p.IO.Some.Total != 3 {
+		t.Errorf("the node's own: %+v", p)
 	}
 }
 

@@ -40,6 +40,14 @@ func drivenError(w *csi.Want, err error) error {
 	return err
 }
 
+// Refusal says why a pod is not to wait for a volume any longer: the node has as many of a driver as it can have.
+func Refusal(err error) (message string, ok bool) {
+	if _, ok = errors.AsType[*csi.Exhausted](err); !ok {
+		return "", false
+	}
+	return "Node has reached its volume attachment limit, rejecting pod. " + err.Error(), true
+}
+
 // renew has a driver do for a volume what has to be done every now and then. What a claim stands for does not change, but how large it is.
 func (m *Manager) renew(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) error {
 	w := (*csi.Want)(nil)

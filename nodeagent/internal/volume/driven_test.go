@@ -14,6 +14,19 @@ import (
 	"howdah.dev/nodeagent/internal/csi"
 )
 
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	w := &csi.Want{Name: "pv"}
+	err := worded("v", drivenError(w, &csi.Failure{Step: "AttachVolume.Attach failed", Err: &csi.Exhausted{Message: "no slot"}}))
+	const want = `Node has reached its volume attachment limit, rejecting pod. AttachVolume.Attach failed for volume "pv" : no slot`
+	if said, ok := Refusal(err); !ok || said != want {
+		t.Errorf("%q, %v", said, ok)
+	}
+	if said, ok := Refusal(worded("v", errors.New("no driver"))); ok {
+		t.Errorf("%q ends the pod", said)
+	}
+}
+
 // drivers note what they are asked for, and refuse where they are told to.
 type drivers struct {
 	mounted, renewed []*csi.Want

@@ -44,6 +44,14 @@ func (m *Manager) admit(ctx context.Context, p *corev1.Pod) (failure *pod.Failur
 	return failure, nil
 }
 
+// refuse ends a pod that the node took, and finds that it cannot have.
+func (w *worker) refuse(p *corev1.Pod, why *pod.Failure) {
+	if w.evict(why) {
+		w.cfg.Metrics.rejected(why.Reason)
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, why.Reason, why.Message)
+	}
+}
+
 // Evict ends a pod that uses more than it may. It reports whether it was the first to end it.
 func (m *Manager) Evict(p *corev1.Pod, why *pod.Failure) bool {
 	m.mu.Lock()

@@ -134,6 +134,8 @@ type Config struct {
 	LogsLeave func(path string)
 	// RefreshEvery is how often written volumes are brought up to date.
 	RefreshEvery time.Duration
+	// MaxRestartPeriod is the longest delay before a failing container starts again; 0 is pod.BackoffMax.
+	MaxRestartPeriod time.Duration
 }
 
 // Manager owns the workers.

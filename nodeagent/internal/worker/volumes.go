@@ -26,6 +26,10 @@ func (w *worker) setupVolumes(ctx context.Context, p *corev1.Pod, s *corev1.PodS
 	obs.End(span, err)
 	if err != nil {
 		if ctx.Err() == nil {
+			if why, ok := volume.Refusal(err); ok { // its owner makes another, for which the scheduler looks for a node that has room
+				w.refuse(p, &pod.Failure{Reason: "VolumeAttachmentLimitExceeded", Message: why, Rejected: true})
+				return container.Volumes{}, false
+			}
 			reason := volume.Reason(err)
 			w.cfg.Events.Event(p, "", corev1.EventTypeWarning, reason, err.Error())
 			w.memory.Volumes = w.later(w.memory.Volumes, reason, err)

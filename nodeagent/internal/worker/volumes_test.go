@@ -3,13 +3,17 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/nodeagent/internal/csi"
 )
 
 // imagePod has one container without a volume, and those that are named, which mount an image.
@@ -108,6 +112,28 @@ func TestImageVolumeThatNobodyMountsIsPulled(t *testing.T) {
 	w.eventually("ready without it", w.ready(second.UID))
 	if !w.told(` Failed: Failed to pull image "localhost/invalid": no registry has localhost/invalid:latest`) {
 		t.Errorf("events %v", w.events)
+	}
+}
+
+// A pod that cannot have its volumes here because the node has as many as it can is for another node.
+func TestPodWhoseNodeHasNoRoomForItsVolumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.volumes = fmt.Errorf("attach: %w", &csi.Exhausted{Message: "no slot"})
+	m, _ := w.start()
+	p := newPod("p", "c")
+	m.Update(p)
+	w.eventually("failed", func() bool { return w.status(p.UID).Phase == corev1.PodFailed })
+	s := w.status(p.UID)
+	const message = "Node has reached its volume attachment limit, rejecting pod. attach: no slot"
+	if s.Reason != "VolumeAttachmentLimitExceeded" || s.Message != "Pod was rejected: "+message || len(s.ContainerStatuses) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if !w.told(" VolumeAttachmentLimitExceeded: " + message) {
+		t.Errorf("events %v", w.events)
+	}
+	if n := testutil.ToFloat64(m.cfg.Metrics.rejections.WithLabelValues("VolumeAttachmentLimitExceeded")); n != 1 {
+		t.Errorf("%v rejections", n)
 	}
 }
 

@@ -67,6 +67,7 @@ func newWorker(m *Manager, p *corev1.Pod) *worker {
 		m: m, cfg: &m.cfg, uid: p.UID, pod: p, found: map[string]finding{}, signal: make(chan struct{}, 1), stopped: make(chan struct{}),
 		memory: pod.NewMemory(), probes: map[string]context.CancelFunc{}, fresh: true,
 	}
+	w.memory.MaxDelay = m.cfg.MaxRestartPeriod
 	w.tracer = newPodTrace(m.cfg.Trace(p), p, m.cfg.Clock)
 	w.wake()
 	return w

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/usage"
 )
 
@@ -108,6 +109,7 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 			return float64(*m.Processes), true
 		}},
 	)
+	t.groups = append(t.groups, pressures(desc)...)
 	for _, n := range []struct {
 		name, help string
 		value      func(i *usage.Interface) uint64
@@ -134,6 +136,39 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 	t.ioReads = desc("container_fs_reads_total", "Reads of the device.", "device")
 	t.ioWrites = desc("container_fs_writes_total", "Writes to the device.", "device")
 	return t
+}
+
+// pressures are how long a group has waited for something, some of it and all of it.
+func pressures(desc func(name, help string, more ...string) *prometheus.Desc) []series {
+	var out []series
+	for _, of := range []struct {
+		name, what string
+		read       func(p *cgroup.Pressures) *cgroup.Pressure
+	}{
+		{"cpu", "CPUs", func(p *cgroup.Pressures) *cgroup.Pressure { return p.CPU }},
+		{"memory", "memory", func(p *cgroup.Pressures) *cgroup.Pressure { return p.Memory }},
+		{"io", "disks", func(p *cgroup.Pressures) *cgroup.Pressure { return p.IO }},
+	} {
+		for _, how := range []struct {
+			name, help string
+			stall      func(p *cgroup.Pressure) cgroup.Stall
+		}{
+			{"stalled", "Time for which nothing in it went on for want of ", func(p *cgroup.Pressure) cgroup.Stall { return p.Full }},
+			{"waiting", "Time for which something in it waited for ", func(p *cgroup.Pressure) cgroup.Stall { return p.Some }},
+		} {
+			out = append(out, series{
+				desc: desc("container_pressure_"+of.name+"_"+how.name+"_seconds_total", how.help+of.what+"."), kind: prometheus.CounterValue,
+				value: func(m *usage.Measured) (float64, bool) {
+					p := of.read(&m.Pressures)
+					if p == nil {
+						return 0, false
+					}
+					return how.stall(p).Total.Seconds(), true
+				},
+			})
+		}
+	}
+	return out
 }
 
 // Describe implements prometheus.Collector: nothing is promised, for what there is comes and goes.

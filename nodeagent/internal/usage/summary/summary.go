@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/usage"
 )
 
@@ -23,7 +24,8 @@ func Of(node string, r *usage.Reading, brief bool) *stats.Summary {
 		Pods: []stats.PodStats{},
 	}
 	if !brief {
-		out.Node.Network, out.Node.Fs = network(n.Networks, r.At), disk(n.Disk)
+		out.Node.Network, out.Node.Fs, out.Node.IO = network(n.Networks, r.At), disk(n.Disk), waits(n.Measured)
+		out.Node.SystemContainers[0].IO = waits(n.AllPods)
 		out.Node.Rlimit = &stats.RlimitStats{Time: metav1.NewTime(r.At), MaxPID: &n.MaxPIDs, NumOfRunningProcesses: &n.Processes}
 		if n.Images != nil {
 			containers := *n.Images
@@ -48,7 +50,7 @@ func pod(p *usage.Pod, n *usage.Node, at time.Time, brief bool) stats.PodStats {
 		c := &p.Containers[i]
 		one := stats.ContainerStats{Name: c.Name, StartTime: metav1.NewTime(c.Started), CPU: cpu(c.Measured), Memory: memory(c.Measured, 0), Swap: swap(c.Measured)}
 		if !brief {
-			one.Rootfs, one.Logs = files(c.Rootfs, n.Images), files(c.Logs, n.Disk)
+			one.Rootfs, one.Logs, one.IO = files(c.Rootfs, n.Images), files(c.Logs, n.Disk), waits(c.Measured)
 			for _, f := range []*usage.Files{c.Rootfs, c.Logs} {
 				if f != nil {
 					used, inodes = used+f.Bytes, inodes+f.Inodes
@@ -67,7 +69,7 @@ func pod(p *usage.Pod, n *usage.Node, at time.Time, brief bool) stats.PodStats {
 			used, inodes = used+*v.Used, inodes+*v.InodesUsed
 		}
 	}
-	out.Network = network(p.Networks, at)
+	out.Network, out.IO = network(p.Networks, at), waits(p.Measured)
 	out.EphemeralStorage = files(&usage.Files{At: at, Bytes: used, Inodes: inodes}, n.Disk)
 	if p.Processes != nil {
 		out.ProcessStats = &stats.ProcessStats{ProcessCount: p.Processes}
@@ -91,7 +93,7 @@ func cpu(m usage.Measured) *stats.CPUStats {
 		return nil
 	}
 	total := uint64(m.CPU.Total)
-	return &stats.CPUStats{Time: metav1.NewTime(m.At), UsageNanoCores: m.Rate, UsageCoreNanoSeconds: &total}
+	return &stats.CPUStats{Time: metav1.NewTime(m.At), UsageNanoCores: m.Rate, UsageCoreNanoSeconds: &total, PSI: pressure(m.Pressures.CPU)}
 }
 
 // memory tells what is available only of groups with a limit: their own, or else the one given.
@@ -102,7 +104,7 @@ func memory(m usage.Measured, limit uint64) *stats.MemoryStats {
 	used := *m.Memory // the reading is shared
 	out := &stats.MemoryStats{
 		Time: metav1.NewTime(m.At), UsageBytes: &used.Usage, WorkingSetBytes: &used.WorkingSet, RSSBytes: &used.RSS,
-		PageFaults: &used.Faults, MajorPageFaults: &used.MajorFaults,
+		PageFaults: &used.Faults, MajorPageFaults: &used.MajorFaults, PSI: pressure(m.Pressures.Memory),
 	}
 	if used.Limit > 0 && (limit == 0 || used.Limit < limit) {
 		limit = used.Limit
@@ -112,6 +114,24 @@ func memory(m usage.Measured, limit uint64) *stats.MemoryStats {
 		out.AvailableBytes = &available
 	}
 	return out
+}
+
+// waits tells how disks kept a group waiting, nil where that is not known: there is nothing else in it.
+func waits(m usage.Measured) *stats.IOStats {
+	if m.Pressures.IO == nil {
+		return nil
+	}
+	return &stats.IOStats{Time: metav1.NewTime(m.At), PSI: pressure(m.Pressures.IO)}
+}
+
+func pressure(p *cgroup.Pressure) *stats.PSIStats {
+	if p == nil {
+		return nil
+	}
+	data := func(s cgroup.Stall) stats.PSIData {
+		return stats.PSIData{Total: uint64(s.Total), Avg10: s.Avg10, Avg60: s.Avg60, Avg300: s.Avg300}
+	}
+	return &stats.PSIStats{Full: data(p.Full), Some: data(p.Some)}
 }
 
 func swap(m usage.Measured) *stats.SwapStats {
