@@ -28,6 +28,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/attach"
 	"howdah.dev/nodeagent/internal/pause"
 )
 
@@ -231,16 +232,20 @@ func setup(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *world {
 
 // start is the agent's next life.
 func (w *world) start(dir string, drivers *Drivers) {
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w.Volumes = New(Config{
-		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Device: w.device, Clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Device: w.device, Clock: clk,
 		Token: func(_ context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 			return fmt.Sprintf("%s for %s, %d s", pod.Spec.ServiceAccountName, audience, seconds), time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC), nil
 		},
-		Reported: func() []corev1.UniqueVolumeName { return w.reported },
-		Changed: func() {
-			w.changes++
-			w.reported = w.InUse() // the node's status follows
-		},
+		Waiter: attach.New(attach.Config{
+			NodeName: "n", Nodes: w.api, Reported: func() []corev1.UniqueVolumeName { return w.reported },
+			Changed: func() {
+				w.changes++
+				w.reported = w.InUse() // the node's status follows
+			},
+			Clock: clk,
+		}),
 		Event: func(*corev1.Pod, string, string, string) {},
 	})
 }
@@ -372,7 +377,7 @@ func TestAttachmentIsAwaited(t *testing.T) {
 	go func() { _, err := w.Mount(t.Context(), want); done <- err }()
 	for range 4 { // it looks and waits
 		await(t, clk)
-		clk.Step(lookMax)
+		clk.Step(time.Second)
 	}
 	await(t, clk)
 	if w.heard() != "" || !slices.Equal(w.reported, []corev1.UniqueVolumeName{unique}) {
@@ -383,7 +388,7 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName("h", "d", "n")},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}},
 	}
-	clk.Step(lookMax)
+	clk.Step(time.Second)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
