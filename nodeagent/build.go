@@ -105,7 +105,7 @@ func (b *builder) buildVolumes() {
 	cfg := b.cfg
 	b.drivers = b.newDrivers(b.objects, b.tell)
 	b.volumes = volume.New(volume.Config{
-		Drivers: b.drivers.volumes, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
+		Drivers: b.drivers.volumes, Attachments: b.drivers.waiter, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
 		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
 		NodeLabels:  b.labels,
@@ -249,7 +249,7 @@ func (b *builder) buildReporter() {
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: release.Version(),
 		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
-		VolumesInUse: b.drivers.volumes.InUse,
+		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
 	})
 	b.network.changed = b.reporter.Poke
 }

@@ -118,7 +118,7 @@ func apiserverCommand() *cobra.Command {
 	var a apiserverFlags
 	var usage string
 	cmd := r.command("Serve the object API over gRPC", func(ctx context.Context) error {
-		signer, err := readSigner(filepath.Join(r.tlsDir, "sa.key"))
+		signer, err := a.signer(r.tlsDir)
 		if err != nil {
 			return err
 		}
@@ -189,6 +189,14 @@ func closed(ready <-chan struct{}) func(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// signer returns the key of a folder that signs service-account tokens, nil where another program does.
+func (a *apiserverFlags) signer(dir string) (crypto.Signer, error) {
+	if a.identity.authentication.SigningEndpoint != "" {
+		return nil, nil
+	}
+	return readSigner(filepath.Join(dir, "sa.key"))
 }
 
 // readSigner reads the key that signs service-account tokens.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -181,8 +182,12 @@ func TestApiserverReportsAllProblemsAtOnce(t *testing.T) {
 	var a apiserverFlags
 	a.flags(&cobra.Command{})
 	a.serviceCIDRs, a.gatewayEndpoints = []string{"x"}, []string{"y"}
+	a.identity.authentication.SigningEndpoint, a.identity.keyFiles, a.identity.authentication.MaxTokenLifetime = "/run/signer.sock", []string{"sa.pub"}, time.Minute
+	if key, err := a.signer(t.TempDir()); key != nil || err != nil {
+		t.Errorf("a key beside the signing endpoint: %v, %v", key, err)
+	}
 	_, err := a.config(nil, nil)
-	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints"} {
+	for _, want := range []string{"--database-url", "--service-cidr", "--gateway-endpoints", "mutually exclusive", "must be between 1 hour and 2^32 seconds"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}

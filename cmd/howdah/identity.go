@@ -51,6 +51,7 @@ func (i *identityFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.JWKSURI, "service-account-jwks-uri", "", "where the keys of service-account tokens are told to be; default <issuer>/openid/v1/jwks")
 	f.DurationVar(&a.MaxTokenLifetime, "service-account-max-token-expiration", 0, "longest life of a service-account token; 0 sets none")
 	f.BoolVar(&i.extendTokens, "service-account-extend-token-expiration", true, "let the tokens last a year that pods get without asking for one, for clients that do not read them anew")
+	f.StringVar(&a.SigningEndpoint, "service-account-signing-endpoint", "", "socket of a program that signs service-account tokens and has the keys that verify them, in place of sa.key and --service-account-key-file; @ begins the name of an abstract one")
 	f.StringSliceVar(&i.keyFiles, "service-account-key-file", nil, "more keys, PEM, that verify service-account tokens, beside sa.key")
 
 	f.StringVar(&i.tokenWebhook.ConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig that names the service which knows tokens")
@@ -84,6 +85,12 @@ func (i *identityFlags) apply(cfg *apiserver.Config) error {
 	}
 	if a.ConfigFile != "" && i.given("oidc-") {
 		problems = append(problems, errors.New("authentication-config file and oidc-* flags are mutually exclusive"))
+	}
+	if most := a.MaxTokenLifetime; most != 0 && (most < time.Hour || most > 1<<32*time.Second) {
+		problems = append(problems, errors.New("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds"))
+	}
+	if a.SigningEndpoint != "" && len(i.keyFiles) > 0 {
+		problems = append(problems, errors.New("can't set `--service-account-key-file` with `--service-account-signing-endpoint` (They are mutually exclusive)"))
 	}
 	for _, file := range i.keyFiles {
 		keys, err := keyutil.PublicKeysFromFile(file)

@@ -225,7 +225,7 @@ func servedPart(wire *rpc.Local, s service, ready func(context.Context) bool) pa
 }
 
 func (s *standalone) apiserverPart(m mesh) (part, error) {
-	signer, err := readSigner(filepath.Join(s.dir, "apiserver", "sa.key"))
+	signer, err := s.signer(filepath.Join(s.dir, "apiserver"))
 	if err != nil {
 		return part{}, err
 	}

@@ -47,7 +47,7 @@ import (
 type Config struct {
 	// DatabaseURL as pgx takes it; the schema must be migrated.
 	DatabaseURL string
-	// ServiceAccountKey signs service-account tokens, RSA (RS256) or ECDSA P-256 (ES256); nil issues none.
+	// ServiceAccountKey signs service-account tokens, RSA or ECDSA P-256, P-384 or P-521; nil issues none.
 	ServiceAccountKey crypto.Signer
 	// PublicKeys verify service-account tokens, beside the key above: those of other apiservers, and older ones.
 	PublicKeys []crypto.PublicKey
@@ -151,8 +151,9 @@ type Server struct {
 	transactions *transaction.Server
 	history      *objects.History
 	ready        chan struct{}
-	background   []task.Func   // what authenticators have to do beside answering
-	stopped      chan struct{} // closed when Run is to end
+	background   []task.Func     // what authenticators have to do beside answering
+	signs        <-chan struct{} // closed when tokens can be signed and verified; nil where that needs nobody
+	stopped      chan struct{}   // closed when Run is to end
 	front        *front.Front
 	flow         *flow.Dispatcher // nil where priority and fairness is off
 	keeper       flow.Keeper
@@ -378,6 +379,13 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	if err := s.keeper.Bootstrap(ctx); err != nil {
 		return nil // ctx ended
+	}
+	if s.signs != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.signs:
+		}
 	}
 	s.aggregator.Register(ctx)
 	close(s.ready)

@@ -14,6 +14,7 @@ import (
 	authnhook "howdah.dev/services/apiserver/internal/authn/hook"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/remote"
+	"howdah.dev/services/apiserver/internal/signer"
 	"howdah.dev/services/apiserver/internal/token"
 )
 
@@ -30,6 +31,9 @@ type Authentication struct {
 	Audiences []string
 	// JWKSURI is told to those who verify service-account tokens themselves; default <issuer>/openid/v1/jwks.
 	JWKSURI string
+	// SigningEndpoint is the socket of a program that signs service-account tokens and has the keys that verify them, in place of
+	// Config.ServiceAccountKey and Config.PublicKeys; empty is none.
+	SigningEndpoint string
 	// MaxTokenLifetime bounds service-account tokens; 0 does not.
 	MaxTokenLifetime time.Duration
 	// NoTokenExtension has the tokens of pods end when they say. Otherwise those that a pod gets without asking for one last a year,
@@ -107,8 +111,12 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 		}
 	})
 	remembered := authn.NewTokenCache(s.cfg.Registerer)
+	external, err := s.externalSigner(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
 	tokens, err := token.New(token.Config{
-		Cache: remembered, Used: uses.note,
+		External: external, Cache: remembered, Used: uses.note,
 		Issuers: issuers, Audiences: cfg.Audiences, JWKSURI: cfg.JWKSURI, Key: s.cfg.ServiceAccountKey, More: s.cfg.PublicKeys,
 		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	})
@@ -149,6 +157,20 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 		a.Tokens = append(a.Tokens, hook)
 	}
 	return a, tokens, nil
+}
+
+// externalSigner returns who signs the tokens of service accounts in place of a key, nil where nobody does.
+func (s *Server) externalSigner(cfg Authentication) (token.External, error) {
+	if cfg.SigningEndpoint == "" {
+		return nil, nil
+	}
+	other, err := signer.New(signer.Config{Endpoint: cfg.SigningEndpoint, MaxLifetime: cfg.MaxTokenLifetime, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	s.signs = other.Connected()
+	s.background = append(s.background, other.Run)
+	return other, nil
 }
 
 func (s *Server) tokenWebhook(cfg Authentication, remembered *authn.TokenCache) (*authnhook.Verifier, error) {

@@ -31,6 +31,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/nodeagent/internal/attach"
 	"howdah.dev/nodeagent/internal/pause"
 )
 
@@ -234,16 +235,20 @@ func setup(t *testing.T, can ...csipb.NodeServiceCapability_RPC_Type) *world {
 
 // start is the agent's next life.
 func (w *world) start(dir string, drivers *Drivers) {
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w.Volumes = New(Config{
-		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Device: w.device, Clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		Dir: dir, NodeName: "n", Drivers: drivers, Objects: w.api, Mounts: w.below, Device: w.device, Clock: clk,
 		Token: func(_ context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 			return fmt.Sprintf("%s for %s, %d s", pod.Spec.ServiceAccountName, audience, seconds), time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC), nil
 		},
-		Reported: func() []corev1.UniqueVolumeName { return w.reported },
-		Changed: func() {
-			w.changes++
-			w.reported = w.InUse() // the node's status follows
-		},
+		Waiter: attach.New(attach.Config{
+			NodeName: "n", Nodes: w.api, Reported: func() []corev1.UniqueVolumeName { return w.reported },
+			Changed: func() {
+				w.changes++
+				w.reported = w.InUse() // the node's status follows
+			},
+			Clock: clk,
+		}),
 		Exhausted: func(string) {}, Event: func(*corev1.Pod, string, string, string) {},
 	})
 }
@@ -375,7 +380,7 @@ func TestAttachmentIsAwaited(t *testing.T) {
 	go func() { _, err := w.Mount(t.Context(), want); done <- err }()
 	for range 4 { // it looks and waits
 		await(t, clk)
-		clk.Step(lookMax)
+		clk.Step(time.Second)
 	}
 	await(t, clk)
 	if w.heard() != "" || !slices.Equal(w.reported, []corev1.UniqueVolumeName{unique}) {
@@ -386,7 +391,7 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName("h", "d", "n")},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}},
 	}
-	clk.Step(lookMax)
+	clk.Step(time.Second)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -444,12 +449,13 @@ func TestNodeThatIsFull(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asked []string
 				a := &api{attachment: c.attachment, node: &corev1.Node{}}
-				v := New(Config{NodeName: "n", Objects: a, Clock: clock.RealClock{}, Exhausted: func(driver string) { asked = append(asked, driver) },
-					Reported: func() []corev1.UniqueVolumeName { return []corev1.UniqueVolumeName{unique} }})
+				v := New(Config{
+					NodeName: "n", Objects: a, Waiter: reporting(a, unique), Clock: clock.RealClock{}, Exhausted: func(driver string) { asked = append(asked, driver) },
+				})
 				began := time.Now()
 				_, err := v.attached(t.Context(), wanted(), c.about)
 				_, exhausted := errors.AsType[*Exhausted](err)
-				if time.Since(began) != attachTimeout || fmt.Sprint(err) != c.says || exhausted != c.exhausted || len(asked) != c.asks {
+				if time.Since(began) != attach.Timeout || fmt.Sprint(err) != c.says || exhausted != c.exhausted || len(asked) != c.asks {
 					t.Errorf("after %v: %v, asked %v", time.Since(began), err, asked)
 				}
 			})
@@ -457,14 +463,20 @@ func TestNodeThatIsFull(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // another volume goes meanwhile
 		a := &api{attachment: full, node: &corev1.Node{}}
-		v := New(Config{NodeName: "n", Objects: a, Clock: clock.RealClock{}, Reported: func() []corev1.UniqueVolumeName { return []corev1.UniqueVolumeName{unique} },
-			Exhausted: func(string) {
-				a.attachment = &storagev1.VolumeAttachment{ObjectMeta: full.ObjectMeta, Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}}}
-				a.node = &corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: unique}}}}
-			}})
+		v := New(Config{NodeName: "n", Objects: a, Waiter: reporting(a, unique), Clock: clock.RealClock{}, Exhausted: func(string) {
+			a.attachment = &storagev1.VolumeAttachment{ObjectMeta: full.ObjectMeta, Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}}}
+			a.node = &corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: unique}}}}
+		}})
 		if said, err := v.attached(t.Context(), wanted(), counting); err != nil || said["device"] != "sdb" {
 			t.Errorf("%v, %v", said, err)
 		}
+	})
+}
+
+// reporting waits for attachments of a node whose status says that a volume is in use.
+func reporting(nodes attach.Nodes, unique corev1.UniqueVolumeName) *attach.Waiter {
+	return attach.New(attach.Config{
+		NodeName: "n", Nodes: nodes, Reported: func() []corev1.UniqueVolumeName { return []corev1.UniqueVolumeName{unique} }, Clock: clock.RealClock{},
 	})
 }
 

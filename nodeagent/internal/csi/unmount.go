@@ -129,7 +129,7 @@ func (v *Volumes) sweep(ctx context.Context) time.Duration {
 		}
 	}
 	if changed {
-		v.cfg.Changed()
+		v.cfg.Waiter.Changed()
 	}
 	return next
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/nodeagent/internal/attach"
 	"howdah.dev/nodeagent/internal/pause"
 	"howdah.dev/nodeagent/internal/sweep"
 	"howdah.dev/nodeagent/internal/turn"
@@ -24,8 +25,6 @@ type Objects interface {
 	// CSIDriver returns what is said of a driver, nil where nothing is.
 	CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
 	Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
-	// Node returns the node as of now.
-	Node(ctx context.Context, name string) (*corev1.Node, error)
 	// Grown says in the status of a claim how large its volume is now.
 	Grown(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error
 }
@@ -43,9 +42,8 @@ type Config struct {
 	Mounts func(path string) ([]string, error)
 	// Device reports whether a path leads to a block device.
 	Device func(path string) (bool, error)
-	// Reported returns the volumes that the Node's status says to be in use, as the API last answered; Changed says that there are others.
-	Reported func() []corev1.UniqueVolumeName
-	Changed  func()
+	// Waiter waits for what is attached to the node.
+	Waiter *attach.Waiter
 	// Exhausted hears that the node has as many volumes of a driver as it can have.
 	Exhausted func(driver string)
 	// Event tells of a pod.

@@ -109,7 +109,7 @@ func TestDriversInTheAPI(t *testing.T) {
 		}
 		return strings.Join(said, " "), node
 	}
-	if said, node := get(); said != "" || node.Annotations[managedAnnotation] != "true" {
+	if said, node := get(); said != "" || node.Annotations[object.ManagedAttachAnnotation] != "true" {
 		t.Errorf("at first %q, %v", said, node.Annotations)
 	}
 	f := &fake{says: &csipb.NodeGetInfoResponse{NodeId: "i-1", MaxVolumesPerNode: 5, AccessibleTopology: &csipb.Topology{Segments: map[string]string{"disk": "x", "zone": "a"}}}}

@@ -12,13 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"howdah.dev/kit/object"
 )
 
 // nodeIDAnnotation of a Node says what drivers call it, as JSON.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
-
-// managedAnnotation of a Node says that it waits until a controller has attached its volumes.
-const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
 // Driver is what a driver says of the node.
 type Driver struct {
@@ -78,7 +77,7 @@ func label(node *corev1.Node, drivers map[string]Driver, gone map[string]bool) (
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
-	node.Annotations[managedAnnotation] = "true"
+	node.Annotations[object.ManagedAttachAnnotation] = "true"
 	ids := map[string]string{}
 	if raw := node.Annotations[nodeIDAnnotation]; raw != "" {
 		if err := json.Unmarshal([]byte(raw), &ids); err != nil {

@@ -77,6 +77,18 @@ func portalOf(text string) (string, error) {
 	return "", fmt.Errorf("portal %q is not an address, and not an address with a port", text)
 }
 
+// spellings are the usual ones of a portal.
+func spellings(portal string) []string {
+	out := []string{portal}
+	if a, err := netip.ParseAddrPort(portal); err == nil && a.Port() == usualPort {
+		out = append(out, a.Addr().String())
+		if a.Addr().Is6() {
+			out = append(out, "["+a.Addr().String()+"]")
+		}
+	}
+	return out
+}
+
 // checkName looks at the name of a target or an initiator.
 func checkName(what, name string) error {
 	for _, start := range []string{"iqn.", "eui.", "naa."} {

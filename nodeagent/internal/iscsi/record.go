@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/kit/wholefile"
 )
 
@@ -25,6 +27,30 @@ type Record struct {
 	// ReadOnly says that it is mounted to be read.
 	ReadOnly bool   `json:"readOnly,omitempty"`
 	Users    []User `json:"users,omitempty"`
+	// Names are what the status of the Node calls it: as many as there are spellings of its portal in volumes.
+	Names []corev1.UniqueVolumeName `json:"names,omitempty"`
+}
+
+// Call adds a name for who is about to use the disk, unless it is there.
+func (r *Record) Call(name corev1.UniqueVolumeName) {
+	if len(r.Users) > 0 {
+		r.Names = r.Called()
+	}
+	if !slices.Contains(r.Names, name) {
+		r.Names = append(r.Names, name)
+	}
+}
+
+// Called are the names. An agent that noted none, of an older release, may have had the disk by any that leads to it.
+func (r *Record) Called() []corev1.UniqueVolumeName {
+	if len(r.Names) > 0 {
+		return r.Names
+	}
+	var names []corev1.UniqueVolumeName
+	for _, portal := range spellings(r.Portals[0]) {
+		names = append(names, object.ISCSIName(portal, r.IQN, r.LUN))
+	}
+	return names
 }
 
 // User is a volume of a pod that is the disk.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func recordOf(change func(*Record)) Record {
@@ -70,6 +72,37 @@ func TestClash(t *testing.T) {
 		err := r.Clash([]Record{recordOf(test.other)}, test.readOnly)
 		if (err == nil) != (test.clash == "") || err != nil && !strings.Contains(err.Error(), test.clash) {
 			t.Errorf("%s: %v, want %q", name, err, test.clash)
+		}
+	}
+}
+
+// TestCalled says of a disk all that volumes call it, and of one that an older agent has taken what they may have called it.
+func TestCalled(t *testing.T) {
+	t.Parallel()
+	const name = "kubernetes.io/iscsi/192.0.2.7:" + iqn + ":0"
+	usual := []corev1.UniqueVolumeName{"kubernetes.io/iscsi/192.0.2.7:3260:" + iqn + ":0", name}
+	for what, test := range map[string]struct {
+		record func(*Record)
+		call   corev1.UniqueVolumeName
+		want   []corev1.UniqueVolumeName
+	}{
+		"new":                       {nil, name, []corev1.UniqueVolumeName{name}},
+		"again":                     {func(r *Record) { r.Names = []corev1.UniqueVolumeName{name} }, name, []corev1.UniqueVolumeName{name}},
+		"another spelling":          {func(r *Record) { r.Names, r.Users = []corev1.UniqueVolumeName{name}, []User{{Pod: "a"}} }, "x", []corev1.UniqueVolumeName{name, "x"}},
+		"of an older agent":         {func(r *Record) { r.Users = []User{{Pod: "a"}} }, "", usual},
+		"of an older agent, again":  {func(r *Record) { r.Users = []User{{Pod: "a"}} }, "x", append(slices.Clone(usual), "x")},
+		"of an older agent, unused": {nil, "", usual},
+		"of IPv6": {func(r *Record) { r.Portals = []string{"[2001:db8::1]:3260"} }, "", []corev1.UniqueVolumeName{
+			"kubernetes.io/iscsi/[2001:db8::1]:3260:" + iqn + ":0", "kubernetes.io/iscsi/2001:db8::1:" + iqn + ":0", "kubernetes.io/iscsi/[2001:db8::1]:" + iqn + ":0",
+		}},
+		"of another port": {func(r *Record) { r.Portals = []string{"192.0.2.7:1"} }, "", []corev1.UniqueVolumeName{"kubernetes.io/iscsi/192.0.2.7:1:" + iqn + ":0"}},
+	} {
+		r := recordOf(test.record)
+		if test.call != "" {
+			r.Call(test.call)
+		}
+		if got := r.Called(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", what, got, test.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/iscsi"
 )
@@ -88,6 +89,11 @@ func (m *Manager) iscsi(ctx context.Context, w *iscsiWant) (string, error) {
 	if err != nil {
 		return w.failed(stepAttach, err)
 	}
+	if m.waitsFor(w.pod) {
+		if path, err := m.attachISCSI(ctx, w, &d); err != nil || path != "" {
+			return path, err
+		}
+	}
 	end, err := m.targets.Take(ctx, d.IQN)
 	if err != nil {
 		return w.failed(stepAttach, fmt.Errorf("another operation with %s is under way: %w", d.IQN, err))
@@ -104,6 +110,34 @@ func (m *Manager) iscsi(ctx context.Context, w *iscsiWant) (string, error) {
 		return m.linkISCSI(ctx, w, &r)
 	}
 	return m.bindISCSI(ctx, w, &r)
+}
+
+// attachISCSI waits until the controller keeps the disk from other nodes, which have to hear first that it is in use here. Nobody else waits for the
+// target meanwhile. It returns where the pod has the volume, if it does already.
+func (m *Manager) attachISCSI(ctx context.Context, w *iscsiWant, d *iscsi.Disk) (string, error) {
+	end, err := m.targets.Take(ctx, d.IQN)
+	if err != nil {
+		return w.failed(stepAttach, fmt.Errorf("another operation with %s is under way: %w", d.IQN, err))
+	}
+	path, err := m.hasISCSI(w, d)
+	if err == nil && path == "" {
+		if _, err = m.useISCSI(w, d); err != nil {
+			_, err = w.failed(stepAttach, err)
+		}
+	}
+	end()
+	if err != nil || path != "" {
+		return path, err
+	}
+	if err := m.attached(ctx, object.ISCSIPlugin, w.unique()); err != nil {
+		return w.failed(stepAttach, err)
+	}
+	return "", nil
+}
+
+// unique is what the status of the Node calls the disk.
+func (w *iscsiWant) unique() corev1.UniqueVolumeName {
+	return object.ISCSIName(w.source.TargetPortal, w.source.IQN, w.source.Lun)
 }
 
 // hasISCSI returns where a pod has the volume, "" where it has not got it.
@@ -152,6 +186,7 @@ func (m *Manager) useISCSI(w *iscsiWant, d *iscsi.Disk) (iscsi.Record, error) {
 	if !slices.ContainsFunc(r.Users, func(u iscsi.User) bool { return u.Pod != w.pod.UID }) {
 		r.Disk = *d // it may be reached in another way now
 	}
+	r.Call(w.unique())
 	r.Use(iscsi.User{Pod: w.pod.UID, Name: w.name, ReadOnly: w.readOnly})
 	r.Inherit(others...)
 	return r, m.records.Write(&r)

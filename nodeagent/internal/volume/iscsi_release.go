@@ -165,5 +165,11 @@ func (m *Manager) giveBack(ctx context.Context, d *iscsi.Disk) error {
 	if err := m.cfg.ISCSI.Disconnect(ctx, &r.Disk, r.Leaves(all)); err != nil {
 		return err
 	}
-	return m.records.Remove(d)
+	if err := m.records.Remove(d); err != nil {
+		return err
+	}
+	if m.cfg.Attachments != nil {
+		m.cfg.Attachments.Changed() // another node may wait for it
+	}
+	return nil
 }

@@ -56,8 +56,18 @@ type Config struct {
 	Command Command
 	// ISCSI logs in to the targets of iSCSI volumes.
 	ISCSI *iscsi.Initiator
+	// Attachments tells what is attached to the node; where nil, nobody looks after that.
+	Attachments Attachments
 	// GitRepos has volumes of the source gitRepo made, with what pods' authors have in their repositories and as root.
 	GitRepos bool
+}
+
+// Attachments are of volumes that the node reaches by itself, and that the controller keeps from other nodes meanwhile.
+type Attachments interface {
+	// WaitNoted waits until the volume, of a plugin of Kubernetes', is attached to the node. False is that nobody attaches such volumes.
+	WaitNoted(ctx context.Context, plugin string, name corev1.UniqueVolumeName) (bool, error)
+	// Changed says that InUse has changed.
+	Changed()
 }
 
 // Drivers make and remove the volumes of CSI drivers.

@@ -1,4 +1,4 @@
-// Package token issues and verifies the tokens of service accounts: JWTs signed with RS256 or ES256.
+// Package token issues and verifies the tokens of service accounts: JWTs signed with RS256, ES256, ES384 or ES512, here or by a program of its own.
 package token
 
 import (
@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	_ "crypto/sha512" // of ES384 and ES512
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -38,21 +39,36 @@ func keyID(key crypto.PublicKey) (string, error) {
 	return encoding.EncodeToString(sum[:]), nil
 }
 
-func algorithm(key crypto.PublicKey) (string, error) {
+// Algorithm is how tokens of a key are signed: RS256, ES256, ES384 or ES512.
+func Algorithm(key crypto.PublicKey) (string, error) {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
 		return "RS256", nil
 	case *ecdsa.PublicKey:
-		if k.Curve == elliptic.P256() {
-			return "ES256", nil
+		if alg, ok := map[elliptic.Curve]string{elliptic.P256(): "ES256", elliptic.P384(): "ES384", elliptic.P521(): "ES512"}[k.Curve]; ok {
+			return alg, nil
 		}
 	}
-	return "", fmt.Errorf("service-account key: %T is neither RSA nor ECDSA P-256", key)
+	return "", fmt.Errorf("service-account key: %T is neither RSA nor ECDSA P-256, P-384 or P-521", key)
+}
+
+// digest is what is signed of a text by an algorithm.
+func digest(alg, text string) (crypto.Hash, []byte) {
+	hash := crypto.SHA256
+	switch alg {
+	case "ES384":
+		hash = crypto.SHA384
+	case "ES512":
+		hash = crypto.SHA512
+	}
+	h := hash.New()
+	h.Write([]byte(text))
+	return hash, h.Sum(nil)
 }
 
 // sign returns the compact form of the claims' JWS.
 func sign(key crypto.Signer, claims any) (string, error) {
-	alg, err := algorithm(key.Public())
+	alg, err := Algorithm(key.Public())
 	if err != nil {
 		return "", err
 	}
@@ -69,13 +85,13 @@ func sign(key crypto.Signer, claims any) (string, error) {
 		return "", err
 	}
 	signed := encoding.EncodeToString(head) + "." + encoding.EncodeToString(body)
-	sum := sha256.Sum256([]byte(signed))
-	signature, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	hash, sum := digest(alg, signed)
+	signature, err := key.Sign(rand.Reader, sum, hash)
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
-	if alg == "ES256" {
-		if signature, err = fixed(signature); err != nil {
+	if k, ok := key.Public().(*ecdsa.PublicKey); ok {
+		if signature, err = fixed(signature, width(k)); err != nil {
 			return "", err
 		}
 	}
@@ -100,8 +116,8 @@ func unverified(token string, claims any) error {
 
 var errSignature = errors.New("go-jose/go-jose: error in cryptographic primitive") // Kubernetes' text
 
-// open verifies a token's signature and decodes its claims.
-func open(token string, keys map[string]crypto.PublicKey, claims any) error {
+// open verifies a token's signature by one of the keys that find has for its ID, and decodes its claims.
+func open(token string, find func(id string) []Key, claims any) error {
 	if len(token) > maxToken {
 		return errors.New("the token is too long")
 	}
@@ -121,24 +137,17 @@ func open(token string, keys map[string]crypto.PublicKey, claims any) error {
 	if err != nil {
 		return fmt.Errorf("the token's signature: %w", err)
 	}
-	key := keys[head.KeyID]
-	if key == nil {
+	keys := find(head.KeyID)
+	if len(keys) == 0 {
 		return errors.New("invalid signature, no keys found")
 	}
-	// The algorithm is the key's, whatever the token says.
-	if alg, err := algorithm(key); err != nil || alg != head.Algorithm {
-		return errors.New("the token's algorithm is not its key's")
+	for _, key := range keys {
+		if err = verify(key.Public, head.Algorithm, parts[0]+"."+parts[1], signature); err == nil {
+			break
+		}
 	}
-	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	switch k := key.(type) {
-	case *rsa.PublicKey:
-		if rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], signature) != nil {
-			return errSignature
-		}
-	case *ecdsa.PublicKey:
-		if len(signature) != 64 || !ecdsa.Verify(k, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
-			return errSignature
-		}
+	if err != nil {
+		return err
 	}
 	body, err := encoding.DecodeString(parts[1])
 	if err != nil {
@@ -146,6 +155,25 @@ func open(token string, keys map[string]crypto.PublicKey, claims any) error {
 	}
 	if err := json.Unmarshal(body, claims); err != nil {
 		return fmt.Errorf("the token's claims: %w", err)
+	}
+	return nil
+}
+
+// verify checks a signature. The algorithm is the key's, whatever the token says.
+func verify(key crypto.PublicKey, alg, text string, signature []byte) error {
+	if own, err := Algorithm(key); err != nil || own != alg {
+		return errors.New("the token's algorithm is not its key's")
+	}
+	hash, sum := digest(alg, text)
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		if rsa.VerifyPKCS1v15(k, hash, sum, signature) != nil {
+			return errSignature
+		}
+	case *ecdsa.PublicKey:
+		if n := width(k); len(signature) != 2*n || !ecdsa.Verify(k, sum, new(big.Int).SetBytes(signature[:n]), new(big.Int).SetBytes(signature[n:])) {
+			return errSignature
+		}
 	}
 	return nil
 }

@@ -57,6 +57,8 @@ type Config struct {
 	Key crypto.Signer
 	// More keys verify, beside it.
 	More []crypto.PublicKey
+	// External signs and verifies in place of all of them; nil is nobody.
+	External External
 	// MaxLifetime bounds what is asked for, where it is not 0.
 	MaxLifetime time.Duration
 	// Extend makes the tokens last a year that pods get without asking for one.
@@ -74,8 +76,7 @@ type Config struct {
 // Authority issues and verifies tokens.
 type Authority struct {
 	Config
-	keys  map[string]crypto.PublicKey
-	order []string
+	source Keys
 	// verified are the claims of tokens whose signature was good, by the token's hash: a signature costs more than the rest of a read.
 	verified *lru.Cache
 	// good and stale count tokens that were taken; the stale ones should have been replaced.
@@ -91,37 +92,52 @@ const remembered = 8192
 // New returns an authority.
 func New(cfg Config) (*Authority, error) {
 	a := &Authority{
-		Config: cfg, keys: map[string]crypto.PublicKey{}, verified: lru.New(remembered), noted: lru.New(remembered), legacy: newLegacyMetrics(),
+		Config: cfg, source: cfg.External, verified: lru.New(remembered), noted: lru.New(remembered), legacy: newLegacyMetrics(),
 		good:  prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_valid_tokens_total", Help: "Tokens of service accounts that were taken."}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_stale_tokens_total", Help: "Tokens that were taken and should have been replaced by newer ones."}),
 	}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(a.good, a.stale, a.legacy.all, a.legacy.auto, a.legacy.manual, a.legacy.invalid)
 	}
+	if cfg.External != nil {
+		return a, nil
+	}
 	all := cfg.More
 	if cfg.Key != nil {
 		all = append([]crypto.PublicKey{cfg.Key.Public()}, cfg.More...)
 	}
-	for _, k := range all {
-		if _, err := algorithm(k); err != nil {
-			return nil, err
-		}
-		id, err := keyID(k)
-		if err != nil {
-			return nil, err
-		}
-		if a.keys[id] == nil {
-			a.keys[id] = k
-			a.order = append(a.order, id)
-		}
+	keys, err := fix(all)
+	if err != nil {
+		return nil, err
 	}
+	a.source = keys
 	return a, nil
+}
+
+// limits are how long tokens may last at most, and those that pods get without asking for one. 0 for the first is any time.
+func (a *Authority) limits() (longest, extended time.Duration, err error) {
+	longest, extended = a.MaxLifetime, extendedLifetime
+	switch {
+	case a.External == nil && a.Key == nil:
+		return 0, 0, apierrors.NewServiceUnavailable("this cluster has no key to sign service-account tokens with")
+	case a.External == nil:
+		return longest, extended, nil
+	}
+	most := a.External.MaxLifetime()
+	if most == 0 {
+		return 0, 0, apierrors.NewServiceUnavailable("the external signer of service-account tokens has not answered yet")
+	}
+	if longest == 0 {
+		longest = most
+	}
+	return longest, min(extended, most), nil
 }
 
 // Issue fills the request's status with a token for the account.
 func (a *Authority) Issue(ctx context.Context, account registry.Object, request *authenticationv1.TokenRequest) error {
-	if a.Key == nil {
-		return apierrors.NewServiceUnavailable("this cluster has no key to sign service-account tokens with")
+	most, extended, err := a.limits()
+	if err != nil {
+		return err
 	}
 	a.Complete(request)
 	spec := &request.Spec
@@ -133,7 +149,7 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
 	}
 	now := a.Clock.Now()
-	if longest := int64(a.MaxLifetime / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
+	if longest := int64(most / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
 		spec.ExpirationSeconds = &longest
 	}
 	expires := now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)
@@ -149,11 +165,11 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 		return err
 	}
 	if a.Extend && extensible(spec, a.Audiences) {
-		c.Bound.WarnAfter, c.Expires = c.Expires, now.Add(extendedLifetime).Unix()
+		c.Bound.WarnAfter, c.Expires = c.Expires, now.Add(extended).Unix()
 	}
-	signed, err := sign(a.Key, c)
+	signed, err := a.signed(ctx, c)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
 	audit.From(ctx).Annotate("authentication.kubernetes.io/issued-credential-id", "JTI="+c.ID)
 	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
@@ -232,7 +248,7 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 
 // Verify implements authn.TokenVerifier.
 func (a *Authority) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
-	c, err := a.claims(token)
+	c, err := a.claims(ctx, token)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,11 +280,12 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 }
 
 // claims returns the claims of a token whose signature and issuer are good. They are shared, and not to be changed.
-func (a *Authority) claims(token string) (*claims, error) {
+func (a *Authority) claims(ctx context.Context, token string) (*claims, error) {
 	sum := sha256.Sum256([]byte(token))
-	if c, ok := a.verified.Get(sum); ok {
+	_, version := a.source.Known()
+	if v, ok := a.verified.Get(sum); ok && v.(verified).version == version {
 		a.Cache.Hit()
-		return c.(*claims), nil
+		return v.(verified).claims, nil
 	}
 	var peek struct {
 		Issuer string `json:"iss"`
@@ -277,12 +294,18 @@ func (a *Authority) claims(token string) (*claims, error) {
 		return nil, authn.ErrNotMine
 	}
 	c, done := &claims{}, a.Cache.Miss()
-	err := open(token, a.keys, c)
+	err := open(token, func(id string) []Key { return a.source.Find(ctx, id) }, c)
 	if done(err); err != nil {
 		return nil, err
 	}
-	a.verified.Add(sum, c)
+	a.verified.Add(sum, verified{c, version})
 	return c, nil
+}
+
+// verified are claims that were signed by one of the keys of a version.
+type verified struct {
+	claims  *claims
+	version uint64
 }
 
 func (a *Authority) user(ctx context.Context, c *claims) (*authn.User, error) {
@@ -370,8 +393,8 @@ func (a *Authority) Document(path, _, accept string) (body []byte, contentType s
 			return nil, "", notAcceptable(keysType)
 		}
 		keys := []*webKey{}
-		for _, id := range a.order {
-			keys = append(keys, jwk(id, a.keys[id]))
+		for _, k := range a.told() {
+			keys = append(keys, jwk(k.ID, k.Public))
 		}
 		body, err = json.Marshal(map[string][]*webKey{"keys": keys})
 		return body, keysType, err
@@ -388,11 +411,17 @@ func (a *Authority) jwksURI() string {
 
 func (a *Authority) algorithms() []string {
 	seen, all := map[string]bool{}, []string{}
-	for _, id := range a.order {
-		if alg, err := algorithm(a.keys[id]); err == nil && !seen[alg] {
+	for _, k := range a.told() {
+		if alg, err := Algorithm(k.Public); err == nil && !seen[alg] {
 			seen[alg] = true
 			all = append(all, alg)
 		}
 	}
 	return all
+}
+
+// told are the keys that others hear of.
+func (a *Authority) told() []Key {
+	all, _ := a.source.Known()
+	return slices.DeleteFunc(slices.Clone(all), func(k Key) bool { return k.Hidden })
 }

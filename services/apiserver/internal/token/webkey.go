@@ -40,10 +40,14 @@ func jwk(id string, key crypto.PublicKey) *webKey {
 		}
 		return &webKey{Use: "sig", Type: "RSA", ID: id, Algorithm: "RS256", N: b64(k.N.Bytes()), E: b64(e)}
 	case *ecdsa.PublicKey:
-		x, y := make([]byte, 32), make([]byte, 32)
+		alg, err := Algorithm(k)
+		if err != nil {
+			return nil
+		}
+		x, y := make([]byte, width(k)), make([]byte, width(k))
 		k.X.FillBytes(x)
 		k.Y.FillBytes(y)
-		return &webKey{Use: "sig", Type: "EC", ID: id, Curve: "P-256", Algorithm: "ES256", X: b64(x), Y: b64(y)}
+		return &webKey{Use: "sig", Type: "EC", ID: id, Curve: k.Curve.Params().Name, Algorithm: alg, X: b64(x), Y: b64(y)}
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package attachdetach decides which volumes of CSI drivers are attached to which nodes: it makes and deletes VolumeAttachments, which the
-// drivers' attachers bring about, and says in the status of a Node what is attached to it.
+// Package attachdetach decides which volumes are attached to which nodes. For those of CSI drivers it makes and deletes VolumeAttachments, which the
+// drivers' attachers bring about; for some other kinds nothing has to be brought about. What is attached to a node it says in the status of the Node.
 //
 // A node says in its status which volumes are in use there. What is in use is not detached, unless the node is lost; and nothing is detached before
 // the status has ceased to call it attached, in a write that would fail had the node just begun to use it.
@@ -20,21 +20,51 @@ import (
 
 const (
 	// managed is the annotation of nodes whose volumes this controller attaches. Without it, nobody there looks for what is attached.
-	managed = "volumes.kubernetes.io/controller-managed-attach-detach"
+	managed = object.ManagedAttachAnnotation
 	// maxWait is how long a volume stays attached for the sake of a node that is not ready and says that it is in use.
 	maxWait = 6 * time.Minute
 )
 
 // Volume is one that pods of a node want.
 type Volume struct {
-	PV             string
+	PV string // or the name of the volume in the pod
+	// Driver and Handle are those of a CSI driver's volume.
 	Driver, Handle string
+	// Name is what the status of nodes calls it.
+	Name corev1.UniqueVolumeName
+	// Noted says that it is attached where the status of a node calls it so, and that there is no VolumeAttachment.
+	Noted bool
 	// Shared says that nodes may have it at the same time.
 	Shared bool
 	Pods   []*corev1.Pod
 }
 
-func (v Volume) unique() corev1.UniqueVolumeName { return object.AttachableName(v.Driver, v.Handle) }
+// key is the name of the volume's attachment to a node. Those that are noted have the volume's name.
+func (v Volume) key(node string) string {
+	if v.Noted {
+		return string(v.Name)
+	}
+	return object.AttachmentName(v.Handle, v.Driver, node)
+}
+
+// Attachment is how far a volume is on its way to a node, or from it.
+type Attachment struct {
+	Node            string
+	Attached, Going bool
+	// Problem is why it could not be attached.
+	Problem string
+	// Object says all that, unless the volume is noted.
+	Object *storagev1.VolumeAttachment
+}
+
+// Of returns what a VolumeAttachment says.
+func Of(a *storagev1.VolumeAttachment) Attachment {
+	out := Attachment{Node: a.Spec.NodeName, Attached: a.Status.Attached, Going: a.DeletionTimestamp != nil, Object: a}
+	if a.Status.AttachError != nil {
+		out.Problem = a.Status.AttachError.Message
+	}
+	return out
+}
 
 // Situation is what is known of a node. Volumes are known by the names of their attachments.
 type Situation struct {
@@ -42,9 +72,10 @@ type Situation struct {
 	// Wanted are those that its pods want.
 	Wanted map[string]Volume
 	// There are the attachments to this node.
-	There map[string]*storagev1.VolumeAttachment
-	// Elsewhere are the attachments of wanted volumes to other nodes.
-	Elsewhere map[string][]*storagev1.VolumeAttachment
+	There map[string]Attachment
+	// Elsewhere are the attachments of wanted volumes to other nodes, and Users the pods there that want the volumes.
+	Elsewhere map[string][]Attachment
+	Users     map[string][]*corev1.Pod
 	// Since is when it was first seen that nobody wants an attached volume.
 	Since map[string]time.Time
 }
@@ -59,6 +90,8 @@ type Event struct {
 type Plan struct {
 	// Attached is what the status of the node says to be attached, where it does not yet; nil leaves it as it is.
 	Attached []corev1.AttachedVolume
+	// Announce says that the node is to be told what is attached to it beside volumes of CSI drivers.
+	Announce bool
 	Attach   []Volume
 	// Detach are names. Those that are forced are deleted whether they are in use or not.
 	Detach, Forced []string
@@ -70,25 +103,26 @@ type Plan struct {
 // Decide makes the plan.
 func Decide(s Situation, now time.Time) Plan {
 	var p Plan
-	inUse := names(s.Node, func(n *corev1.Node) []corev1.UniqueVolumeName { return n.Status.VolumesInUse })
+	p.Announce = manages(s.Node) && s.Node.Annotations[object.AttachesAnnotation] != announcement()
+	inUse := used(s.Node)
 	attached := map[corev1.UniqueVolumeName]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.Wanted)) {
-		v, a := s.Wanted[name], s.There[name]
-		switch {
-		case a == nil:
-			p.attach(v, s.Elsewhere[name], s.Node)
-		case a.DeletionTimestamp != nil: // it comes again when it is gone
-		case a.Status.Attached:
-			attached[v.unique()] = true
-			if !told(s.Node, v.unique()) {
-				p.tell(v.Pods, corev1.EventTypeNormal, "SuccessfulAttachVolume", fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", v.PV))
+		v := s.Wanted[name]
+		switch a, there := s.There[name]; {
+		case !there:
+			p.attach(v, s.Elsewhere[name], s.Users[name], s.Node)
+		case a.Going: // it comes again when it is gone
+		case a.Attached:
+			attached[v.Name] = true
+			if !told(s.Node, v.Name) {
+				p.attached(v)
 			}
-		case a.Status.AttachError != nil:
-			p.tell(v.Pods, corev1.EventTypeWarning, "FailedAttachVolume", fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", v.PV, a.Status.AttachError.Message))
+		case a.Problem != "":
+			p.tell(v.Pods, corev1.EventTypeWarning, failed, fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", v.PV, a.Problem))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.There)) {
-		if _, wanted := s.Wanted[name]; wanted || s.There[name].DeletionTimestamp != nil {
+		if _, wanted := s.Wanted[name]; wanted || s.There[name].Going {
 			continue
 		}
 		unique, used := inUse[name]
@@ -109,18 +143,56 @@ func Decide(s Situation, now time.Time) Plan {
 }
 
 // attach has a volume attached, unless another node has it for itself.
-func (p *Plan) attach(v Volume, elsewhere []*storagev1.VolumeAttachment, node *corev1.Node) {
-	if node == nil || node.Annotations[managed] != "true" {
+func (p *Plan) attach(v Volume, elsewhere []Attachment, users []*corev1.Pod, node *corev1.Node) {
+	if !manages(node) {
 		return
 	}
 	if v.Shared || len(elsewhere) == 0 {
 		p.Attach = append(p.Attach, v)
 		return
 	}
-	if slices.ContainsFunc(elsewhere, func(a *storagev1.VolumeAttachment) bool { return a.DeletionTimestamp == nil }) {
-		p.tell(v.Pods, corev1.EventTypeWarning, "FailedAttachVolume",
-			fmt.Sprintf("Multi-Attach error for volume %q Volume is already exclusively attached to one node and can't be attached to another", v.PV))
+	if slices.ContainsFunc(elsewhere, func(a Attachment) bool { return !a.Going }) {
+		for _, pod := range v.Pods {
+			p.tell([]*corev1.Pod{pod}, corev1.EventTypeWarning, failed, fmt.Sprintf("Multi-Attach error for volume %q %s", v.PV, held(pod, users)))
+		}
 	}
+}
+
+// held says by whom a pod is held back. Who may see a pod need not know of pods in other namespaces.
+func held(pod *corev1.Pod, users []*corev1.Pod) string {
+	var near []string
+	for _, u := range users {
+		if u.Namespace == pod.Namespace {
+			near = append(near, u.Name)
+		}
+	}
+	far := len(users) - len(near)
+	slices.Sort(near)
+	switch {
+	case len(users) == 0:
+		return "Volume is already exclusively attached to one node and can't be attached to another"
+	case len(near) == 0:
+		return fmt.Sprintf("Volume is already used by %d pod(s) in different namespaces", far)
+	case far > 0:
+		return fmt.Sprintf("Volume is already used by pod(s) %s and %d pod(s) in different namespaces", strings.Join(near, ", "), far)
+	}
+	return "Volume is already used by pod(s) " + strings.Join(near, ", ")
+}
+
+// note has the status of the node call a volume attached, which is all that its attachment is.
+func (p *Plan) note(node *corev1.Node, v Volume) {
+	if p.Attached == nil {
+		p.Attached = slices.Clone(node.Status.VolumesAttached)
+	}
+	p.Attached = append(p.Attached, corev1.AttachedVolume{Name: v.Name})
+	p.attached(v)
+}
+
+// failed is the reason of events that tell of volumes that are not attached.
+const failed = "FailedAttachVolume"
+
+func (p *Plan) attached(v Volume) {
+	p.tell(v.Pods, corev1.EventTypeNormal, "SuccessfulAttachVolume", fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", v.PV))
 }
 
 func (p *Plan) tell(pods []*corev1.Pod, kind, reason, message string) {
@@ -135,7 +207,7 @@ func (p *Plan) status(node *corev1.Node, attached map[corev1.UniqueVolumeName]bo
 	changed := false
 	list := []corev1.AttachedVolume{}
 	for _, a := range node.Status.VolumesAttached {
-		if attached[a.Name] || !strings.HasPrefix(string(a.Name), prefix) {
+		if attached[a.Name] || !strings.HasPrefix(string(a.Name), prefix) && !isNote(a.Name) {
 			list = append(list, a)
 			delete(attached, a.Name)
 		} else {
@@ -159,20 +231,25 @@ func told(node *corev1.Node, name corev1.UniqueVolumeName) bool {
 
 const prefix = "kubernetes.io/csi/"
 
-// names are volumes of CSI drivers in the status of a node, by the names of their attachments to it.
-func names(node *corev1.Node, list func(*corev1.Node) []corev1.UniqueVolumeName) map[string]corev1.UniqueVolumeName {
+// used are the volumes that a node says to be in use, by the names of their attachments to it.
+func used(node *corev1.Node) map[string]corev1.UniqueVolumeName {
 	out := map[string]corev1.UniqueVolumeName{}
 	if node == nil {
 		return out
 	}
-	for _, unique := range list(node) {
-		rest, ours := strings.CutPrefix(string(unique), prefix)
-		if driver, handle, ok := strings.Cut(rest, "^"); ours && ok {
+	for _, unique := range node.Status.VolumesInUse {
+		rest, driven := strings.CutPrefix(string(unique), prefix)
+		if driver, handle, ok := strings.Cut(rest, "^"); driven && ok {
 			out[object.AttachmentName(handle, driver, node.Name)] = unique
+		} else if isNote(unique) {
+			out[string(unique)] = unique
 		}
 	}
 	return out
 }
+
+// manages reports whether a node waits until its volumes are attached.
+func manages(node *corev1.Node) bool { return node != nil && node.Annotations[managed] == "true" }
 
 // lost reports whether an operator has said that nothing runs on a node.
 func lost(node *corev1.Node) bool {

@@ -3,6 +3,7 @@ package attachdetach
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ import (
 const (
 	byNode   = "attachments by node"
 	byVolume = "attachments by volume"
+	byNote   = "nodes by noted volume"
 	// soon is when to look again after somebody else has written to the node.
 	soon = 100 * time.Millisecond
 )
@@ -44,13 +46,21 @@ type attacher struct {
 	mu    sync.Mutex
 	since map[string]map[string]time.Time // by node and attachment: when nobody wanted it any more
 	made  map[string]string               // by volume that one node has alone: the node of an attachment that the cache has not seen yet
+	noted ledger
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
 	c := &attacher{
 		client: env.Client, clock: env.Clock, events: env.Recorder("attachdetach-controller"), pods: env.Pods(),
-		nodes: object.InformerFor(env.Informers, object.Node), claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim),
+		nodes: object.InformerFor(env.Informers, object.Node, object.Option{Indexers: cache.Indexers{byNote: func(o any) ([]string, error) {
+			var names []string
+			for _, name := range notes(o.(*corev1.Node)) {
+				names = append(names, string(name))
+			}
+			return names, nil
+		}}}),
+		claims:  object.InformerFor(env.Informers, object.PersistentVolumeClaim),
 		volumes: object.InformerFor(env.Informers, object.PersistentVolume), drivers: object.InformerFor(env.Informers, object.CSIDriver),
 		attachments: object.InformerFor(env.Informers, object.VolumeAttachment, object.Option{Indexers: cache.Indexers{
 			byNode: func(o any) ([]string, error) { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName}, nil },
@@ -61,7 +71,7 @@ func New(env *controller.Env) controller.Unit {
 				return nil, nil
 			},
 		}}),
-		since: map[string]map[string]time.Time{}, made: map[string]string{},
+		since: map[string]map[string]time.Time{}, made: map[string]string{}, noted: newLedger(),
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "attachdetach", Kind: "Node", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
@@ -69,11 +79,12 @@ func New(env *controller.Env) controller.Unit {
 		if p == nil {
 			p = old
 		}
-		if p.Spec.NodeName != "" && claims(p) && (old == nil || new == nil || Wants(old) != Wants(new)) {
+		if p.Spec.NodeName != "" && attachable(p) && (old == nil || new == nil || Wants(old) != Wants(new)) {
 			c.queue.Enqueue(p.Spec.NodeName, c.pods.Trace(p))
 		}
 	})
 	controller.Handle(env, c.nodes, func(old, new *corev1.Node) {
+		c.heard(old, new)
 		if new == nil {
 			c.queue.Enqueue(old.Name, c.nodes.Trace(old))
 		} else if old == nil || changed(old, new) {
@@ -86,7 +97,10 @@ func New(env *controller.Env) controller.Unit {
 		}
 	})
 	controller.Handle(env, c.volumes, func(old, new *corev1.PersistentVolume) {
-		if new != nil && new.Spec.CSI != nil && new.Spec.ClaimRef != nil && (old == nil || old.Spec.ClaimRef == nil || old.Spec.ClaimRef.UID != new.Spec.ClaimRef.UID) {
+		if new == nil {
+			return
+		}
+		if _, ours := ofCluster(new); ours && new.Spec.ClaimRef != nil && (old == nil || old.Spec.ClaimRef == nil || old.Spec.ClaimRef.UID != new.Spec.ClaimRef.UID) {
 			c.users(new.Spec.ClaimRef.Namespace, new.Spec.ClaimRef.Name, c.volumes.Trace(new))
 		}
 	})
@@ -114,10 +128,11 @@ func New(env *controller.Env) controller.Unit {
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
 }
 
-// claims reports whether a pod has claims.
-func claims(p *corev1.Pod) bool {
+// attachable reports whether a pod has volumes that may have to be attached.
+func attachable(p *corev1.Pod) bool {
 	for i := range p.Spec.Volumes {
-		if v := &p.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+		v := &p.Spec.Volumes[i]
+		if _, noted := ofPod(v); noted || v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			return true
 		}
 	}
@@ -127,6 +142,7 @@ func claims(p *corev1.Pod) bool {
 // changed reports whether something of a node has changed that counts here.
 func changed(old, new *corev1.Node) bool {
 	if ready(old) != ready(new) || lost(old) != lost(new) || old.UID != new.UID || old.Annotations[managed] != new.Annotations[managed] ||
+		old.Annotations[object.AttachesAnnotation] != new.Annotations[object.AttachesAnnotation] ||
 		len(old.Status.VolumesInUse) != len(new.Status.VolumesInUse) || len(old.Status.VolumesAttached) != len(new.Status.VolumesAttached) {
 		return true
 	}
@@ -170,18 +186,19 @@ func claimName(p *corev1.Pod, v *corev1.Volume) string {
 // reconcile looks at one node.
 func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	s, now := c.situation(name), c.clock.Now()
+	if err := c.settle(ctx, name, &s); err != nil {
+		return 0, err
+	}
 	c.remember(name, &s, now)
 	p := Decide(s, now)
-	if p.Attached != nil {
+	c.note(name, &s, &p)
+	if p.Attached != nil || p.Announce {
 		if s.Node == nil {
 			return 0, nil
 		}
-		node := s.Node.DeepCopy() // at the version that was decided upon: a node that began to use a volume since then has another
-		node.Status.VolumesAttached = p.Attached
-		if _, err := object.For(c.client, object.Node).UpdateStatus(ctx, node); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return soon, nil
-			}
+		if err := c.tell(ctx, s.Node, &p); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return soon, nil
+		} else if err != nil {
 			return 0, err
 		}
 	} else if len(p.Detach) > 0 {
@@ -201,6 +218,9 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 	}
 	var problems []error
 	for _, v := range p.Attach {
+		if v.Noted {
+			continue
+		}
 		if !c.reserve(name, v) { // two nodes asked at the same time
 			p.After = soon
 			continue
@@ -213,48 +233,118 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 	}
 	for _, list := range [][]string{p.Detach, p.Forced} {
 		for _, a := range list {
-			problems = append(problems, c.detach(ctx, s.There[a]))
+			if s.There[a].Object == nil { // the status has been all that there was
+				c.forget(name, corev1.UniqueVolumeName(a))
+				continue
+			}
+			problems = append(problems, c.detach(ctx, s.There[a].Object))
 		}
 	}
 	return p.After, errors.Join(problems...)
 }
 
+// tell writes to the node, at the version that was decided upon: one that began to use a volume since then has another.
+func (c *attacher) tell(ctx context.Context, node *corev1.Node, p *Plan) error {
+	node = node.DeepCopy()
+	if p.Attached != nil {
+		node.Status.VolumesAttached = p.Attached
+	}
+	if p.Announce {
+		node.Annotations[object.AttachesAnnotation] = announcement()
+	}
+	_, err := object.For(c.client, object.Node).UpdateStatus(ctx, node)
+	return err
+}
+
 // situation reads the caches.
 func (c *attacher) situation(name string) Situation {
-	s := Situation{Wanted: map[string]Volume{}, There: map[string]*storagev1.VolumeAttachment{}, Elsewhere: map[string][]*storagev1.VolumeAttachment{}}
+	s := Situation{Wanted: map[string]Volume{}, There: map[string]Attachment{}, Elsewhere: map[string][]Attachment{}, Users: map[string][]*corev1.Pod{}}
 	s.Node, _ = c.nodes.Get("", name)
 	for _, a := range c.attachments.ByIndex(byNode, name) {
 		if strings.HasPrefix(a.Name, "csi-") && len(a.Name) == len("csi-")+64 { // others are somebody else's
-			s.There[a.Name] = a
+			s.There[a.Name] = Of(a)
 		}
+	}
+	for _, unique := range c.notes(name, s.Node) {
+		s.There[string(unique)] = Attachment{Node: name, Attached: true}
 	}
 	for _, p := range c.pods.ByIndex(controller.ByNode, name) {
 		if !Wants(p) {
 			continue
 		}
-		for i := range p.Spec.Volumes {
-			pv := c.volumeOf(p, &p.Spec.Volumes[i])
-			if pv == nil || pv.Spec.CSI == nil {
-				continue
-			}
-			if driver, _ := c.drivers.Get("", pv.Spec.CSI.Driver); !Attachable(driver) {
-				continue
-			}
-			key := object.AttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, name)
-			v, again := s.Wanted[key]
-			if !again {
-				v = Volume{PV: pv.Name, Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle, Shared: Shared(pv)}
-				for _, a := range c.attachments.ByIndex(byVolume, pv.Name) {
-					if a.Spec.NodeName != name {
-						s.Elsewhere[key] = append(s.Elsewhere[key], a)
-					}
-				}
+		for _, v := range c.volumesOf(p) {
+			key := v.key(name)
+			if before, again := s.Wanted[key]; again {
+				before.Shared = before.Shared && v.Shared
+				v = before
 			}
 			v.Pods = append(v.Pods, p)
 			s.Wanted[key] = v
 		}
 	}
+	for key, v := range s.Wanted {
+		if _, there := s.There[key]; there || v.Shared {
+			continue
+		}
+		if v.Noted {
+			c.wait(name, v.Name) // before it is looked who has it: whoever loses it after that finds who waits
+		}
+		if s.Elsewhere[key] = c.elsewhere(name, v); len(s.Elsewhere[key]) > 0 {
+			s.Users[key] = c.usersOf(v, s.Elsewhere[key])
+		}
+	}
 	return s
+}
+
+// elsewhere are the attachments of a volume to other nodes.
+func (c *attacher) elsewhere(node string, v Volume) []Attachment {
+	if v.Noted {
+		return c.notedElsewhere(node, v.Name)
+	}
+	var out []Attachment
+	for _, a := range c.attachments.ByIndex(byVolume, v.PV) {
+		if a.Spec.NodeName != node {
+			out = append(out, Of(a))
+		}
+	}
+	return out
+}
+
+// usersOf are the pods that want a volume where it is.
+func (c *attacher) usersOf(v Volume, where []Attachment) []*corev1.Pod {
+	var users []*corev1.Pod
+	for _, a := range where {
+		for _, p := range c.pods.ByIndex(controller.ByNode, a.Node) {
+			if Wants(p) && slices.ContainsFunc(c.volumesOf(p), func(o Volume) bool { return o.Name == v.Name }) {
+				users = append(users, p)
+			}
+		}
+	}
+	return users
+}
+
+// volumesOf are the volumes of a pod that are attached to nodes, as far as it is known what its claims stand for.
+func (c *attacher) volumesOf(p *corev1.Pod) []Volume {
+	var out []Volume
+	for i := range p.Spec.Volumes {
+		v, ok := ofPod(&p.Spec.Volumes[i])
+		if !ok {
+			pv := c.volumeOf(p, &p.Spec.Volumes[i])
+			if pv == nil {
+				continue
+			}
+			if v, ok = ofCluster(pv); !ok {
+				continue
+			}
+		}
+		if v.Driver != "" {
+			if driver, _ := c.drivers.Get("", v.Driver); !Attachable(driver) {
+				continue
+			}
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // volumeOf returns the volume of a pod's claim, nil while there is none.
@@ -303,23 +393,29 @@ func (c *attacher) reserve(node string, v Volume) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other, made := c.made[v.PV]; made && other != node {
+	if other, made := c.made[v.lock()]; made && other != node {
 		return false
 	}
-	for _, a := range c.attachments.ByIndex(byVolume, v.PV) {
-		if a.Spec.NodeName != node {
-			return false
-		}
+	if len(c.elsewhere(node, v)) > 0 {
+		return false
 	}
-	c.made[v.PV] = node
+	c.made[v.lock()] = node
 	return true
+}
+
+// lock is by what a volume is reserved.
+func (v Volume) lock() string {
+	if v.Noted {
+		return string(v.Name)
+	}
+	return v.PV
 }
 
 func (c *attacher) release(node string, v Volume) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.made[v.PV] == node {
-		delete(c.made, v.PV)
+	if c.made[v.lock()] == node {
+		delete(c.made, v.lock())
 	}
 }
 
