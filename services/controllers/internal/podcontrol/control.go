@@ -119,7 +119,9 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 	if err != nil {
 		// The call failed whole: some of it may have landed all the same.
 		c.expect.notCreated(owner.GetUID(), names, !certain(err))
-		c.tell(owner, Create, names[0], err)
+		if ctx.Err() == nil { // else it is this process that ends, or leads no more: nothing is wrong with the pods
+			c.tell(owner, Create, names[0], err)
+		}
 		return err
 	}
 	var first error
