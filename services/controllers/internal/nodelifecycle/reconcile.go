@@ -113,7 +113,7 @@ func (c *nodeLifecycle) nodeChanged(old, new *corev1.Node) {
 		return
 	}
 	if readiness(old) != readiness(new) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || old.Spec.Unschedulable != new.Spec.Unschedulable ||
-		!slices.Equal(statuses(old), statuses(new)) {
+		!slices.Equal(statuses(old), statuses(new)) || len(DecideLabels(new)) > 0 {
 		c.queue.Enqueue(new.Name, c.nodes.Trace(new))
 	}
 }
@@ -181,7 +181,8 @@ func (c *nodeLifecycle) silent(n *corev1.Node) bool {
 // reconcile brings one node's conditions, taints and pods in step:
 //  1. a silent node's conditions become Unknown;
 //  2. the taints follow the conditions, NoExecute ones as the zone's rate permits;
-//  3. the pods of a node that is not ready any more are not ready either.
+//  3. the pods of a node that is not ready any more are not ready either;
+//  4. the former labels say what the stable ones say.
 func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	n, ok := c.nodes.Get("", name)
 	if !ok {
@@ -202,7 +203,10 @@ func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	return after, c.unready(ctx, n)
+	if err := c.unready(ctx, n); err != nil {
+		return after, err
+	}
+	return after, c.label(ctx, n)
 }
 
 // taint writes the node's taints where they differ.

@@ -31,6 +31,7 @@ func TestSilentNode(t *testing.T) {
 	c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
 		for _, name := range []string{"dies", "lives"} {
 			n := newNode(name, "")
+			n.Labels[corev1.LabelOSStable] = "linux"
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 			n.Status = corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready(corev1.ConditionTrue)}}
 			controllertest.Create(c, object.Node, n)
@@ -57,6 +58,9 @@ func TestSilentNode(t *testing.T) {
 	}
 	controllertest.Await(c, object.Node, "ready nodes without their first taint", func(nodes []*corev1.Node) bool {
 		return len(byName(nodes, "dies").Spec.Taints) == 0 && len(byName(nodes, "lives").Spec.Taints) == 0
+	})
+	controllertest.Await(c, object.Node, "nodes with the former label", func(nodes []*corev1.Node) bool {
+		return byName(nodes, "dies").Labels["beta.kubernetes.io/os"] == "linux" && byName(nodes, "lives").Labels["beta.kubernetes.io/os"] == "linux"
 	})
 
 	// Time passes; one node renews, and later the other one again, too.
