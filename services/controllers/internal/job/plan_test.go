@@ -426,3 +426,18 @@ func TestNoMoreThanItsLimitOfUncounted(t *testing.T) {
 		t.Errorf("%d succeeded", job.Status.Succeeded)
 	}
 }
+
+// TestLeaving: in a namespace that is about to go the last pod of an index is not kept for a successor, which cannot come.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	job := newJob(perIndex(3))
+	selector, _ := metav1.LabelSelectorAsSelector(job.Spec.Selector)
+	seen := Observed{Pods: []*corev1.Pod{newPod("a", at(0), exit(1), leaving), newPod("b", at(1))}, Settled: true}
+	if p := Decide(job, selector, seen, start); len(p.Counted) > 0 {
+		t.Errorf("%s are counted before their successors are there", names(p.Counted))
+	}
+	seen.Leaving = true
+	if p := Decide(job, selector, seen, start); names(p.Counted) != "a" || len(p.Create) > 0 {
+		t.Errorf("%s are counted, %d created", names(p.Counted), len(p.Create))
+	}
+}
