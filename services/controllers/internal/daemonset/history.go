@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/pod"
 	"howdah.dev/services/controllers/internal/revision"
 )
 
@@ -29,10 +30,7 @@ type past struct {
 
 // record finds or makes the revision of the set's template. Of several the newest stays, once the pods of the others are its own.
 func (c *daemonSets) record(ctx context.Context, ds *appsv1.DaemonSet, selector labels.Selector, pods []*corev1.Pod) (past, error) {
-	o := revision.Owner{
-		Object: ds, Kind: kind, Template: &ds.Spec.Template, HashLabel: hashLabel,
-		Collisions: ptr.Deref(ds.Status.CollisionCount, 0),
-	}
+	o := ownerOf(ds)
 	revisions, err := c.history.Of(ctx, o, selector, c.live(ds))
 	if err != nil {
 		return past{}, err
@@ -57,6 +55,21 @@ func (c *daemonSets) record(ctx context.Context, ds *appsv1.DaemonSet, selector 
 		return r, err
 	}
 	return r, c.history.Delete(ctx, found.Duplicates)
+}
+
+// ownerOf returns the set as what its revisions belong to. They have the hash of its template: a StatefulSet's have that of their data.
+func ownerOf(ds *appsv1.DaemonSet) revision.Owner {
+	return revision.Owner{
+		Object: ds, Kind: kind, Template: &ds.Spec.Template, HashLabel: hashLabel,
+		Hash: func(_ []byte, collisions int32) string {
+			var told *int32 // none is not 0
+			if collisions > 0 {
+				told = &collisions
+			}
+			return pod.TemplateHash(&ds.Spec.Template, told)
+		},
+		Collisions: ptr.Deref(ds.Status.CollisionCount, 0),
+	}
 }
 
 // labelRevisions gives revisions without a hash, as adopted ones may be, their names in its place.

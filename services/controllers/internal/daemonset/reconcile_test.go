@@ -351,7 +351,7 @@ func TestNameCollision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := revision.New(revision.Owner{Object: ds, Kind: kind, Template: &ds.Spec.Template, HashLabel: hashLabel}, data, 1)
+	foreign := revision.New(ownerOf(ds), data, 1)
 	foreign.OwnerReferences, foreign.Labels, foreign.Data.Raw = nil, nil, []byte(`{"spec":{}}`)
 	c := start(t, 0, func(c *controllertest.Cluster) { controllertest.Create(c, object.ControllerRevision, foreign) })
 	controllertest.Create(c, object.DaemonSet, ds)

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/services/controllers/internal/pod"
 )
 
 // Annotations that Kubernetes documents.
@@ -44,6 +46,10 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 		}
 	}
 	return &c
+}
+
+func templateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
+	return pod.TemplateHash(withoutHash(t), collisions)
 }
 
 // revision returns the number that a set's or Deployment's annotation holds; 0 is none.

@@ -135,7 +135,7 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 		// As of an extension API server that is not there any more, or does not know its own kinds.
 		return present, fmt.Errorf("%s/%s: the API does not have its owner's kind %s %s itself", n.meta.Namespace, n.meta.Name, ref.APIVersion, ref.Kind)
 	case apierrors.IsNotFound(err) || err == nil && owner.UID != ref.UID:
-		if o := c.graph.get(ref.UID); o != nil { // it lives, but elsewhere
+		if o := c.graph.get(ref.UID); o != nil && o.meta.Namespace != "" && o.meta.Namespace != n.meta.Namespace { // it lives, but elsewhere
 			c.invalid(n, ref)
 		}
 		verified[key] = absent

@@ -129,6 +129,7 @@ func TestWhatTheAPIKnowsCounts(t *testing.T) {
 		controllertest.Create(c, object.Pod, newPod("namesake", ref("ReplicaSet", "web-1", "another-uid")))
 		controllertest.Create(c, object.Pod, newPod("half-owned", ref("ReplicaSet", "none", "no-such-uid"), ref("ReplicaSet", "web-1", rs.UID)))
 		controllertest.Create(c, object.Pod, newPod("unknown-kind", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "thing"}))
+		controllertest.Create(c, object.Pod, newPod("misnamed", ref("ReplicaSet", "web-2", rs.UID)))
 		stranger := newPod("stranger", ref("ReplicaSet", "web-1", rs.UID))
 		stranger.Namespace = "elsewhere"
 		controllertest.Create(c, object.Pod, stranger)
@@ -151,6 +152,9 @@ func TestWhatTheAPIKnowsCounts(t *testing.T) {
 		case e := <-c.Events.Events:
 			if strings.HasPrefix(e, "Warning OwnerRefInvalidNamespace") {
 				invalid++
+			}
+			if strings.Contains(e, "web-2") {
+				t.Errorf("an owner of this namespace is told of: %s", e)
 			}
 		case <-deadline:
 			t.Fatalf("%d events of invalid owners, want 2", invalid)

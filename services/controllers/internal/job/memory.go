@@ -30,6 +30,8 @@ type memo struct {
 	without map[types.UID]bool
 	// refused says that the last creation of pods failed.
 	refused bool
+	// leaving says that it failed since the namespace is about to go.
+	leaving bool
 }
 
 func (m *memory) of(job types.UID) *memo {

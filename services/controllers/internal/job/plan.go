@@ -30,6 +30,8 @@ type Observed struct {
 	Settled bool
 	// Wait is how long the failures of pods delay new ones; the limits of single indexes have delays of their own.
 	Wait time.Duration
+	// Leaving says that the namespace is about to go, and takes no new pods.
+	Leaving bool
 }
 
 // NewPod is a pod to create.
@@ -71,6 +73,9 @@ func Decide(job *batchv1.Job, selector labels.Selector, seen Observed, now time.
 		return Plan{Adopt: claims.Adopt, Release: claims.Release, Status: job.Status}
 	}
 	t := count(job, claims.Own)
+	if seen.Leaving {
+		t.last = nil // none gets a successor that it has to be kept for, and the namespace waits for its pods
+	}
 	p := Plan{Status: *job.Status.DeepCopy()}
 	if p.Status.UncountedTerminatedPods == nil {
 		p.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
@@ -84,7 +89,7 @@ func Decide(job *batchv1.Job, selector labels.Selector, seen Observed, now time.
 	case v != nil:
 		p.Stop = t.active
 	case job.DeletionTimestamp == nil:
-		p.manage(t, seen.Wait, now)
+		p.manage(t, seen, now)
 		if v = t.complete(len(t.active) - len(p.Surplus) + len(p.Create)); v == nil {
 			p.suspend(job, now)
 		}
@@ -106,9 +111,9 @@ func Decide(job *batchv1.Job, selector labels.Selector, seen Observed, now time.
 }
 
 // manage plans the pods of a job that goes on.
-func (p *Plan) manage(t *tally, wait time.Duration, now time.Time) {
-	want := t.want()
-	if p.Surplus = t.surplus(want); len(p.Surplus) > 0 || suspended(t.job) {
+func (p *Plan) manage(t *tally, seen Observed, now time.Time) {
+	want, wait := t.want(), seen.Wait
+	if p.Surplus = t.surplus(want); len(p.Surplus) > 0 || suspended(t.job) || seen.Leaving {
 		return
 	}
 	missing := want - len(t.active)

@@ -284,6 +284,31 @@ func TestDecide(t *testing.T) {
 				t.Errorf("status %+v", p.Status)
 			}
 		}},
+		{name: "what a failed job stopped fails no index, whatever it ends with", job: newJob(perIndex(0), func(j *batchv1.Job) {
+			j.Status.FailedIndexes = ptr.To("3")
+			set(&j.Status, batchv1.JobFailureTarget, corev1.ConditionTrue, "MaxFailedIndexesExceeded", "m", start)
+		}), pods: []*corev1.Pod{newPod("a", at(0), exit(137), leaving), newPod("b", at(1), phase(corev1.PodSucceeded), leaving), newPod("c", at(2), leaving)},
+			counted: "a b c", told: "FailureTarget(MaxFailedIndexesExceeded)", check: func(t *testing.T, p Plan) {
+				if s := p.Status; *s.FailedIndexes != "3" || s.CompletedIndexes != "" || len(s.UncountedTerminatedPods.Failed) != 3 {
+					t.Errorf("status %+v", s)
+				}
+			}},
+		{name: "what a successful job stopped completes no index", job: newJob(indexedMode, func(j *batchv1.Job) {
+			j.Status.CompletedIndexes = "1"
+			set(&j.Status, batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, "SuccessPolicy", "m", start)
+		}), pods: []*corev1.Pod{newPod("a", at(0), phase(corev1.PodSucceeded), leaving)}, counted: "a", told: "SuccessCriteriaMet(SuccessPolicy)", check: func(t *testing.T, p Plan) {
+			if s := p.Status; s.CompletedIndexes != "1" || len(s.UncountedTerminatedPods.Failed) != 0 {
+				t.Errorf("status %+v", s)
+			}
+		}},
+		{name: "no rule judges what a failed job stopped", job: newJob(func(j *batchv1.Job) {
+			j.Spec.PodFailurePolicy = policyJob(batchv1.PodFailurePolicyActionIgnore).Spec.PodFailurePolicy
+			set(&j.Status, batchv1.JobFailureTarget, corev1.ConditionTrue, "DeadlineExceeded", "m", start)
+		}), pods: []*corev1.Pod{newPod("a", exit(42), leaving)}, counted: "a", told: "FailureTarget(DeadlineExceeded)", check: func(t *testing.T, p Plan) {
+			if len(p.Status.UncountedTerminatedPods.Failed) != 1 {
+				t.Errorf("status %+v", p.Status)
+			}
+		}},
 		{name: "FailJob", job: policyJob(batchv1.PodFailurePolicyActionFailJob), pods: []*corev1.Pod{newPod("a", exit(42)), newPod("b")}, counted: "a", stop: "b",
 			told: "FailureTarget(PodFailurePolicy)", check: func(t *testing.T, p Plan) {
 				if m := p.Status.Conditions[0].Message; m != "Container c for pod default/a failed with exit code 42 matching FailJob rule at index 1" {
@@ -399,5 +424,20 @@ func TestNoMoreThanItsLimitOfUncounted(t *testing.T) {
 	}
 	if job.Status.Succeeded != 1200 {
 		t.Errorf("%d succeeded", job.Status.Succeeded)
+	}
+}
+
+// TestLeaving: in a namespace that is about to go the last pod of an index is not kept for a successor, which cannot come.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	job := newJob(perIndex(3))
+	selector, _ := metav1.LabelSelectorAsSelector(job.Spec.Selector)
+	seen := Observed{Pods: []*corev1.Pod{newPod("a", at(0), exit(1), leaving), newPod("b", at(1))}, Settled: true}
+	if p := Decide(job, selector, seen, start); len(p.Counted) > 0 {
+		t.Errorf("%s are counted before their successors are there", names(p.Counted))
+	}
+	seen.Leaving = true
+	if p := Decide(job, selector, seen, start); names(p.Counted) != "a" || len(p.Create) > 0 {
+		t.Errorf("%s are counted, %d created", names(p.Counted), len(p.Create))
 	}
 }

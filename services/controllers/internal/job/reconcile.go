@@ -132,8 +132,8 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 	return after, err
 }
 
-// step plans and carries out one step. Where pods whose end is noted have lost their finalizer and so can be counted, it returns the job
-// to do so with, as the API has it now.
+// step plans and carries out one step. Where pods whose end is noted have lost their finalizer and so can be counted, or where the namespace is found
+// to be about to go, it returns the job to go on with, as the API has it now.
 func (c *jobs) step(ctx context.Context, job *batchv1.Job, selector labels.Selector, m *memo) (after time.Duration, next *batchv1.Job, err error) {
 	now := c.clock.Now()
 	settled := c.control.Settled(job.UID)
@@ -141,7 +141,7 @@ func (c *jobs) step(ctx context.Context, job *batchv1.Job, selector labels.Selec
 	m.failures.See(job, own)
 	plan := Decide(job, selector, Observed{
 		Pods:    append(own, c.pods.ByIndex(controller.ByController, controller.OrphansOf(job.Namespace))...),
-		Settled: settled, Wait: m.failures.Wait(now),
+		Settled: settled, Wait: m.failures.Wait(now), Leaving: m.leaving,
 	}, now)
 	next, err = c.apply(ctx, job, m, plan)
 	c.metrics.synced(job, plan, settled, err, c.clock.Since(now))
@@ -190,7 +190,7 @@ func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Se
 	return true, nil
 }
 
-// apply carries out a plan and returns the stored job, where ends of pods were noted. Whatever else fails, they are.
+// apply carries out a plan and returns the stored job, where ends of pods were noted or another plan is to be made at once. Whatever else fails, they are.
 func (c *jobs) apply(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) (next *batchv1.Job, err error) {
 	if len(plan.Adopt)+len(plan.Release) > 0 {
 		live := func(ctx context.Context) (metav1.Object, error) {
@@ -205,6 +205,10 @@ func (c *jobs) apply(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) 
 	}
 	if len(plan.Create) > 0 {
 		problem = c.create(ctx, job, plan.Create, m.refused)
+		if apierrors.HasStatusCause(problem, corev1.NamespaceTerminatingCause) {
+			m.leaving = true
+			return job, nil // what waits for new pods need not
+		}
 		if m.refused = problem != nil; !m.refused && len(plan.Counted)+len(plan.Events) == 0 {
 			return nil, nil // the events of the new pods bring the status
 		}
@@ -252,7 +256,7 @@ func (c *jobs) create(ctx context.Context, job *batchv1.Job, pods []NewPod, fail
 	} else {
 		add(c.control.Names(job, prefix(job, none), len(pods)), pods)
 	}
-	err := c.control.Create(ctx, job, names, func(name string) *corev1.Pod { return podOf(byName[name], name) }, failedBefore)
+	err := c.control.TryCreate(ctx, job, names, func(name string) *corev1.Pod { return podOf(byName[name], name) }, failedBefore)
 	c.metrics.created(job, len(pods), err)
 	return err
 }

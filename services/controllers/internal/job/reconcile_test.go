@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,4 +293,31 @@ func TestRefusedTemplateIsTriedGently(t *testing.T) {
 	if n := c.API.Calls("create pods"); n > 100 {
 		t.Errorf("%d creations were tried, want few", n)
 	}
+}
+
+// TestANamespaceThatGoesDoesNotWaitForSuccessors: its pods go before its jobs, and those that wait for a new pod of their index would wait for ever.
+func TestANamespaceThatGoesDoesNotWaitForSuccessors(t *testing.T) {
+	t.Parallel()
+	var going atomic.Bool
+	c := run(t, func(c *controllertest.Cluster) {
+		c.API.Intercept = func(w objecttest.Write) error {
+			if !going.Load() || w.Verb != "create" || w.Resource != "pods" {
+				return nil
+			}
+			refusal := apierrors.NewForbidden(corev1.Resource("pods"), w.Name, errors.New("the namespace is being terminated"))
+			refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return refusal
+		}
+	})
+	controllertest.Create(c, object.Job, freshJob(perIndex(3)))
+	pods := controllertest.Await(c, object.Pod, "the first pods", func(pods []*corev1.Pod) bool { return len(pods) == 2 })
+	going.Store(true)
+	for _, p := range pods {
+		p = p.DeepCopy()
+		exit(1)(p)
+		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(time.Now().Add(-time.Minute)) // no delay is left
+		controllertest.UpdateStatus(c, object.Pod, p)
+		controllertest.Delete(c, object.Pod, p.Namespace, p.Name, metav1.DeleteOptions{})
+	}
+	controllertest.Gone(c, object.Pod)
 }

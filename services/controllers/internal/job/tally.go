@@ -75,7 +75,7 @@ func (t *tally) countIndexes() {
 	var done, lost []int
 	for _, p := range t.pods {
 		switch {
-		case !tracked(p) || !t.valid(p) || t.lost.Has(indexOf(p)): // an index comes to one end only
+		case !tracked(p) || !t.valid(p) || t.stopped(p) || t.lost.Has(indexOf(p)): // an index comes to one end only
 		case p.Status.Phase == corev1.PodSucceeded:
 			done = append(done, indexOf(p))
 		case t.losesIndex(p):
@@ -154,6 +154,13 @@ func failed(job *batchv1.Job, p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded && !onlyFailed(job)
 }
 
+// stopped says whether it was for the verdict of its job that a pod was deleted. Whatever it ends with says nothing about its index, nor
+// does a rule judge it: it is a failure of a job that has failed, and of one that has succeeded nothing.
+func (t *tally) stopped(p *corev1.Pod) bool {
+	return p.DeletionTimestamp != nil &&
+		(isTrue(condition(t.job, batchv1.JobFailureTarget)) || isTrue(condition(t.job, batchv1.JobSuccessCriteriaMet)))
+}
+
 // tracked says whether a pod's end may still have to be counted.
 func tracked(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) }
 
@@ -193,6 +200,10 @@ func (t *tally) note(status *batchv1.JobStatus, v *verdict) (counted []*corev1.P
 		}
 		counted = append(counted, p)
 		switch {
+		case t.stopped(p):
+			if !v.success {
+				noted.Failed, room = append(noted.Failed, p.UID), room-1
+			}
 		case p.Status.Phase == corev1.PodSucceeded && indexed(t.job):
 			if i := indexOf(p); !done.Has(i) && !t.lost.Has(i) {
 				done, room = done.With(i), room-1

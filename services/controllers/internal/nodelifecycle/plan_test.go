@@ -2,6 +2,7 @@ package nodelifecycle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -132,5 +133,23 @@ func TestZones(t *testing.T) {
 	z.observe(nodes)
 	if ok, _ := z.allow(zoneOf(nodes[0]), now.Add(time.Hour)); ok {
 		t.Error("evicts though no node anywhere is ready")
+	}
+}
+
+func TestDecideLabels(t *testing.T) {
+	t.Parallel()
+	const os, arch = "beta.kubernetes.io/os", "beta.kubernetes.io/arch"
+	for name, tt := range map[string]struct{ has, want map[string]string }{
+		"none":         {nil, map[string]string{}},
+		"missing":      {map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "arm64"}, map[string]string{os: "linux", arch: "arm64"}},
+		"other":        {map[string]string{corev1.LabelOSStable: "linux", os: "windows"}, map[string]string{os: "linux"}},
+		"the same":     {map[string]string{corev1.LabelArchStable: "arm64", arch: "arm64"}, map[string]string{}},
+		"only the old": {map[string]string{arch: "arm64"}, map[string]string{}},
+	} {
+		n := newNode("n", "z")
+		n.Labels = tt.has
+		if got := DecideLabels(n); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }

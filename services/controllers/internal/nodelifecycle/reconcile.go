@@ -113,7 +113,7 @@ func (c *nodeLifecycle) nodeChanged(old, new *corev1.Node) {
 		return
 	}
 	if readiness(old) != readiness(new) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || old.Spec.Unschedulable != new.Spec.Unschedulable ||
-		!slices.Equal(statuses(old), statuses(new)) {
+		!slices.Equal(statuses(old), statuses(new)) || len(DecideLabels(new)) > 0 {
 		c.queue.Enqueue(new.Name, c.nodes.Trace(new))
 	}
 }
@@ -181,7 +181,8 @@ func (c *nodeLifecycle) silent(n *corev1.Node) bool {
 // reconcile brings one node's conditions, taints and pods in step:
 //  1. a silent node's conditions become Unknown;
 //  2. the taints follow the conditions, NoExecute ones as the zone's rate permits;
-//  3. the pods of a node that is not ready any more are not ready either.
+//  3. the pods of a node that is Unknown are not ready;
+//  4. the former labels say what the stable ones say.
 func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	n, ok := c.nodes.Get("", name)
 	if !ok {
@@ -202,7 +203,10 @@ func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	return after, c.unready(ctx, n)
+	if err := c.unready(ctx, n); err != nil {
+		return after, err
+	}
+	return after, c.label(ctx, n)
 }
 
 // taint writes the node's taints where they differ.
@@ -239,9 +243,8 @@ func (c *nodeLifecycle) taint(ctx context.Context, n *corev1.Node) (time.Duratio
 	return after, nil
 }
 
-// unready takes the pods of a node out of service: all of them while it is
-// Unknown, for nobody else will; once where it has become not ready, since
-// its agent goes on reporting.
+// unready takes the pods of a node out of service while it is Unknown, for nobody else will. The agent of one that is not ready goes on
+// reporting, and its pods may well go on serving.
 func (c *nodeLifecycle) unready(ctx context.Context, n *corev1.Node) error {
 	now := readiness(n)
 	c.mu.Lock()
@@ -251,14 +254,10 @@ func (c *nodeLifecycle) unready(ctx context.Context, n *corev1.Node) error {
 		was = h.ready
 	}
 	c.mu.Unlock()
-	if now == corev1.ConditionTrue || condition(n, corev1.NodeReady) == nil {
-		c.remember(n.Name, now)
-		return nil
-	}
-	if was == corev1.ConditionTrue {
-		c.events.Eventf(reference(n), corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: NodeNotReady", n.Name)
-	}
-	if was == corev1.ConditionTrue || now == corev1.ConditionUnknown {
+	if now == corev1.ConditionUnknown && condition(n, corev1.NodeReady) != nil {
+		if was == corev1.ConditionTrue {
+			c.events.Eventf(reference(n), corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: NodeNotReady", n.Name)
+		}
 		if err := c.markPods(ctx, n); err != nil {
 			return err
 		}

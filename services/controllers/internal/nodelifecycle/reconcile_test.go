@@ -1,6 +1,7 @@
 package nodelifecycle
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestSilentNode(t *testing.T) {
 	c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
 		for _, name := range []string{"dies", "lives"} {
 			n := newNode(name, "")
+			n.Labels[corev1.LabelOSStable] = "linux"
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 			n.Status = corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready(corev1.ConditionTrue)}}
 			controllertest.Create(c, object.Node, n)
@@ -57,6 +59,9 @@ func TestSilentNode(t *testing.T) {
 	}
 	controllertest.Await(c, object.Node, "ready nodes without their first taint", func(nodes []*corev1.Node) bool {
 		return len(byName(nodes, "dies").Spec.Taints) == 0 && len(byName(nodes, "lives").Spec.Taints) == 0
+	})
+	controllertest.Await(c, object.Node, "nodes with the former label", func(nodes []*corev1.Node) bool {
+		return byName(nodes, "dies").Labels["beta.kubernetes.io/os"] == "linux" && byName(nodes, "lives").Labels["beta.kubernetes.io/os"] == "linux"
 	})
 
 	// Time passes; one node renews, and later the other one again, too.
@@ -116,4 +121,41 @@ func TestSilentNode(t *testing.T) {
 	condition(back, corev1.NodeReady).Status = corev1.ConditionTrue
 	controllertest.UpdateStatus(c, object.Node, back)
 	controllertest.Await(c, object.Node, "no taints", func(nodes []*corev1.Node) bool { return len(byName(nodes, "dies").Spec.Taints) == 0 })
+}
+
+// TestNotReadyNodeKeepsItsPods: the agent of a node that says that it is not ready says itself which of its pods are.
+func TestNotReadyNodeKeepsItsPods(t *testing.T) {
+	t.Parallel()
+	c := controllertest.Start(t, testclock.NewFakeClock(now), func(c *controllertest.Cluster) {
+		n := newNode("n", "", ready(corev1.ConditionTrue))
+		controllertest.Create(c, object.Node, n)
+		controllertest.Create(c, object.Pod, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{NodeName: "n"},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		})
+	}, func(env *controller.Env) (controller.Unit, error) {
+		return New(env, Config{Period: time.Hour, Grace: time.Hour, Startup: time.Hour, Rates: Rates{Normal: 1, Secondary: 1, Unhealthy: 0.55, Large: 50}}), nil
+	})
+	say := func(status corev1.ConditionStatus, what string, taints int) {
+		n := controllertest.List(c, object.Node)[0].DeepCopy()
+		n.Status.Conditions = []corev1.NodeCondition{ready(status)}
+		controllertest.UpdateStatus(c, object.Node, n)
+		controllertest.Await(c, object.Node, what, func(nodes []*corev1.Node) bool { return min(1, len(nodes[0].Spec.Taints)) == taints })
+	}
+	say(corev1.ConditionFalse, "a tainted node", 1)
+	say(corev1.ConditionTrue, "no taints", 0) // by the reconcile after the one that saw it not ready
+	if p := controllertest.List(c, object.Pod)[0]; p.Status.Conditions[0].Status != corev1.ConditionTrue {
+		t.Error("the pod is not ready")
+	}
+	for {
+		select {
+		case e := <-c.Events.Events:
+			if strings.Contains(e, "NodeNotReady") {
+				t.Errorf("told of: %s", e)
+			}
+			continue
+		default:
+		}
+		break
+	}
 }

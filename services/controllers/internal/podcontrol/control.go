@@ -76,8 +76,17 @@ func (c *Control) Forget(owner types.UID) { c.expect.forget(owner) }
 
 // Create makes the named pods, a batch a call. The first batch is small, and a batch with a failure is the last: a template that
 // admission refuses must not flood the API. Where the owner's creations failed before, it starts with one pod and doubles. Names come
-// from Names, or are those that the owner gives its pods. It returns the first failure, and nil where the namespace is about to go.
+// from Names, or are those that the owner gives its pods. It returns the first failure, and nil where the namespace is about to go: so is everything there.
 func (c *Control) Create(ctx context.Context, owner Owner, names []string, podOf func(name string) *corev1.Pod, failedBefore bool) error {
+	err := c.TryCreate(ctx, owner, names, podOf, failedBefore)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}
+
+// TryCreate is Create, but it returns the refusal of a namespace that is about to go, too.
+func (c *Control) TryCreate(ctx context.Context, owner Owner, names []string, podOf func(name string) *corev1.Pod, failedBefore bool) error {
 	c.expect.creating(owner.GetUID(), names, c.clock.Now())
 	size, proven := firstBatch, false
 	if failedBefore {
@@ -88,9 +97,6 @@ func (c *Control) Create(ctx context.Context, owner Owner, names []string, podOf
 		names = names[len(part):]
 		if err := c.createBatch(ctx, owner, part, podOf); err != nil {
 			c.expect.notCreated(owner.GetUID(), names, false)
-			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-				return nil // everything here is about to go
-			}
 			return err
 		}
 		switch {
@@ -119,7 +125,9 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 	if err != nil {
 		// The call failed whole: some of it may have landed all the same.
 		c.expect.notCreated(owner.GetUID(), names, !certain(err))
-		c.tell(owner, Create, names[0], err)
+		if ctx.Err() == nil { // else it is this process that ends, or leads no more: nothing is wrong with the pods
+			c.tell(owner, Create, names[0], err)
+		}
 		return err
 	}
 	var first error

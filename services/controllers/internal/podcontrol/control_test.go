@@ -1,6 +1,7 @@
 package podcontrol
 
 import (
+	"context"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,5 +50,25 @@ func TestNameIsTaken(t *testing.T) {
 				t.Errorf("error %v, settled %t", err, c.Settled(set.UID))
 			}
 		})
+	}
+}
+
+// TestAnEndingProcessTellsNothing: that a creation was broken off is no news about its owner.
+func TestAnEndingProcessTellsNothing(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	env := &controller.Env{Client: client, Informers: object.NewInformers(client), Clock: clock.RealClock{}}
+	events := record.NewFakeRecorder(10)
+	c := New(env, kind, events)
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Create(ctx, set, []string{"web-0"}, func(name string) *corev1.Pod { return podOf(name, "set") }, false); err == nil {
+		t.Fatal("a creation succeeds though its context has ended")
+	}
+	select {
+	case e := <-events.Events:
+		t.Errorf("told of: %s", e)
+	default:
 	}
 }

@@ -36,6 +36,8 @@ type Owner struct {
 	Template *corev1.PodTemplateSpec
 	// HashLabel is the label of revisions that holds their hash.
 	HashLabel string
+	// Hash names a revision; nil is the Hash of its data.
+	Hash func(data []byte, collisions int32) string
 	// Collisions is how often a name was taken by other data: status.collisionCount.
 	Collisions int32
 }
@@ -93,7 +95,11 @@ func Hash(data []byte, collisions int32) string {
 
 // New returns the revision of the owner's template, with a number, its data as Data returns it.
 func New(o Owner, data []byte, number int64) *appsv1.ControllerRevision {
-	hash := Hash(data, o.Collisions)
+	hashOf := o.Hash
+	if hashOf == nil {
+		hashOf = Hash
+	}
+	hash := hashOf(data, o.Collisions)
 	labels := maps.Clone(o.Template.Labels)
 	if labels == nil {
 		labels = map[string]string{}

@@ -1,4 +1,4 @@
-package deployment
+package pod
 
 import (
 	"encoding/binary"
@@ -10,13 +10,13 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// templateHash names a template, as Kubernetes does: equal templates have equal hashes, however they were read. collisions tells apart templates
-// whose hashes clash.
-func templateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
+// TemplateHash names the templates of Deployments and DaemonSets, as Kubernetes does: equal templates have equal hashes, however they were read.
+// collisions tells apart templates whose hashes clash.
+func TemplateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
 	// What is hashed is the Go value. Only after the way through the encoding does it depend on nothing but what the template says: a
 	// quantity may remember its text, and what is empty may be nil or not.
 	var read corev1.PodTemplateSpec
-	data, err := withoutHash(t).Marshal()
+	data, err := t.Marshal()
 	if err == nil {
 		err = read.Unmarshal(data)
 	}
