@@ -62,6 +62,8 @@ run_logged "$log" compose --profile conformance up -d --no-build --no-deps --for
 for node in $(docker ps --filter label=com.docker.compose.project=howdah --format '{{.Names}}' | grep -E 'howdah-node[0-9]+-'); do
     say "importing them into $node"
     run_logged "$log" docker exec -i "$node" ctr -n k8s.io images import - <"$archive/images.tar"
+    # Tests of volumes make block devices of files, and a container's /dev has no loop devices.
+    run_logged "$log" docker exec "$node" sh -c 'for i in $(seq 0 63); do [ -e "/dev/loop$i" ] || mknod -m 0660 "/dev/loop$i" b 7 "$i"; done; [ -e /dev/loop-control ] || mknod -m 0660 /dev/loop-control c 10 237'
     # containerd reads this with the next pull.
     run_logged "$log" docker exec -i "$node" bash -c 'mkdir -p "$1" && cat >"$1/hosts.toml"' bash /etc/containerd/certs.d/registry.k8s.io <<'TOML'
 server = "https://registry.k8s.io"
