@@ -47,7 +47,8 @@ func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 			return a.volumes.Token(ctx, pod, audience, seconds)
 		},
 		Waiter: d.waiter, Exhausted: d.keeper.Ask,
-		Event: func(pod *corev1.Pod, kind, reason, message string) { tell.Event(pod, "", kind, reason, message) },
+		Event:      func(pod *corev1.Pod, kind, reason, message string) { tell.Event(pod, "", kind, reason, message) },
+		ClaimGrown: tell.claimGrown,
 	})
 	return d
 }

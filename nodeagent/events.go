@@ -22,6 +22,14 @@ func (e events) Event(pod *corev1.Pod, container, kind, reason, message string) 
 	e.recorder.Event(ref, kind, reason, message)
 }
 
+// claimGrown says at a claim that its volume is larger.
+func (e events) claimGrown(claim *corev1.PersistentVolumeClaim, message string) {
+	ref := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+	}
+	e.recorder.Event(ref, corev1.EventTypeNormal, "FileSystemResizeSuccessful", message)
+}
+
 // imagesStay says at the node that its disk fills up, and images cannot make room.
 func (e events) imagesStay(node, message string) {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}

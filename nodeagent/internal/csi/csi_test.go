@@ -184,9 +184,13 @@ func (a *api) Attachment(_ context.Context, name string) (*storagev1.VolumeAttac
 
 func (a *api) Node(context.Context, string) (*corev1.Node, error) { return a.node, nil }
 
-func (a *api) Grown(_ context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
-	a.grown = append(a.grown, claim.Name+" "+pv.Spec.Capacity.Storage().String())
-	return nil
+func (a *api) ChangeClaim(_ context.Context, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
+	changed := claim.DeepCopy()
+	change(changed)
+	if !changed.Status.Capacity.Storage().Equal(*claim.Status.Capacity.Storage()) {
+		a.grown = append(a.grown, changed.Name+" "+changed.Status.Capacity.Storage().String())
+	}
+	return changed, nil
 }
 
 // world is a node with one driver.
@@ -196,6 +200,7 @@ type world struct {
 	api      *api
 	reported []corev1.UniqueVolumeName
 	changes  int
+	told     []string // at claims
 }
 
 const stageCap, expandCap = csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME
@@ -250,6 +255,9 @@ func (w *world) start(dir string, drivers *Drivers) {
 			Clock: clk,
 		}),
 		Exhausted: func(string) {}, Event: func(*corev1.Pod, string, string, string) {},
+		ClaimGrown: func(claim *corev1.PersistentVolumeClaim, message string) {
+			w.told = append(w.told, claim.Name+": "+message)
+		},
 	})
 }
 
@@ -562,6 +570,9 @@ func TestGrowth(t *testing.T) {
 	w.must(t, "expand")
 	if w.expansion.GetCapacityRange().GetRequiredBytes() != 2<<30 || w.expansion.GetSecrets()["c"] != "3" || w.expansion.GetVolumePath() != w.paths.published(want).target || !slices.Equal(w.api.grown, []string{"c 2Gi"}) {
 		t.Errorf("asked for %v, told %v", w.expansion, w.api.grown)
+	}
+	if want := []string{`c: MountVolume.NodeExpandVolume succeeded for volume "pv" n`}; !slices.Equal(w.told, want) {
+		t.Errorf("told %q, want %q", w.told, want)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"howdah.dev/kit/object"
@@ -286,52 +285,6 @@ func (v *Volumes) lead(at place) error {
 	return os.Symlink(at.target, at.link)
 }
 
-// grow has the driver make the file system, or the device, as large as the volume has become.
-func (c *calls) grow(ctx context.Context) error {
-	if c.w.PV == nil || c.w.Claim == nil || c.w.ReadOnly {
-		return nil
-	}
-	size, has := c.w.PV.Spec.Capacity[corev1.ResourceStorage], c.w.Claim.Status.Capacity[corev1.ResourceStorage]
-	if size.Cmp(has) <= 0 {
-		return nil
-	}
-	expands, err := c.driver.capable(ctx, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
-	if err != nil {
-		return err
-	}
-	if expands {
-		namespace, name := named(c.w.PV.Spec.CSI.NodeExpandSecretRef)
-		secrets, err := c.v.secret(ctx, namespace, name)
-		if err != nil {
-			return err
-		}
-		if _, err := c.driver.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{
-			VolumeId: c.w.handle(), VolumePath: c.at.target, StagingTargetPath: c.staging, VolumeCapability: c.capability,
-			CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets,
-		}); err != nil {
-			return err
-		}
-	} else if !resizing(c.w.Claim) { // nobody waits for the node
-		return nil
-	}
-	if err := c.v.cfg.Objects.Grown(ctx, c.w.Claim, c.w.PV); err != nil {
-		return err
-	}
-	c.v.cfg.Event(c.w.Pod, corev1.EventTypeNormal, "FileSystemResizeSuccessful",
-		fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", c.w.PV.Name, c.v.cfg.NodeName))
-	return nil
-}
-
-// resizing reports whether a claim waits for its node.
-func resizing(claim *corev1.PersistentVolumeClaim) bool {
-	for _, c := range claim.Status.Conditions {
-		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
-}
-
 // Renew does for a volume that a pod has what has to be done every now and then: it is published again where the driver asks for that, and
 // its file system follows the size of the volume.
 func (v *Volumes) Renew(ctx context.Context, w *Want) error {
@@ -340,7 +293,7 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 		return failed(w.steps().prepare, err)
 	}
 	again := about != nil && about.Spec.RequiresRepublish != nil && *about.Spec.RequiresRepublish
-	if !again && (w.Claim == nil || !w.grown()) {
+	if !again && !v.grows(w) {
 		return nil
 	}
 	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
@@ -365,13 +318,10 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 			return failed(w.steps().publish, err)
 		}
 	}
+	if !v.grows(w) {
+		return nil
+	}
 	return failed(w.steps().grow, call.grow(ctx))
-}
-
-// grown reports whether a volume is larger than its claim's status says.
-func (w *Want) grown() bool {
-	size, has := w.PV.Spec.Capacity[corev1.ResourceStorage], w.Claim.Status.Capacity[corev1.ResourceStorage]
-	return size.Cmp(has) > 0
 }
 
 // known prepares further calls for a volume that a pod has.

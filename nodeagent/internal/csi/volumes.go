@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -25,8 +26,8 @@ type Objects interface {
 	// CSIDriver returns what is said of a driver, nil where nothing is.
 	CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
 	Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
-	// Grown says in the status of a claim how large its volume is now.
-	Grown(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error
+	// ChangeClaim changes the status of a claim, as it is now, and returns what it has become.
+	ChangeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error)
 }
 
 // Config of Volumes.
@@ -48,7 +49,9 @@ type Config struct {
 	Exhausted func(driver string)
 	// Event tells of a pod.
 	Event func(pod *corev1.Pod, kind, reason, message string)
-	Clock clock.Clock
+	// ClaimGrown tells at a claim that its volume is larger.
+	ClaimGrown func(claim *corev1.PersistentVolumeClaim, message string)
+	Clock      clock.Clock
 }
 
 // Volumes makes and removes the volumes of the node's drivers.
@@ -62,6 +65,8 @@ type Volumes struct {
 
 	mu     sync.Mutex
 	staged map[corev1.UniqueVolumeName]bool // in this life of the agent
+	// inUse are the sizes to which a driver does not bring volumes while pods have them.
+	inUse map[corev1.UniqueVolumeName]resource.Quantity
 }
 
 // New returns Volumes; it starts nothing.
@@ -69,6 +74,7 @@ func New(cfg Config) *Volumes {
 	cfg.Dir = filepath.Clean(cfg.Dir)
 	return &Volumes{
 		cfg: cfg, paths: paths{cfg.Dir}, loop: sweep.New(cfg.Clock), pauses: pause.New(cfg.Clock), staged: map[corev1.UniqueVolumeName]bool{},
+		inUse: map[corev1.UniqueVolumeName]resource.Quantity{},
 	}
 }
 
@@ -102,6 +108,7 @@ func (v *Volumes) markStaged(name corev1.UniqueVolumeName, is bool) {
 		v.staged[name] = true
 	} else {
 		delete(v.staged, name)
+		delete(v.inUse, name)
 	}
 }
 

@@ -6,7 +6,6 @@ package lookup
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
@@ -103,34 +102,24 @@ func (o *Objects) Attachment(ctx context.Context, name string) (*storagev1.Volum
 	return object.For(o.client, object.VolumeAttachment).Get(obs.Untraced(ctx), "", name)
 }
 
-// Grown says in the status of a claim that its volume is now as large as the volume says, and that nobody waits for the node any more.
-func (o *Objects) Grown(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+// ChangeClaim changes the status of a claim, as it is now, and returns what it has become. Another one of its name stays as it is.
+func (o *Objects) ChangeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolumeClaim)) (changed *corev1.PersistentVolumeClaim, err error) {
 	claims := object.For(o.client, object.PersistentVolumeClaim)
-	fresh, err := claims.Get(obs.Untraced(ctx), claim.Namespace, claim.Name)
-	if err != nil || fresh.UID != claim.UID {
-		return err
-	}
-	_, err = claims.UpdateStatus(obs.Untraced(ctx), grown(fresh, pv.Spec.Capacity[corev1.ResourceStorage]))
-	return err
-}
-
-// grown is a claim whose volume has a size at last.
-func grown(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
-	claim = claim.DeepCopy()
-	if claim.Status.Capacity == nil {
-		claim.Status.Capacity = corev1.ResourceList{}
-	}
-	claim.Status.Capacity[corev1.ResourceStorage] = size
-	claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
-		switch c.Type {
-		case corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending,
-			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
-			return true
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		fresh, err := claims.Get(obs.Untraced(ctx), claim.Namespace, claim.Name)
+		if err != nil {
+			return err
 		}
-		return false
+		if fresh.UID != claim.UID {
+			changed = claim
+			return nil
+		}
+		next := fresh.DeepCopy()
+		change(next)
+		changed, err = claims.UpdateStatus(obs.Untraced(ctx), next)
+		return err
 	})
-	delete(claim.Status.AllocatedResourceStatuses, corev1.ResourceStorage)
-	return claim
+	return changed, err
 }
 
 // named words errors as people know them from Kubernetes' events.
