@@ -181,12 +181,18 @@ func (n *node) settled() {
 	}
 }
 
-// answers asks n times and counts who answered.
+// answers asks n times and counts who answered. All connections stay open until the end: a port that a client uses again leads its datagrams to the
+// backend that it had before, and then the counts are uneven.
 func answers(t *testing.T, ns *netnstest.Namespace, network, address string, n int) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for range n {
-		name, err := ns.Ask(network, address, patience)
+		conn, err := ns.Dial(network, address, patience)
+		if err != nil {
+			t.Fatalf("%s %s: %v", network, address, err)
+		}
+		defer conn.Close()
+		name, err := netnstest.Talk(conn, patience)
 		if err != nil {
 			t.Fatalf("%s %s: %v", network, address, err)
 		}
