@@ -34,22 +34,23 @@ func TestSigned(t *testing.T) {
 		signs  bool
 		next   bool
 	}{
-		"for signing":                    {token("abcdef"), true, false},
-		"for an hour":                    {token("abcdef", "expiration", later), true, true},
-		"expired":                        {token("abcdef", "expiration", past), false, false},
-		"of a time that is none":         {token("abcdef", "expiration", "soon"), false, false},
-		"not for signing":                {token("abcdef", "usage-bootstrap-signing", "false"), false, false},
-		"with another's id":              {token("abcdef", "token-id", "fedcba"), false, false},
-		"with an id that cannot be":      {token("ABCDEF"), false, false},
-		"with a secret part that is bad": {token("abcdef", "token-secret", "short"), false, false},
-		"of another name":                {ofName, false, false},
-		"being deleted":                  {going, false, false},
+		"for signing":               {token("abcdef"), true, false},
+		"for an hour":               {token("abcdef", "expiration", later), true, true},
+		"expired":                   {token("abcdef", "expiration", past), false, false},
+		"of a time that is none":    {token("abcdef", "expiration", "soon"), false, false},
+		"not for signing":           {token("abcdef", "usage-bootstrap-signing", "false"), false, false},
+		"with another's id":         {token("abcdef", "token-id", "fedcba"), false, false},
+		"with an id that cannot be": {token("ABCDEF"), false, false},
+		"with any secret part":      {token("abcdef", "token-secret", "Short"), true, false},
+		"without a secret part":     {token("abcdef", "token-secret", ""), false, false},
+		"of another name":           {ofName, false, false},
+		"being deleted":             {going, false, false},
 	} {
 		data := map[string]string{contentKey: "x", "other": "y", signaturePrefix + "gone00": "old"}
 		got, next := Signed(data, []*corev1.Secret{c.secret}, now)
 		want := map[string]string{contentKey: "x", "other": "y"}
 		if c.signs {
-			want[signaturePrefix+"abcdef"] = sign("x", "abcdef", "0123456789abcdef")
+			want[signaturePrefix+"abcdef"] = sign("x", "abcdef", string(c.secret.Data["token-secret"]))
 		}
 		if !maps.Equal(got, want) || next.IsZero() == c.next {
 			t.Errorf("%s: %v, next %v; want %v", what, got, next, want)
