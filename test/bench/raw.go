@@ -151,11 +151,7 @@ func (c *rawConn) open(config *rest.Config, path func(n int) string, streams int
 	}
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	c.all.reading.Go(func() {
-		if err := c.read(); err != nil {
-			c.all.failed <- err
-		}
-	})
+	c.all.reading.Go(func() { c.all.failed <- c.read() })
 	for n := range streams {
 		block.Reset()
 		for _, field := range [][2]string{
