@@ -19,6 +19,31 @@ const (
 	hopeless   = corev1.PersistentVolumeClaimNodeResizeInfeasible
 )
 
+// TestGrowth makes a file system larger when it is mounted, and while it is.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	w := setup(t, stageCap, expandCap)
+	want := wanted()
+	if _, err := w.Mount(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Renew(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	w.must(t, "stage publish")
+	want.PV.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("2Gi")
+	if err := w.Renew(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	w.must(t, "expand")
+	if w.expansion.GetCapacityRange().GetRequiredBytes() != 2<<30 || w.expansion.GetSecrets()["c"] != "3" || w.expansion.GetVolumePath() != w.paths.published(want).target || !slices.Equal(w.api.grown, []string{"c 2Gi"}) {
+		t.Errorf("asked for %v, told %v", w.expansion, w.api.grown)
+	}
+	if want := []string{`c: MountVolume.NodeExpandVolume succeeded for volume "pv" n`}; !slices.Equal(w.told, want) {
+		t.Errorf("told %q, want %q", w.told, want)
+	}
+}
+
 // larger is a volume that its controller has made larger, and that is mounted.
 func larger(t *testing.T, w *world, now corev1.ClaimResourceStatus) *Want {
 	t.Helper()
