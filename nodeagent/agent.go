@@ -212,11 +212,10 @@ func (a *Agent) Ready(ctx context.Context) bool {
 
 // alive asks what all of the agent's parts ask: who holds one of them for ever keeps it from its end, and systemd from a sign of life. That the API or the
 // runtime is away is no reason for another start.
-func (a *Agent) alive() error {
+func (a *Agent) alive() {
 	a.running.List()
 	a.workers.Knows("")
 	a.reporter.Node()
-	return nil
 }
 
 // problems are what keeps the node from being ready, beside the runtime's own.

@@ -41,6 +41,8 @@ type Data struct {
 	// Called says that the driver may have something of it; Done that all is made.
 	Called bool `json:"howdahCalled,omitempty"`
 	Done   bool `json:"howdahDone,omitempty"`
+	// Size is what a staged volume's file system or device has on this node, "" where nothing is known of that.
+	Size string `json:"howdahSize,omitempty"`
 }
 
 // unique is what tells a volume from all others.

@@ -17,25 +17,52 @@ import (
 	"howdah.dev/kit/object"
 )
 
-// grown reports whether a volume is larger than its claim's status says.
-func (w *Want) grown() bool {
-	if w.PV == nil || w.Claim == nil || w.ReadOnly {
-		return false
+// claimed is the size that the claim's status says, "" without one.
+func (w *Want) claimed() string {
+	if w.Claim == nil {
+		return ""
 	}
-	size, has := w.PV.Spec.Capacity[corev1.ResourceStorage], w.Claim.Status.Capacity[corev1.ResourceStorage]
-	return size.Cmp(has) > 0
+	has, ok := w.Claim.Status.Capacity[corev1.ResourceStorage]
+	if !ok {
+		return ""
+	}
+	return has.String()
 }
 
-// grows reports whether there is something to do on the node about a volume that has become larger while a pod has it.
-func (v *Volumes) grows(w *Want) bool {
-	if !w.grown() || !nodesTurn(w.Claim) {
-		return false
+// growth is what there is to do on a node about a volume that has become larger.
+type growth struct {
+	size resource.Quantity // that it is to have
+	told bool              // the claim says so already, since another node that has the volume was first
+}
+
+// growth returns nil where the volume has its size, by its claim's status and by what this node knows of it, or where that is not the node's to see to.
+func (w *Want) growth(here Data) *growth {
+	if w.PV == nil || w.Claim == nil || w.ReadOnly || !nodesTurn(w.Claim) {
+		return nil
+	}
+	size, has := w.PV.Spec.Capacity[corev1.ResourceStorage], w.Claim.Status.Capacity[corev1.ResourceStorage]
+	if size.Cmp(has) > 0 {
+		return &growth{size: size}
+	}
+	if known, err := resource.ParseQuantity(here.Size); err == nil && size.Cmp(known) > 0 {
+		return &growth{size: size, told: true}
+	}
+	return nil
+}
+
+// growth is what there is to do about a volume while a pod has it, nil for nothing.
+func (v *Volumes) growth(w *Want) *growth {
+	here, _ := read(v.paths.staged(w).record) // of what cannot be read nothing is known
+	g := w.growth(here)
+	if g == nil {
+		return nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	refused, ok := v.inUse[object.AttachableName(w.driver(), w.handle())]
-	size := w.PV.Spec.Capacity[corev1.ResourceStorage]
-	return !ok || refused.Cmp(size) != 0
+	if refused, ok := v.inUse[object.AttachableName(w.driver(), w.handle())]; ok && refused.Cmp(g.size) == 0 {
+		return nil
+	}
+	return g
 }
 
 // nodesTurn reports whether the claim's status leaves it to the node to make the volume larger. Where it says nothing the controller is of a
@@ -50,22 +77,31 @@ func nodesTurn(claim *corev1.PersistentVolumeClaim) bool {
 
 // grow has the driver make the file system, or the device, as large as the volume has become, and tells in the claim's status how that goes.
 func (c *calls) grow(ctx context.Context) error {
-	if !c.w.grown() || !nodesTurn(c.w.Claim) {
+	at := c.v.paths.staged(c.w).record
+	here, err := read(at)
+	if c.w.PV != nil && err != nil {
+		return err
+	}
+	g := c.w.growth(here)
+	if g == nil {
 		return nil
 	}
-	size := c.w.PV.Spec.Capacity[corev1.ResourceStorage]
 	expands, err := c.driver.capable(ctx, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
 	switch {
 	case err != nil:
 		return err
 	case expands:
-		if done, err := c.expand(ctx, size); !done || err != nil {
+		if done, err := c.expand(ctx, g); !done || err != nil {
 			return err
 		}
-	case !resizing(c.w.Claim): // nobody waits for the node
+	case g.told || !resizing(c.w.Claim): // nobody waits for the node
 		return nil
 	}
-	if err := c.tellClaim(ctx, func(claim *corev1.PersistentVolumeClaim) { markGrown(claim, size) }); err != nil {
+	here.Size = g.size.String()
+	if err := here.write(at); err != nil {
+		return err
+	}
+	if err := c.tellGrown(ctx, g); err != nil {
 		return err
 	}
 	message := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", c.w.PV.Name, c.v.cfg.NodeName)
@@ -74,9 +110,26 @@ func (c *calls) grow(ctx context.Context) error {
 	return nil
 }
 
+// tellGrown says in the claim's status that the volume is larger; what it says already needs no more than the trouble taken away that this node had.
+func (c *calls) tellGrown(ctx context.Context, g *growth) error {
+	if !g.told {
+		return c.tellClaim(ctx, func(claim *corev1.PersistentVolumeClaim) { markGrown(claim, g.size) })
+	}
+	if !slices.ContainsFunc(c.w.Claim.Status.Conditions, refusal) {
+		return nil
+	}
+	return c.tellClaim(ctx, func(claim *corev1.PersistentVolumeClaim) {
+		claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions, refusal)
+	})
+}
+
+func refusal(c corev1.PersistentVolumeClaimCondition) bool {
+	return c.Type == corev1.PersistentVolumeClaimNodeResizeError
+}
+
 // expand calls the driver. It reports false, and no error, where the driver does not do it while the volume is in use: then it stays as it is until a pod
-// mounts it anew.
-func (c *calls) expand(ctx context.Context, size resource.Quantity) (done bool, _ error) {
+// mounts it anew. So it does where it can never be what the claim says it is.
+func (c *calls) expand(ctx context.Context, g *growth) (done bool, _ error) {
 	namespace, name := named(c.w.PV.Spec.CSI.NodeExpandSecretRef)
 	secrets, err := c.v.secret(ctx, namespace, name)
 	if err != nil {
@@ -89,21 +142,21 @@ func (c *calls) expand(ctx context.Context, size resource.Quantity) (done bool, 
 	}
 	_, err = c.driver.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{
 		VolumeId: c.w.handle(), VolumePath: c.at.target, StagingTargetPath: c.staging, VolumeCapability: c.capability,
-		CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets,
+		CapacityRange: &csipb.CapacityRange{RequiredBytes: g.size.Value()}, Secrets: secrets,
 	})
 	if err == nil {
 		return true, nil
 	}
 	if final(err) {
 		now := c.v.cfg.Clock.Now()
-		if untold := c.tellClaim(ctx, func(claim *corev1.PersistentVolumeClaim) { markRefused(claim, size, err, now) }); untold != nil {
+		if untold := c.tellClaim(ctx, func(claim *corev1.PersistentVolumeClaim) { markRefused(claim, g.size, err, now) }); untold != nil {
 			return false, errors.Join(err, untold)
 		}
 	}
-	if status.Code(err) == codes.FailedPrecondition {
+	if status.Code(err) == codes.FailedPrecondition || g.told && infeasible(err) {
 		c.v.mu.Lock()
 		defer c.v.mu.Unlock()
-		c.v.inUse[object.AttachableName(c.w.driver(), c.w.handle())] = size
+		c.v.inUse[object.AttachableName(c.w.driver(), c.w.handle())] = g.size
 		return false, nil
 	}
 	return false, err
@@ -149,9 +202,7 @@ func markGrowing(claim *corev1.PersistentVolumeClaim) {
 // markRefused says that a volume could not be made as large as size. It is infeasible where the driver says so, and where it has failed before and the claim
 // asks for another size meanwhile: then the controller may go on with that.
 func markRefused(claim *corev1.PersistentVolumeClaim, size resource.Quantity, why error, now time.Time) {
-	i := slices.IndexFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
-		return c.Type == corev1.PersistentVolumeClaimNodeResizeError
-	})
+	i := slices.IndexFunc(claim.Status.Conditions, refusal)
 	again := i >= 0 && claim.Status.Conditions[i].Status == corev1.ConditionTrue
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != "" && (infeasible(why) || again && asked.Cmp(size) != 0) {

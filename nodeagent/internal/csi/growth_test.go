@@ -139,6 +139,77 @@ func TestGrowthOfWhatIsInUse(t *testing.T) {
 	}
 }
 
+// grewElsewhere is a volume that another node has made larger while this one has it mounted.
+func grewElsewhere(t *testing.T, w *world) *Want {
+	t.Helper()
+	want := larger(t, w, "")
+	markGrown(want.Claim, resource.MustParse("2Gi"))
+	return want
+}
+
+// TestGrowthOnEveryNode makes the file system larger on a node, too, that was not the first to do so, once, and leaves the claim's status alone.
+func TestGrowthOnEveryNode(t *testing.T) {
+	t.Parallel()
+	w := setup(t, stageCap, expandCap)
+	want := grewElsewhere(t, w)
+	w.refuse["expand"] = status.Error(codes.Internal, "not now")
+	if err := w.Renew(t.Context(), want); err == nil {
+		t.Error("no error")
+	}
+	w.must(t, "expand")
+	w.again() // what this node's volume has is known to the agent's next life
+	delete(w.refuse, "expand")
+	want.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimNodeResizeError, Message: "not now"}}
+	for range 2 {
+		if err := w.Renew(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.must(t, "expand")
+	if w.expansion.GetCapacityRange().GetRequiredBytes() != 2<<30 || len(w.api.grown) > 0 {
+		t.Errorf("asked for %v, told %v", w.expansion, w.api.grown)
+	}
+	if got := statusOf(want.Claim); got != "[] 2Gi" {
+		t.Errorf("the claim says %s", got)
+	}
+	if want := []string{`c: MountVolume.NodeExpandVolume succeeded for volume "pv" n`}; !slices.Equal(w.told, want) {
+		t.Errorf("told %q, want %q", w.told, want)
+	}
+}
+
+// TestGrowthElsewhereThatIsInfeasibleHere keeps no pod from the volume, and is not tried again.
+func TestGrowthElsewhereThatIsInfeasibleHere(t *testing.T) {
+	t.Parallel()
+	w := setup(t, stageCap, expandCap)
+	want := grewElsewhere(t, w)
+	w.refuse["expand"] = status.Error(codes.OutOfRange, "too large")
+	for range 2 {
+		if err := w.Renew(t.Context(), want); err != nil {
+			t.Error(err)
+		}
+	}
+	w.must(t, "expand")
+	if got := statusOf(want.Claim); got != "[NodeResizeError: failed to expand pvc with rpc error: code = OutOfRange desc = too large] 2Gi" {
+		t.Errorf("the claim says %s", got)
+	}
+}
+
+// TestGrowthBeforeANodeHasTheVolume is none of that node's.
+func TestGrowthBeforeANodeHasTheVolume(t *testing.T) {
+	t.Parallel()
+	w := setup(t, stageCap, expandCap)
+	want := wanted()
+	want.PV.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("2Gi")
+	markGrown(want.Claim, resource.MustParse("2Gi"))
+	if _, err := w.Mount(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Renew(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	w.must(t, "stage publish")
+}
+
 // TestWhoseTurnItIs leaves volumes alone whose controller is not done with them.
 func TestWhoseTurnItIs(t *testing.T) {
 	t.Parallel()

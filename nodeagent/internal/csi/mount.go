@@ -112,9 +112,9 @@ func (v *Volumes) make(ctx context.Context, w *Want, about *storagev1.CSIDriver,
 		return err
 	}
 	if w.PV != nil {
-		onNode := Data{Driver: data.Driver, Handle: data.Handle, Name: w.Name, Attachment: data.Attachment}
+		onNode := Data{Driver: data.Driver, Handle: data.Handle, Name: w.Name, Attachment: data.Attachment, Size: w.claimed()}
 		if before, err := read(staged.record); err == nil {
-			onNode.Called = before.Called
+			onNode.Called, onNode.Size = before.Called, before.Size
 		}
 		if err := onNode.write(staged.record); err != nil {
 			return failed(w.steps().stage, err)
@@ -293,7 +293,7 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 		return failed(w.steps().prepare, err)
 	}
 	again := about != nil && about.Spec.RequiresRepublish != nil && *about.Spec.RequiresRepublish
-	if !again && !v.grows(w) {
+	if !again && v.growth(w) == nil {
 		return nil
 	}
 	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
@@ -318,7 +318,7 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 			return failed(w.steps().publish, err)
 		}
 	}
-	if !v.grows(w) {
+	if v.growth(w) == nil {
 		return nil
 	}
 	return failed(w.steps().grow, call.grow(ctx))

@@ -57,7 +57,7 @@ func TestISCSIIsAttachedFirst(t *testing.T) {
 		}
 	}
 	const name = "kubernetes.io/iscsi/192.0.2.7:" + target + ":0"
-	p := mounting(podWith(claimed(false)))
+	p := podWith(claimed(false))
 	a.answer = errors.New("volume is not attached to the node yet")
 	_, err := n.m.Setup(t.Context(), p, &corev1.PodStatus{})
 	if err == nil || err.Error() != `MountVolume.WaitForAttach failed for volume "pv" : volume is not attached to the node yet` || Reason(err) != "FailedMount" {

@@ -183,22 +183,11 @@ func (m *Manager) binding(ctx context.Context, namespace, name string) (*corev1.
 
 // fits says why the containers cannot have the volume as they want it.
 func fits(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) error {
-	mounted, device := false, false
-	look := func(list []corev1.Container) {
-		for _, c := range list {
-			mounted = mounted || slices.ContainsFunc(c.VolumeMounts, func(x corev1.VolumeMount) bool { return x.Name == v.Name })
-			device = device || slices.ContainsFunc(c.VolumeDevices, func(x corev1.VolumeDevice) bool { return x.Name == v.Name })
-		}
-	}
-	look(pod.Spec.InitContainers)
-	look(pod.Spec.Containers)
-	for i := range pod.Spec.EphemeralContainers {
-		look([]corev1.Container{corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)})
-	}
+	use := uses(pod)[v.Name]
 	switch {
-	case mounted && block(pv):
+	case use.mounted && block(pv):
 		return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", v.Name)
-	case device && !block(pv):
+	case use.device && !block(pv):
 		return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices", v.Name)
 	}
 	return nil

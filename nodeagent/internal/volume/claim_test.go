@@ -55,11 +55,6 @@ func claimed(readOnly bool) corev1.VolumeSource {
 	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: readOnly}}
 }
 
-func mounting(p *corev1.Pod) *corev1.Pod {
-	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}}
-	return p
-}
-
 // TestClaimsThatCannotBeMounted holds the texts that people see, which are the kubelet's.
 func TestClaimsThatCannotBeMounted(t *testing.T) {
 	t.Parallel()
@@ -90,7 +85,7 @@ func TestClaimsThatCannotBeMounted(t *testing.T) {
 		"rbd":          {boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{}}), `MountVolume.SetUp failed for volume "pv" : persistent volumes of type rbd are not supported by this node`},
 	} {
 		m, _, points := setupClaim(t, test.claim, test.volume)
-		_, err := m.Setup(t.Context(), mounting(podWith(claimed(false))), &corev1.PodStatus{})
+		_, err := m.Setup(t.Context(), podWith(claimed(false)), &corev1.PodStatus{})
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
@@ -118,7 +113,7 @@ func TestLocalVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, o, points := setupClaim(t, boundClaim("pv"), volumeOf("pv", local(folder)))
-	p := mounting(podWith(claimed(false)))
+	p := podWith(claimed(false))
 	group := int64(os.Getgid())
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 	paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
@@ -163,14 +158,14 @@ func TestProvisionedFolderIsMade(t *testing.T) {
 		v.Annotations["pv.kubernetes.io/provisioned-by"] = object.LocalPathProvisioner
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	}))
-	p := mounting(podWith(claimed(false)))
+	p := podWith(claimed(false))
 	if _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode() != os.ModeDir|0o777 {
 		t.Errorf("%v, %v", info, err)
 	}
-	second := mounting(podWith(claimed(false)))
+	second := podWith(claimed(false))
 	second.UID = "second"
 	_, err := m.Setup(t.Context(), second, &corev1.PodStatus{})
 	if want := `MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access mode and is already in use by another pod`; err == nil || err.Error() != want {
@@ -183,7 +178,7 @@ func TestHostPathBehindAClaim(t *testing.T) {
 	dir := t.TempDir()
 	directory := corev1.HostPathDirectory
 	m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: &directory}}))
-	if paths, err := m.Setup(t.Context(), mounting(podWith(claimed(true))), &corev1.PodStatus{}); err != nil || paths.Mounts["v"] != dir {
+	if paths, err := m.Setup(t.Context(), podWith(claimed(true)), &corev1.PodStatus{}); err != nil || paths.Mounts["v"] != dir {
 		t.Errorf("%v, %v", paths, err)
 	}
 }
@@ -194,7 +189,7 @@ func TestEphemeralVolume(t *testing.T) {
 	claim := boundClaim("pv")
 	claim.Name = "p-v"
 	m, _, _ := setupClaim(t, claim, volumeOf("pv", local(t.TempDir())))
-	p := mounting(podWith(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}))
+	p := podWith(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})
 	if _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err == nil || !strings.HasSuffix(err.Error(), "PVC ns/p-v was not created for pod ns/p (pod is not owner)") {
 		t.Errorf("somebody else's: %v", err)
 	}

@@ -42,7 +42,7 @@ func TestDevicesThatCannotBeHad(t *testing.T) {
 		volume       *corev1.PersistentVolume
 		reason, want string
 	}{
-		"mounted":            {mounting(podWith(claimed(false))), volumeOf("pv", local(file), asBlock), "FailedMount", wait + "volume v has volumeMode Block, but is specified in volumeMounts"},
+		"mounted":            {podWith(claimed(false)), volumeOf("pv", local(file), asBlock), "FailedMount", wait + "volume v has volumeMode Block, but is specified in volumeMounts"},
 		"a folder":           {withDevice(podWith(claimed(false))), volumeOf("pv", local(dir)), "FailedMount", instead},
 		"of an init":         {prepared, volumeOf("pv", local(dir)), "FailedMount", instead},
 		"of a debugger":      {debugged, volumeOf("pv", local(dir)), "FailedMount", instead},

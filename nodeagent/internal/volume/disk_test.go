@@ -52,7 +52,7 @@ func TestFileSystemsOnDevices(t *testing.T) {
 		m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", local(device), func(v *corev1.PersistentVolume) {
 			v.Spec.Local.FSType, v.Spec.MountOptions = test.kind, test.options
 		}))
-		p := mounting(podWith(claimed(test.readOnly)))
+		p := podWith(claimed(test.readOnly))
 		dir := filepath.Join(m.cfg.RootDir, "pods", string(p.UID), "volumes", localKind, "pv")
 		plain := strings.NewReplacer(device, "DEVICE", dir, "DIR")
 		if test.shared {
@@ -113,7 +113,7 @@ func TestOneMakesAFileSystem(t *testing.T) {
 	}
 	done := make(chan error)
 	for _, uid := range []types.UID{"a", "b", "c"} {
-		p := mounting(podWith(claimed(false)))
+		p := podWith(claimed(false))
 		p.UID = uid
 		go func() { _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); done <- err }()
 	}
@@ -139,7 +139,7 @@ func TestDeviceThatCannotBeRead(t *testing.T) {
 		t.Errorf("%s ran", name)
 		return "", 2, nil
 	}
-	if _, err := m.Setup(t.Context(), mounting(podWith(claimed(false))), &corev1.PodStatus{}); err == nil {
+	if _, err := m.Setup(t.Context(), podWith(claimed(false)), &corev1.PodStatus{}); err == nil {
 		t.Error("no error")
 	}
 }

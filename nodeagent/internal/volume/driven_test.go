@@ -74,7 +74,7 @@ func TestDrivenVolumes(t *testing.T) {
 	} {
 		m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", source))
 		d := m.cfg.Drivers.(*drivers)
-		p := mounting(podWith(test.source))
+		p := podWith(test.source)
 		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
 		if err != nil || paths.Mounts["v"] != test.want || len(d.mounted) != 1 || d.mounted[0].ReadOnly != test.readOnly {
 			t.Errorf("%s: %v, %v, %+v", name, paths, err, d.mounted)

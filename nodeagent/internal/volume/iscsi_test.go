@@ -119,7 +119,7 @@ func iscsiPod(uid types.UID, change func(*corev1.ISCSIVolumeSource)) *corev1.Pod
 	if change != nil {
 		change(s)
 	}
-	p := mounting(podWith(corev1.VolumeSource{ISCSI: s}))
+	p := podWith(corev1.VolumeSource{ISCSI: s})
 	p.UID = uid
 	return p
 }
@@ -229,7 +229,7 @@ func TestISCSIOfPersistentVolumes(t *testing.T) {
 	}))
 	n.Down[portal] = true
 	n.objects.secrets = map[string]map[string][]byte{"storage/chap": {"node.session.auth.username": []byte("user"), "node.session.auth.password": []byte("hush")}}
-	p := mounting(podWith(claimed(false)))
+	p := podWith(claimed(false))
 	if got, want := n.setup(t, p), filepath.Join(n.m.cfg.RootDir, "pods", "u", "volumes", iscsiKind, "pv"); got != want {
 		t.Errorf("mounted at %s, want %s", got, want)
 	}
@@ -302,8 +302,8 @@ func TestISCSIToRead(t *testing.T) {
 		pod    *corev1.Pod
 	}{
 		"the pod":    {nil, iscsiPod("a", func(s *corev1.ISCSIVolumeSource) { s.ReadOnly = true })},
-		"the claim":  {iscsiVolume(nil), mounting(podWith(claimed(true)))},
-		"the volume": {iscsiVolume(func(v *corev1.PersistentVolume) { v.Spec.ISCSI.ReadOnly = true }), mounting(podWith(claimed(false)))},
+		"the claim":  {iscsiVolume(nil), podWith(claimed(true))},
+		"the volume": {iscsiVolume(func(v *corev1.PersistentVolume) { v.Spec.ISCSI.ReadOnly = true }), podWith(claimed(false))},
 	} {
 		n := setupISCSI(t)
 		if readers.volume != nil {
@@ -392,8 +392,8 @@ func TestISCSIOfOnePod(t *testing.T) {
 	n := setupISCSI(t, iscsiVolume(func(v *corev1.PersistentVolume) {
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	}))
-	n.setup(t, mounting(podWith(claimed(false))))
-	second := mounting(podWith(claimed(false)))
+	n.setup(t, podWith(claimed(false)))
+	second := podWith(claimed(false))
 	second.UID = "second"
 	other := iscsiPod("other", func(s *corev1.ISCSIVolumeSource) { s.InitiatorName = ptr.To("iqn.2024-01.com.example:me") })
 	for want, p := range map[string]*corev1.Pod{

@@ -22,9 +22,9 @@ func TestNFSIsMountedOnceAPod(t *testing.T) {
 		"of a persistent volume": {corev1.NFSVolumeSource{Server: "2001:db8::7", Path: "/data"}, []string{"nfsvers=4.1", "hard"}, "mount -t nfs -o nfsvers=4.1,hard [2001:db8::7]:/data DIR"},
 	} {
 		m, _, kernel := setupClaim(t, boundClaim("pv"), volumeOf("pv", corev1.PersistentVolumeSource{NFS: &test.source}, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = test.options }))
-		p, folder := mounting(podWith(claimed(false))), "pv"
+		p, folder := podWith(claimed(false)), "pv"
 		if test.options == nil {
-			p, folder = mounting(podWith(corev1.VolumeSource{NFS: &test.source})), "v"
+			p, folder = podWith(corev1.VolumeSource{NFS: &test.source}), "v"
 		}
 		dir := filepath.Join(m.cfg.RootDir, "pods", string(p.UID), "volumes", nfsKind, folder)
 		var ran []string

@@ -25,8 +25,7 @@ type Place struct {
 // which it is not known what it stands for is left out.
 func (m *Manager) Places(ctx context.Context, pod *corev1.Pod) []Place {
 	var out []Place
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for _, v := range Used(pod) {
 		place := Place{Name: v.Name}
 		switch {
 		case v.CSI != nil:

@@ -38,7 +38,7 @@ func TestPlaces(t *testing.T) {
 		"unknown claim": {source: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "other"}}, none: true},
 	} {
 		m, _, _ := setupClaim(t, boundClaim("pv"), volumeOf("pv", test.behind))
-		p := mounting(podWith(test.source))
+		p := podWith(test.source)
 		places := m.Places(t.Context(), p)
 		if test.none {
 			if len(places) != 0 {

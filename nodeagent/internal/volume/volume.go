@@ -131,12 +131,11 @@ func worded(volume string, err error) error {
 	return &Error{volume, err}
 }
 
-// Setup makes the pod's volumes, or brings them up to date, and returns where
+// Setup makes the volumes that the pod's containers have, or brings them up to date, and returns where
 // each is on the node. Those of images are not: the runtime mounts them. It is idempotent.
 func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (container.Volumes, error) {
 	made := container.Volumes{Mounts: map[string]string{}, Devices: map[string]string{}}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for _, v := range Used(pod) {
 		if v.Image != nil {
 			continue
 		}
@@ -156,8 +155,7 @@ func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.Pod
 // Refresh brings the files that the agent writes up to date, and has CSI drivers do so.
 func (m *Manager) Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	var problems []error
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for _, v := range Used(pod) {
 		switch {
 		case Written(v):
 			if _, _, err := m.setup(ctx, pod, status, v); err != nil {

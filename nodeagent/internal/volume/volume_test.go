@@ -127,10 +127,14 @@ func setup(t *testing.T) (*Manager, *objects, *mounter) {
 	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}, Device: func(path string) (bool, error) { return filepath.Base(path) == "device", nil }}), o, m
 }
 
+// podWith returns a pod whose container mounts one volume.
 func podWith(source corev1.VolumeSource) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"x": "y"}},
-		Spec:       corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: source}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}}},
+			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: source}},
+		},
 	}
 }
 
@@ -410,7 +414,7 @@ func TestHugePages(t *testing.T) {
 	if _, err := m.Setup(t.Context(), p, &corev1.PodStatus{}); err == nil || !strings.Contains(err.Error(), "requests huge pages") {
 		t.Errorf("a pod that asks for none: %v", err)
 	}
-	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}}}
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}
 	for range 2 {
 		paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
 		if err != nil || !slices.Equal(points.points, []string{paths.Mounts["v"]}) || points.pages != 2<<20 {
@@ -478,7 +482,9 @@ func TestTokensBelongToTheirReaders(t *testing.T) {
 			m, _, _ := setup(t)
 			p := podWith(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}})
-			p.Spec.SecurityContext, p.Spec.Containers = tt.pod, tt.containers
+			p.Spec.SecurityContext = tt.pod
+			p.Spec.Containers[0].SecurityContext = tt.containers[0].SecurityContext
+			p.Spec.Containers = append(p.Spec.Containers, tt.containers[1:]...)
 			paths, err := m.Setup(t.Context(), p, &corev1.PodStatus{})
 			if err != nil {
 				t.Fatal(err)

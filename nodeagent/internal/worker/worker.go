@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -360,10 +361,5 @@ func (w *worker) refreshVolumes(ctx context.Context, p *corev1.Pod, observed *cr
 }
 
 func refreshed(p *corev1.Pod) bool {
-	for i := range p.Spec.Volumes {
-		if volume.Refreshed(&p.Spec.Volumes[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(volume.Used(p), volume.Refreshed)
 }
