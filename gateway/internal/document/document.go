@@ -3,6 +3,7 @@
 package document
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -74,8 +75,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, md metadata.MD) 
 	if Health(r.URL.Path) && strings.Count(r.URL.Path, "/") == 1 { // of all checks together, as Kubernetes does
 		header.Set("X-Content-Type-Options", "nosniff")
 	}
-	if issuer(r.URL.Path) { // as long as Kubernetes lets others keep them
-		header.Set("Cache-Control", "public, max-age=3600")
+	if resp.MaxAgeSeconds != nil {
+		header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", resp.GetMaxAgeSeconds()))
 	}
 	if strings.HasPrefix(r.URL.Path, openAPI) {
 		h.serveOpenAPI(w, r, resp)
@@ -118,11 +119,6 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // pageNotFound is the message of a Status that stands for Go's own text.
 const pageNotFound = "404 page not found"
-
-// issuer reports whether a path is that of a document by which others verify the tokens of service accounts.
-func issuer(path string) bool {
-	return strings.HasPrefix(path, "/.well-known/") || strings.HasPrefix(path, "/openid/")
-}
 
 // write answers with a document; name is that of what it says in its encoding, if it has one.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, contentType, name string, data []byte) {

@@ -20,8 +20,9 @@ type document struct {
 	body        []byte
 	contentType string
 	etag        string
-	remote      bool // it lists what an extension API server serves
-	custom      bool // it lists custom resources
+	remote      bool   // it lists what an extension API server serves
+	custom      bool   // it lists custom resources
+	maxAge      *int64 // seconds for which others may keep it; nil is not said
 }
 
 func newDocument(body []byte, contentType string) *document {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -46,6 +47,11 @@ type Documents interface {
 // hashed are Documents that know what names the answers that they give: making a hash takes longer than most of these do.
 type hashed interface {
 	Hash(path, accept string) string
+}
+
+// aged are Documents of which others may keep a copy.
+type aged interface {
+	MaxAge(path string) time.Duration
 }
 
 // Check is one part of the server's health.
@@ -233,7 +239,7 @@ func (s *Server) Document(ctx context.Context, req *apiv1.DocumentRequest) (*api
 	if d.custom {
 		_ = grpc.SetHeader(ctx, metadata.Pairs(customKey, "true")) // it fails only where there is no call
 	}
-	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag, Remote: d.remote}
+	resp := &apiv1.DocumentResponse{ContentType: d.contentType, Etag: d.etag, Remote: d.remote, MaxAgeSeconds: d.maxAge}
 	if d.etag != "" && req.GetIfNoneMatch() == d.etag {
 		resp.NotModified = true
 		return resp, nil
@@ -268,6 +274,10 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 		}
 		if body != nil {
 			d := &document{body: body, contentType: contentType}
+			if a, ok := more.(aged); ok {
+				seconds := int64(a.MaxAge(path) / time.Second)
+				d.maxAge = &seconds
+			}
 			if h, ok := more.(hashed); ok {
 				if hash := h.Hash(path, accept); hash != "" {
 					d.etag = `"` + hash + `"`

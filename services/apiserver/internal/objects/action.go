@@ -316,8 +316,12 @@ func (i *issue) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	i.request.UID = account.GetUID()
-	if err := i.s.Tokens.Issue(ctx, account, i.request); err != nil {
+	warnings, err := i.s.Tokens.Issue(ctx, account, i.request)
+	if err != nil {
 		return nil, err
+	}
+	for _, text := range warnings {
+		i.r.warn(text)
 	}
 	return &plan{current: item}, nil
 }

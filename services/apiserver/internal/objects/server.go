@@ -42,7 +42,8 @@ type Authenticator interface {
 type TokenIssuer interface {
 	// Complete fills in what the request leaves to the server.
 	Complete(request *TokenRequest)
-	Issue(ctx context.Context, account registry.Object, request *TokenRequest) error
+	// Issue returns what the user is to be told.
+	Issue(ctx context.Context, account registry.Object, request *TokenRequest) (warnings []string, err error)
 }
 
 // Ledger commits writes together with what they consume of quotas.

@@ -21,6 +21,7 @@ type keyset struct {
 	version uint64
 	hint    time.Duration // for how long they are good as they are
 	from    time.Time     // as of when the signer knows them
+	until   time.Time     // when they are to be asked for again
 }
 
 // read decodes an answer. It is good as a whole or not at all: with some of the keys, tokens would be refused that are good.

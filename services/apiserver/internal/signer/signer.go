@@ -190,6 +190,13 @@ func (s *Signer) Find(ctx context.Context, id string) []token.Key {
 	return token.With(all, id)
 }
 
+// Fresh implements token.Keys: until the signer is asked again.
+func (s *Signer) Fresh() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.keys.until.Sub(s.cfg.Clock.Now()))
+}
+
 // hint is how long the keys are good as they are.
 func (s *Signer) hint() time.Duration {
 	s.mu.Lock()
@@ -247,6 +254,7 @@ func (s *Signer) fetch(ctx context.Context) (err error) {
 	if got.version = s.keys.version; !got.same(&s.keys) {
 		got.version++
 	}
+	got.until = s.cfg.Clock.Now().Add(got.hint)
 	s.keys = got
 	return nil
 }

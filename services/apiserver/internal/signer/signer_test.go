@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +85,7 @@ func (s *server) await(t *testing.T) {
 
 func (s *server) issue(ctx context.Context) (string, error) {
 	r := &authenticationv1.TokenRequest{}
-	err := s.tokens.Issue(ctx, account, r)
+	_, err := s.tokens.Issue(ctx, account, r)
 	return r.Status.Token, err
 }
 
@@ -192,6 +194,9 @@ func TestRotation(t *testing.T) {
 	if !s.good(t, first) {
 		t.Error("refused before it is known that the key is gone")
 	}
+	if got := s.tokens.MaxAge("/openid/v1/jwks"); got != time.Minute {
+		t.Errorf("others may keep the keys for %v", got)
+	}
 	s.later(t, other, time.Minute)
 	if s.good(t, first) || s.good(t, second) || !s.good(t, s.issued(t)) {
 		t.Error("tokens of keys that are gone are good, or the new one's are not")
@@ -236,9 +241,18 @@ func TestLimits(t *testing.T) {
 		s := start(t, other.Path, c.own)
 		s.await(t)
 		r := &authenticationv1.TokenRequest{Spec: c.ask}
-		if err := s.tokens.Issue(t.Context(), account, r); err != nil {
+		asked := *c.ask.ExpirationSeconds
+		told, err := s.tokens.Issue(t.Context(), account, r)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
+		}
+		want := []string{}
+		if asked != c.says {
+			want = append(want, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", asked, c.says))
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("%s: told %q, want %q", name, told, want)
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(strings.Split(r.Status.Token, ".")[1])
 		if err != nil {

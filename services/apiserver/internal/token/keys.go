@@ -20,6 +20,8 @@ type Keys interface {
 	Find(ctx context.Context, id string) []Key
 	// Known returns all, and a number that is another one when they are others.
 	Known() ([]Key, uint64)
+	// Fresh is for how long others may keep them.
+	Fresh() time.Duration
 }
 
 // Signer signs tokens.
@@ -63,6 +65,9 @@ func (f fixedKeys) Find(_ context.Context, id string) []Key { return With(f, id)
 
 // Known implements Keys.
 func (f fixedKeys) Known() ([]Key, uint64) { return f, 0 }
+
+// Fresh implements Keys: an hour, as in Kubernetes.
+func (f fixedKeys) Fresh() time.Duration { return time.Hour }
 
 // With returns those of an ID, all where it is "".
 func With(keys []Key, id string) []Key {

@@ -133,11 +133,11 @@ func (a *Authority) limits() (longest, extended time.Duration, err error) {
 	return longest, min(extended, most), nil
 }
 
-// Issue fills the request's status with a token for the account.
-func (a *Authority) Issue(ctx context.Context, account registry.Object, request *authenticationv1.TokenRequest) error {
+// Issue fills the request's status with a token for the account, and returns what its user is to be told.
+func (a *Authority) Issue(ctx context.Context, account registry.Object, request *authenticationv1.TokenRequest) (warnings []string, _ error) {
 	most, extended, err := a.limits()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.Complete(request)
 	spec := &request.Spec
@@ -146,10 +146,11 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 		spec.ExpirationSeconds = &seconds
 	}
 	if errs := validate(spec); len(errs) > 0 {
-		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
+		return nil, apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
 	}
 	now := a.Clock.Now()
 	if longest := int64(most / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
+		warnings = append(warnings, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *spec.ExpirationSeconds, longest))
 		spec.ExpirationSeconds = &longest
 	}
 	expires := now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)
@@ -162,18 +163,18 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 		},
 	}
 	if err := a.bind(ctx, account, spec.BoundObjectRef, &c.Bound); err != nil {
-		return err
+		return nil, err
 	}
 	if a.Extend && extensible(spec, a.Audiences) {
 		c.Bound.WarnAfter, c.Expires = c.Expires, now.Add(extended).Unix()
 	}
 	signed, err := a.signed(ctx, c)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
 	audit.From(ctx).Annotate("authentication.kubernetes.io/issued-credential-id", "JTI="+c.ID)
 	request.Status = authenticationv1.TokenRequestStatus{Token: signed, ExpirationTimestamp: metav1.NewTime(expires.Truncate(time.Second))}
-	return nil
+	return warnings, nil
 }
 
 // Complete gives a request that names no audiences those of the API.
@@ -401,6 +402,9 @@ func (a *Authority) Document(path, _, accept string) (body []byte, contentType s
 	}
 	return nil, "", nil
 }
+
+// MaxAge says for how long others may keep both documents, which change with the keys.
+func (a *Authority) MaxAge(string) time.Duration { return a.source.Fresh() }
 
 func (a *Authority) jwksURI() string {
 	if a.JWKSURI != "" {

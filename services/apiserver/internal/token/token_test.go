@@ -58,8 +58,8 @@ func setup(t *testing.T, extend bool) (*Authority, objects, *clocktesting.FakePa
 func issued(t *testing.T, a *Authority, known objects, spec authenticationv1.TokenRequestSpec) *authenticationv1.TokenRequest {
 	t.Helper()
 	r := &authenticationv1.TokenRequest{Spec: spec}
-	if err := a.Issue(t.Context(), known["serviceaccounts/sa"], r); err != nil {
-		t.Fatal(err)
+	if warnings, err := a.Issue(t.Context(), known["serviceaccounts/sa"], r); err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
 	}
 	return r
 }

@@ -106,7 +106,9 @@ type DocumentResponse struct {
 	// The caller's copy is current (304).
 	NotModified bool `protobuf:"varint,4,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
 	// The document lists what an extension API server serves: ObjectService reaches that by Connect alone.
-	Remote        bool `protobuf:"varint,5,opt,name=remote,proto3" json:"remote,omitempty"`
+	Remote bool `protobuf:"varint,5,opt,name=remote,proto3" json:"remote,omitempty"`
+	// For how many seconds others may keep the document; unset says nothing of that.
+	MaxAgeSeconds *int64 `protobuf:"varint,6,opt,name=max_age_seconds,json=maxAgeSeconds,proto3,oneof" json:"max_age_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +176,13 @@ func (x *DocumentResponse) GetRemote() bool {
 		return x.Remote
 	}
 	return false
+}
+
+func (x *DocumentResponse) GetMaxAgeSeconds() int64 {
+	if x != nil && x.MaxAgeSeconds != nil {
+		return *x.MaxAgeSeconds
+	}
+	return 0
 }
 
 // AuthenticateRequest carries a credential.
@@ -578,13 +587,15 @@ const file_howdah_api_v1_discovery_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12\x16\n" +
 	"\x06accept\x18\x03 \x01(\tR\x06accept\x12\"\n" +
-	"\rif_none_match\x18\x04 \x01(\tR\vifNoneMatch\"\x9c\x01\n" +
+	"\rif_none_match\x18\x04 \x01(\tR\vifNoneMatch\"\xdd\x01\n" +
 	"\x10DocumentResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12!\n" +
 	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\x12\x16\n" +
-	"\x06remote\x18\x05 \x01(\bR\x06remote\"Z\n" +
+	"\x06remote\x18\x05 \x01(\bR\x06remote\x12+\n" +
+	"\x0fmax_age_seconds\x18\x06 \x01(\x03H\x00R\rmaxAgeSeconds\x88\x01\x01B\x12\n" +
+	"\x10_max_age_seconds\"Z\n" +
 	"\x13AuthenticateRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12-\n" +
 	"\x06access\x18\x02 \x01(\v2\x15.howdah.api.v1.AccessR\x06access\"\xd0\x01\n" +
@@ -660,6 +671,7 @@ func file_howdah_api_v1_discovery_proto_init() {
 	if File_howdah_api_v1_discovery_proto != nil {
 		return
 	}
+	file_howdah_api_v1_discovery_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
