@@ -21,6 +21,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	nodev1 "howdah.dev/proto/gen/howdah/node/v1"
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -144,7 +145,26 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	return address, false, err
 }
 
-// admitConnect asks admission about a stream to target, which may be nil. It returns err where nothing is said against it.
+// mayEnter refuses who may only read, where a stream runs something in a pod or reaches it: WebSockets are asked for with GET, and are to be worth no
+// more than POST. The refusal has nothing but the authorizer's reason, as Kubernetes' has.
+func (s *Server) mayEnter(ctx context.Context, r *request, open *apiv1.ConnectOpen) error {
+	if r.subresource == "proxy" || connectVerb(open) == "create" {
+		return nil
+	}
+	decision, reason, err := s.Authorizer.Authorize(ctx, &authz.Attributes{
+		User: r.user, Verb: "create", Group: r.res.GVR.Group, Version: r.res.GVR.Version, Resource: r.res.GVR.Resource, Subresource: r.subresource,
+		Namespace: r.namespace, Name: r.name,
+	})
+	switch {
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case decision != authz.Allow:
+		return apierrors.NewForbidden(r.res.GroupResource(), r.name, errors.New(reason))
+	}
+	return nil
+}
+
+// admitConnect asks admission about a stream to target, which may be nil, and then whether the caller may enter. It returns err where nothing is said against it.
 func (s *Server) admitConnect(ctx context.Context, r *request, open *apiv1.ConnectOpen, target registry.Object, err error) error {
 	if r.subresource == "log" { // it is read, and nothing that admission decides about
 		return err
@@ -157,6 +177,9 @@ func (s *Server) admitConnect(ctx context.Context, r *request, open *apiv1.Conne
 		return refused
 	}
 	if refused := s.Admission.Validate(ctx, a); refused != nil {
+		return refused
+	}
+	if refused := s.mayEnter(ctx, r, open); refused != nil {
 		return refused
 	}
 	return err
