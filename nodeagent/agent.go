@@ -87,6 +87,7 @@ type Agent struct {
 	record      func(ctx context.Context) error
 	hostDNS     container.DNS
 	pageLimits  bool // control groups can limit huge pages
+	swap        container.Swap
 	sysctls     admit.Sysctls
 	working     chan struct{} // closed once pods are taken care of
 }
@@ -161,6 +162,7 @@ func (a *Agent) node() container.Node {
 	n := container.Node{
 		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir,
 		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile, PageLimits: a.pageLimits,
+		Swap: a.swap,
 	}
 	if node := a.self(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/collect"
+	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/csi"
@@ -73,6 +74,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		return err
 	}
 	a.pageLimits = b.cgroups.LimitsPages()
+	a.swap = container.Swap{Bounded: b.cgroups.LimitsSwap(machine.Proc), Limited: cfg.SwapBehavior == limitedSwap, Capacity: machine.Swap()}
 	b.cgroups.Unthrottled = a.resources.unthrottled
 	b.buildVolumes()
 	a.running = a.newSet(b.tell)

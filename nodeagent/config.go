@@ -53,6 +53,8 @@ type Config struct {
 	Endpoint *Endpoint
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
+	// SwapBehavior is the kubelet's memorySwap.swapBehavior: NoSwap, the default, or LimitedSwap.
+	SwapBehavior string
 	// EvictionHard says below which remainders of memory, disk, inodes or processes the node ends pods, as the kubelet's
 	// option of that name; default DefaultEvictionHard. The conditions and what pods may use follow it.
 	EvictionHard string
@@ -225,6 +227,7 @@ func (c Config) complete() (Config, error) {
 	fill(&c.HostsFile, "/etc/hosts")
 	fill(&c.ClusterDomain, "cluster.local")
 	fill(&c.EvictionHard, DefaultEvictionHard)
+	fill(&c.SwapBehavior, noSwap)
 	if c.Port == 0 {
 		c.Port = 10250
 	}
@@ -256,6 +259,9 @@ func (c Config) complete() (Config, error) {
 	}
 	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate())
 }
+
+// What containers have of the node's swap space, as kubelets name it.
+const noSwap, limitedSwap = "NoSwap", "LimitedSwap"
 
 // taints are what the node is made with.
 func (c Config) taints() []corev1.Taint {
@@ -349,6 +355,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxPods < 1 {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
+	}
+	if c.SwapBehavior != noSwap && c.SwapBehavior != limitedSwap {
+		problems = append(problems, fmt.Errorf("swap behavior %q is neither %s nor %s", c.SwapBehavior, noSwap, limitedSwap))
 	}
 	if p := c.MaxContainerRestartPeriod; p != 0 && (p < time.Second || p > pod.BackoffMax) {
 		problems = append(problems, fmt.Errorf("the longest delay before a container starts again is from 1s to %v, not %v", pod.BackoffMax, p))

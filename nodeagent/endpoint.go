@@ -118,7 +118,7 @@ func (c Config) settings() map[string]any {
 		"imageMinimumGCAge": c.KeepImages.Least.String(), "imageMaximumGCAge": c.KeepImages.Most.String(),
 		"crashLoopBackOff":       map[string]any{"maxContainerRestartPeriod": c.MaxContainerRestartPeriod.String()},
 		"enableSystemLogHandler": true, "enableSystemLogQuery": c.SystemLogQuery,
-		"nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
+		"memorySwap": map[string]any{"swapBehavior": c.SwapBehavior}, "nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
 	}
 	c.Manifests.settings(s)
 	c.Managers.settings(s)

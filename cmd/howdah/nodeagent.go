@@ -31,6 +31,7 @@ type nodeFlags struct {
 	name, address, cloud, api, logs, logRate, cri, imagesDir, clusterDomain, evictionHard string
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls                        []string
 	maxPods                                                                               int64
+	swap                                                                                  string
 	port, readOnlyPort                                                                    int32
 	anonymous, rotateServing, rotate, gitRepos, logQuery                                  bool
 	simulate                                                                              int
@@ -64,6 +65,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.balancerCIDRs, "load-balancer-cidr", nil, "range of the nodes' network that load balancers' addresses are from, as the controllers have it; the node answers for those that it is given")
 	f.StringVar(&n.overlay, "overlay", "none", "which nodes' pods are reached through a tunnel (VXLAN, UDP port 4789): none; auto, those of nodes on other networks; vxlan, all. Every node has the same")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
+	f.StringVar(&n.swap, "swap-behavior", "NoSwap", "what containers have of the node's swap space: NoSwap, or LimitedSwap, for those of Burstable pods a share as they ask for memory; control groups of version 2")
 	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders of memory, disk, inodes or processes pods end at once (signal<quantity or signal<percentage%, …)")
 	f.StringVar(&n.eviction.Soft, "eviction-soft", "", "below which remainders pods end after a grace period, in their own time")
 	f.StringVar(&n.eviction.SoftGrace, "eviction-soft-grace-period", "", "how long each of --eviction-soft may be passed (signal=duration,…)")
@@ -136,7 +138,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 		err6 = errors.Join(err6, fmt.Errorf("--logs-max-rate: %q is no quantity of bytes from 1Ki on", n.logRate))
 	}
 	return nodeagent.Config{
-		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods,
+		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods, SwapBehavior: n.swap,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},

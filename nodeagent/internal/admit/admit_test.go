@@ -134,7 +134,7 @@ func TestCheck(t *testing.T) {
 		"short of memory":              {asking(""), short(corev1.NodeMemoryPressure), "Evicted: The node had condition: [MemoryPressure]. "},
 		"short of memory, asking":      {asking("cpu=1"), short(corev1.NodeMemoryPressure), ""},
 		"short of memory, tolerating":  {changed(asking(""), func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }), short(corev1.NodeMemoryPressure), ""},
-		"short, and the system's need": {changed(asking(""), func(p *corev1.Pod) { priority := int32(systemCritical); p.Spec.Priority = &priority }), short(corev1.NodeDiskPressure), ""},
+		"short, and the system's need": {changed(asking(""), func(p *corev1.Pod) { priority := int32(pod.SystemCritical); p.Spec.Priority = &priority }), short(corev1.NodeDiskPressure), ""},
 
 		"safe sysctls":                 {setting("kernel.shm_rmid_forced", "net/ipv4/ip_local_port_range"), nil, ""},
 		"an unsafe sysctl":             {setting("kernel.shmmax"), nil, `SysctlForbidden: forbidden sysctl: "kernel.shmmax" not allowlisted`},

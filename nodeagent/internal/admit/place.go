@@ -13,14 +13,6 @@ import (
 	"howdah.dev/nodeagent/internal/pod"
 )
 
-// systemCritical is the lowest priority of what the system itself needs.
-const systemCritical = 2_000_000_000
-
-// Critical says whether a pod is one that the system itself needs: those of the node's own manifests are, whatever their priority.
-func Critical(p *corev1.Pod) bool {
-	return pod.Static(p) || p.Spec.Priority != nil && *p.Spec.Priority >= systemCritical
-}
-
 // pressure refuses pods while the node is short of something: all, but what the system needs, and where it is memory alone, those that ask for some.
 func pressure(p *corev1.Pod, s Site) *refusal {
 	var short []corev1.NodeConditionType
@@ -29,7 +21,7 @@ func pressure(p *corev1.Pod, s Site) *refusal {
 			short = append(short, kind)
 		}
 	}
-	if len(short) == 0 || Critical(p) {
+	if len(short) == 0 || pod.Critical(p) {
 		return nil
 	}
 	if len(short) == 1 && short[0] == corev1.NodeMemoryPressure {

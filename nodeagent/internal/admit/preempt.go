@@ -21,7 +21,7 @@ func Preempted() *pod.Failure {
 // for more than the resources that it asks for, or where they are not enough. Those of a better quality of service end only for what
 // all of the lesser ones do not have, and as few as give what is missing.
 func Preempt(p *corev1.Pod, s Site) []*corev1.Pod {
-	if !Critical(p) || refused(p, s, early) != nil || refused(p, s, late) != nil {
+	if !pod.Critical(p) || refused(p, s, early) != nil || refused(p, s, late) != nil {
 		return nil
 	}
 	classes := [3][]*corev1.Pod{}
@@ -50,7 +50,7 @@ func Preempt(p *corev1.Pod, s Site) []*corev1.Pod {
 
 // yields says whether a pod may end for another, which is critical: it is not, or less so.
 func yields(p, to *corev1.Pod) bool {
-	return !Critical(p) || p.Spec.Priority != nil && to.Spec.Priority != nil && *p.Spec.Priority < *to.Spec.Priority
+	return !pod.Critical(p) || p.Spec.Priority != nil && to.Spec.Priority != nil && *p.Spec.Priority < *to.Spec.Priority
 }
 
 // closest picks, one after the other, the pod that leaves least of the needs, of two alike the smaller, until nothing is left of them.

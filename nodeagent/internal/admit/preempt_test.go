@@ -19,7 +19,7 @@ func of(p *corev1.Pod, name string, class corev1.PodQOSClass, priority int32) *c
 func TestPreempt(t *testing.T) {
 	t.Parallel()
 	const best, burst, guaranteed = corev1.PodQOSBestEffort, corev1.PodQOSBurstable, corev1.PodQOSGuaranteed
-	wanting := func(amounts string) *corev1.Pod { return of(asking(amounts), "critical", burst, systemCritical) }
+	wanting := func(amounts string) *corev1.Pod { return of(asking(amounts), "critical", burst, pod.SystemCritical) }
 	for name, test := range map[string]struct {
 		pod    *corev1.Pod
 		others []*corev1.Pod
@@ -43,13 +43,13 @@ func TestPreempt(t *testing.T) {
 			of(asking("cpu=1500m"), "good", guaranteed, 0), of(asking("cpu=100m"), "one", burst, 0),
 		}, nil, "good"},
 		"a place": {wanting(""), []*corev1.Pod{
-			of(asking("cpu=1"), "one", burst, 0), of(asking(""), "least", best, 0), of(asking(""), "critical too", best, systemCritical),
+			of(asking("cpu=1"), "one", burst, 0), of(asking(""), "least", best, 0), of(asking(""), "critical too", best, pod.SystemCritical),
 		}, nil, "least"},
 		"not enough":               {wanting("cpu=3"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, nil, ""},
-		"others are as critical":   {wanting("cpu=2"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, ""},
-		"others are less critical": {of(asking("cpu=2"), "p", burst, systemCritical+1000), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, "one"},
+		"others are as critical":   {wanting("cpu=2"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, pod.SystemCritical)}, nil, ""},
+		"others are less critical": {of(asking("cpu=2"), "p", burst, pod.SystemCritical+1000), []*corev1.Pod{of(asking("cpu=1"), "one", burst, pod.SystemCritical)}, nil, "one"},
 		"a static pod":             {static(of(asking("cpu=2"), "p", burst, 0)), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, nil, "one"},
-		"none for a static pod":    {static(of(asking("cpu=2"), "p", burst, 0)), []*corev1.Pod{of(asking("cpu=1"), "one", burst, systemCritical)}, nil, ""},
+		"none for a static pod":    {static(of(asking("cpu=2"), "p", burst, 0)), []*corev1.Pod{of(asking("cpu=1"), "one", burst, pod.SystemCritical)}, nil, ""},
 		"others are static":        {wanting("cpu=2"), []*corev1.Pod{static(of(asking("cpu=1"), "one", burst, 0))}, nil, ""},
 		"refused for more than that": {wanting("cpu=2"), []*corev1.Pod{of(asking("cpu=1"), "one", burst, 0)}, func(s *Site) {
 			s.Node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}

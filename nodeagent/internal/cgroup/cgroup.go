@@ -108,6 +108,21 @@ func (t *Tree) roots() []string {
 	return roots
 }
 
+// LimitsSwap reports whether the kernel can limit swap space by groups of version 2. The root of all has no such file, so the group that the agent is in,
+// as proc says, is looked at.
+func (t *Tree) LimitsSwap(proc string) bool {
+	own, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
+	if !t.unified || err != nil {
+		return false
+	}
+	path, found := strings.CutPrefix(strings.TrimSpace(string(own)), "0::")
+	if !found {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(t.mount, path, "memory.swap.max"))
+	return err == nil
+}
+
 // LimitsPages reports whether the kernel can limit huge pages by groups.
 func (t *Tree) LimitsPages() bool {
 	if !t.unified {

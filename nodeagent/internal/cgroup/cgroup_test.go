@@ -72,6 +72,42 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestLimitsSwap looks at the group that the agent is in: the root of all limits nothing.
+func TestLimitsSwap(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files []string
+		own   string
+		want  bool
+	}{
+		"version 2":               {[]string{"cgroup.controllers", "a/b/memory.swap.max"}, "0::/a/b\n", true},
+		"a namespace of its own":  {[]string{"cgroup.controllers", "memory.swap.max"}, "0::/\n", true},
+		"the kernel has none":     {[]string{"cgroup.controllers", "a/b/memory.max"}, "0::/a/b\n", false},
+		"version 1":               {[]string{"memory/memory.memsw.limit_in_bytes"}, "3:memory:/\n", false},
+		"both, memory in the old": {[]string{"cgroup.controllers", "memory.swap.max"}, "3:memory:/\n0::/\n", false},
+		"nobody says which it is": {[]string{"cgroup.controllers", "memory.swap.max"}, "", false},
+	} {
+		mount, proc := t.TempDir(), t.TempDir()
+		put(t, filepath.Join(proc, "self", "cgroup"), c.own)
+		for _, file := range c.files {
+			put(t, filepath.Join(mount, file), "")
+		}
+		if got := NewTree(mount, "").LimitsSwap(proc); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLimitsPages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -27,6 +27,7 @@ type Node struct {
 	Capacity, Allocatable corev1.ResourceList
 	Handlers              []corev1.NodeRuntimeHandler // the runtime's ways to run pods
 	PageLimits            bool                        // control groups can limit huge pages
+	Swap                  Swap
 }
 
 // Builder translates one pod.

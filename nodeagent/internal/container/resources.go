@@ -55,8 +55,8 @@ func Resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxC
 	}
 	if memory, ok := own.Limits[corev1.ResourceMemory]; ok {
 		r.MemoryLimitInBytes = memory.Value()
-		r.MemorySwapLimitInBytes = memory.Value()
 	}
+	node.Swap.bound(r, p, c, node.Capacity.Memory().Value())
 	if node.PageLimits {
 		r.HugepageLimits = pageLimits(own.Limits, node.Capacity)
 	}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
-	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/usage"
 )
@@ -75,7 +74,7 @@ func (k *Keeper) Count(signal string) { k.evictions.WithLabelValues(signal).Inc(
 func (k *Keeper) look(ctx context.Context) {
 	var limited []*corev1.Pod
 	for _, p := range k.cfg.Pods() {
-		if Limited(p) && !admit.Critical(p) && !pod.Finished(p) && p.DeletionTimestamp == nil {
+		if Limited(p) && !pod.Critical(p) && !pod.Finished(p) && p.DeletionTimestamp == nil {
 			limited = append(limited, p)
 		}
 	}

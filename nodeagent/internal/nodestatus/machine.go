@@ -69,7 +69,19 @@ func (m Machine) Capacity(maxPods int64) (capacity, allocatable corev1.ResourceL
 }
 
 // memory returns what the machine has of it, in bytes.
-func (m Machine) memory() (int64, error) {
+func (m Machine) memory() (int64, error) { return m.meminfo("MemTotal") }
+
+// Swap is the machine's swap space, in bytes.
+func (m Machine) Swap() int64 {
+	size, err := m.meminfo("SwapTotal")
+	if err != nil { // a kernel without swap says nothing of it
+		return 0
+	}
+	return size
+}
+
+// meminfo returns what the kernel says of memory by a name, in bytes.
+func (m Machine) meminfo(name string) (int64, error) {
 	file, err := os.Open(filepath.Join(m.Proc, "meminfo"))
 	if err != nil {
 		return 0, err
@@ -78,7 +90,7 @@ func (m Machine) memory() (int64, error) {
 	scanner := bufio.NewScanner(file)
 	for scanner.Scan() {
 		fields := strings.Fields(scanner.Text())
-		if len(fields) < 2 || fields[0] != "MemTotal:" {
+		if len(fields) < 2 || fields[0] != name+":" {
 			continue
 		}
 		kib, err := strconv.ParseInt(fields[1], 10, 64)
@@ -90,7 +102,7 @@ func (m Machine) memory() (int64, error) {
 	if err := scanner.Err(); err != nil {
 		return 0, err
 	}
-	return 0, fmt.Errorf("%s says nothing of memory", file.Name())
+	return 0, fmt.Errorf("%s says nothing of %s", file.Name(), name)
 }
 
 // disk returns the size of the pods' disk, in bytes.
@@ -131,6 +143,9 @@ func (m Machine) Info() corev1.NodeSystemInfo {
 	}
 	if info.SystemUUID == "" {
 		info.SystemUUID = info.MachineID
+	}
+	if swap := m.Swap(); swap > 0 {
+		info.Swap = &corev1.NodeSwapStatus{Capacity: &swap}
 	}
 	if release, err := os.ReadFile(filepath.Join(m.Etc, "os-release")); err == nil {
 		for _, line := range strings.Split(string(release), "\n") {

@@ -77,6 +77,13 @@ func TestMachine(t *testing.T) {
 	if info := m.Info(); info.OSImage != "Test OS 1" || info.MachineID != "machine" || info.KernelVersion != "6.1" || info.SystemUUID != "machine" {
 		t.Errorf("info %v", info)
 	}
+	if swap := m.Info().Swap; swap != nil {
+		t.Errorf("swap space %v", swap)
+	}
+	swapping := machine(t, map[string]string{"proc/meminfo": "MemTotal: 8 kB\nSwapTotal: 4 kB\n"})
+	if swap := swapping.Info().Swap; swap == nil || *swap.Capacity != 4<<10 {
+		t.Errorf("swap space %v of 4 kB", swap)
+	}
 	paged := machine(t, map[string]string{"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "4\n", "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n"})
 	if capacity, allocatable, err = paged.Capacity(110); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // Candidate is a pod that may have to end, with what it uses.
@@ -35,7 +35,7 @@ type Files struct{ Bytes, Inodes int64 }
 func (f Files) plus(o Files) Files { return Files{f.Bytes + o.Bytes, f.Inodes + o.Inodes} }
 
 // Protected says whether a pod stays whatever the node is short of: what the system needs, and what the node itself would only start again.
-func Protected(p *corev1.Pod) bool { return admit.Critical(p) }
+func Protected(p *corev1.Pod) bool { return pod.Critical(p) }
 
 // rule compares two candidates: negative where a has to go before b.
 type rule func(a, b *Candidate) int

@@ -28,13 +28,21 @@ type Mounter interface {
 // Kernel is the Mounter of this machine.
 type Kernel struct{}
 
-// Tmpfs implements Mounter.
+// Tmpfs implements Mounter. What is in it, which may be a secret, does not get to swap space, unless the agent is in a user namespace: there the kernel
+// has no such mounts.
 func (Kernel) Tmpfs(path string, size int64) error {
 	data := "mode=0777"
 	if size > 0 {
 		data += fmt.Sprintf(",size=%d", size)
 	}
-	return named("mount tmpfs", path, unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data))
+	mount := func(data string) error {
+		return unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data)
+	}
+	err := mount(data + ",noswap")
+	if errors.Is(err, unix.EINVAL) {
+		err = mount(data)
+	}
+	return named("mount tmpfs", path, err)
 }
 
 // HugePages implements Mounter.
