@@ -308,7 +308,7 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	}
 	version, err := r.cfg.Runtime.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err == nil {
-		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + version.GetRuntimeVersion()
+		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + strings.TrimPrefix(version.GetRuntimeVersion(), "v")
 	} else {
 		s.NodeInfo.ContainerRuntimeVersion = old.NodeInfo.ContainerRuntimeVersion
 	}

@@ -136,8 +136,8 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 		if ctx.Err() != nil {
 			return false
 		}
-		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
-		return trouble(reason, plain(err), configRetry)
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+said(err))
+		return trouble(reason, said(err), configRetry)
 	}
 	w.memory.Apply(id, pod.Whole(p), c.Resources)
 	delete(w.memory.Resize, c.Name)
@@ -148,8 +148,8 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	obs.End(span, err)
 	w.memory.Backoff[c.Name] = start.Backoff
 	if err != nil {
-		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
-		return trouble("RunContainerError", plain(err), 0)
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+said(err))
+		return trouble("RunContainerError", said(err), 0)
 	}
 	delete(w.memory.Trouble, c.Name)
 	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Started", "Container started")
@@ -273,6 +273,14 @@ func removeFile(path string) error {
 		return err
 	}
 	return nil
+}
+
+// said is what the runtime says of a container that it could not make or start, which a kubelet tells without the code.
+func said(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
 }
 
 // plain is an error's text without the client's wrapping.

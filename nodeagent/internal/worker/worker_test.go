@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -507,12 +509,16 @@ func TestFailedContainersSayWhy(t *testing.T) {
 		"configuration": {func(_ *world, p *corev1.Pod) {
 			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}}
 		}, "CreateContainerConfigError", "Failed: Error: no Secrets here"},
-		"create": {func(w *world, _ *corev1.Pod) { w.runtime.Fail("CreateContainer", errors.New("no room")) }, "CreateContainerError", "Failed: Error: no room"},
-		"start":  {func(w *world, _ *corev1.Pod) { w.runtime.Fail("StartContainer", errors.New("no such program")) }, "CrashLoopBackOff", "Failed: Error: no such program"},
+		"create": {func(w *world, _ *corev1.Pod) {
+			w.runtime.Fail("CreateContainer", status.Error(codes.Internal, "no room"))
+		}, "CreateContainerError", "Failed: Error: no room"},
+		"start": {func(w *world, _ *corev1.Pod) {
+			w.runtime.Fail("StartContainer", status.Error(codes.Unknown, "no such program"))
+		}, "CrashLoopBackOff", "Failed: Error: no such program"},
 		"hook": {func(w *world, p *corev1.Pod) {
 			w.runtime.OnExec(func(string, []string) (string, int32) { return "oh", 1 })
 			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
-		}, "CrashLoopBackOff", "FailedPostStartHook: PostStartHook failed: command '[x]' exited with 1: oh"},
+		}, "CrashLoopBackOff", "FailedPostStartHook: PostStartHook failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
