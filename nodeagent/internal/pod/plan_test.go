@@ -237,8 +237,6 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 	}
 }
 
-// Whatever the state, a plan never starts what runs, never starts in a
-// sandbox that is not there, and never starts main containers before init.
 func TestWhatIsSaidOfAProbesKill(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -263,6 +261,8 @@ func TestWhatIsSaidOfAProbesKill(t *testing.T) {
 	}
 }
 
+// Whatever the state, a plan never starts what runs, never starts in a
+// sandbox that is not there, and never starts main containers before init.
 func TestPlanNeverDoesHarm(t *testing.T) {
 	t.Parallel()
 	states := []string{"", "run", "made", "lost", "0", "1"}
