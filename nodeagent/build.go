@@ -61,6 +61,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		Agent: a, machine: machine, thresholds: thresholds, objects: lookup.New(cfg.Objects, a.services, cfg.Clock),
 		metrics: newMetrics(cfg.Registerer), probes: newProbeMetrics(), cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix),
 	}
+	tellName(cfg.Registerer, cfg.NodeName)
 	b.recorder, a.record = object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	b.tell = events{b.recorder}
 	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote)

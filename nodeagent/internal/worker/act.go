@@ -102,8 +102,11 @@ func (w *worker) later(last pod.Trouble, reason string, err error) pod.Trouble {
 // start makes one run of a container and reports whether it got anywhere.
 func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, volumes mountable) bool {
 	c := start.Container
+	kind := kindOf(p, c.Name)
+	w.cfg.Metrics.containersStarted.WithLabelValues(kind).Inc()
 	trouble := func(reason, message string, pause time.Duration) bool {
 		w.cfg.Metrics.unstarted(p)
+		w.cfg.Metrics.containersFailed.WithLabelValues(kind, reason).Inc()
 		w.memory.Trouble[c.Name] = pod.Trouble{Reason: reason, Message: message, Until: w.cfg.Clock.Now().Add(pause)}
 		return true // its status is to be said at once
 	}
@@ -115,6 +118,7 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	obs.End(span, err)
 	if problem, ok := errors.AsType[*image.Problem](err); ok {
 		w.imageFailed(p, c, problem)
+		w.cfg.Metrics.containersFailed.WithLabelValues(kind, problem.Reason).Inc()
 		return true
 	}
 	if err != nil {

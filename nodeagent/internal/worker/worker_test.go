@@ -42,6 +42,8 @@ type world struct {
 	runtime *fakecri.Runtime
 	dir     string
 
+	metrics *Metrics
+
 	mu       sync.Mutex
 	statuses map[types.UID]corev1.PodStatus
 	reports  []corev1.PodStatus // every status, in the order in which they came
@@ -214,7 +216,7 @@ func newNode(cpu string) *corev1.Node {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}, node: newNode("4"), claims: noClaims{}}
+	w := &world{t: t, runtime: fakecri.New(), dir: t.TempDir(), statuses: map[types.UID]corev1.PodStatus{}, node: newNode("4"), claims: noClaims{}, metrics: NewMetrics(nil, clock.RealClock{})}
 	w.runtime.AddImage("docker.io/library/i:1")
 	return w
 }
@@ -225,7 +227,7 @@ func (w *world) start() (m *Manager, stop func()) {
 	clk := clock.RealClock{}
 	m = New(Config{
 		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(image.PullerConfig{Images: w.runtime, Secrets: objects{w}, Records: verify.New(verify.Config{Dir: w.dir + "/pulls", Clock: clk}), Events: w, Clock: clk}),
-		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Classes: classes{w}, Users: users{}, Status: w, Events: w, Clock: clk, Metrics: NewMetrics(nil, clk),
+		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Classes: classes{w}, Users: users{}, Status: w, Events: w, Clock: clk, Metrics: w.metrics,
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
 			yes, no := true, false
