@@ -34,6 +34,7 @@ func happenings(before, now *corev1.Node) []happening {
 		words, own := reasons[c.Type]
 		switch {
 		case !own || was[c.Type] == c.Status:
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && was[c.Type] == "": // a node that is new is about to be ready
 		case c.Status == corev1.ConditionTrue:
 			is(words[0])
 		default:

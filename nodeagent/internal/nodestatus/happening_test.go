@@ -26,6 +26,7 @@ func TestHappenings(t *testing.T) {
 		"new":                {&corev1.Node{}, node("1", false, "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"), fine},
 		"the same":           {node("1", true, "MemoryPressure=False", "Ready=True"), node("1", true, "MemoryPressure=False", "Ready=True"), ""},
 		"short":              {node("1", false, "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False"), node("1", false, "MemoryPressure=True", "DiskPressure=True", "PIDPressure=True"), "NodeHasInsufficientMemory NodeHasDiskPressure NodeHasInsufficientPID"},
+		"new, and not ready": {&corev1.Node{}, node("1", false, "Ready=False"), ""},
 		"not ready":          {node("1", false, "Ready=True"), node("1", false, "Ready=False"), "NodeNotReady"},
 		"back":               {node("1", false, "Ready=Unknown"), node("1", false, "Ready=True"), "NodeReady"},
 		"rebooted":           {node("1", false, "Ready=True"), node("2", false, "Ready=True"), "Rebooted"},
