@@ -212,15 +212,15 @@ func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 	return resp.GetContainerId(), "CreateContainerError", err
 }
 
-// targetOf returns the ID of the run whose processes an ephemeral container is to see, "" where it names none.
+// targetOf returns the ID of the run whose processes an ephemeral container is to see, "" where it names none. Of one that has ended the runtime says so.
 func targetOf(p *corev1.Pod, c *corev1.Container, observed *cri.Pod) (string, error) {
 	e := pod.Ephemeral(p, c.Name)
 	if e == nil || e.TargetContainerName == "" {
 		return "", nil
 	}
 	run := observed.Latest(e.TargetContainerName)
-	if run == nil || run.State != cri.Running {
-		return "", fmt.Errorf("unable to find target container %q: it does not run", e.TargetContainerName)
+	if run == nil {
+		return "", fmt.Errorf("unable to find target container %s", e.TargetContainerName)
 	}
 	return run.ID, nil
 }
