@@ -160,7 +160,7 @@ func (a *Agent) images() []string {
 // node describes the node for the pods that run on it.
 func (a *Agent) node() container.Node {
 	n := container.Node{
-		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir,
+		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir, KubeletDir: a.cfg.KubeletDir,
 		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile, PageLimits: a.pageLimits,
 		Swap: a.swap,
 	}

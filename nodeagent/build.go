@@ -62,6 +62,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 		Agent: a, machine: machine, thresholds: thresholds, objects: lookup.New(cfg.Objects, a.services, cfg.Clock),
 		metrics: newMetrics(cfg.Registerer), probes: newProbeMetrics(), cgroups: cgroup.NewTree(cfg.CgroupMount, cfg.CgroupPrefix),
 	}
+	tellName(cfg.Registerer, cfg.NodeName)
 	b.recorder, a.record = object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	b.tell = events{b.recorder}
 	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote)
@@ -235,7 +236,7 @@ func (b *builder) buildShutdown() error {
 	groups, err := cfg.Shutdown.Groups()
 	b.shutdown = shutdown.New(shutdown.Config{
 		Groups: groups, Sources: []shutdown.Source{shutdown.Signal{}, shutdown.Logind{}}, Pods: b.running.List, End: b.workers.End, Told: b.writer.Written,
-		Event: func(reason, message string) { b.tell.node(cfg.NodeName, reason, message) }, Changed: func() { b.reporter.Poke() },
+		Event: func(reason, message string) { b.tell.node(cfg.NodeName, corev1.EventTypeNormal, reason, message) }, Changed: func() { b.reporter.Poke() },
 		StateFile: filepath.Join(cfg.RootDir, "graceful_node_shutdown_state"), Clock: cfg.Clock, Registerer: cfg.Registerer,
 	})
 	return err
@@ -252,6 +253,7 @@ func (b *builder) buildReporter() {
 		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
 		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
+		Event:        func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },
 	})
 	b.network.changed = b.reporter.Poke
 }

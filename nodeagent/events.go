@@ -37,9 +37,9 @@ func (e events) imagesStay(node, message string) {
 }
 
 // node tells at the node of what becomes of it.
-func (e events) node(node, reason, message string) {
+func (e events) node(node, kind, reason, message string) {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
-	e.recorder.Event(ref, corev1.EventTypeNormal, reason, message)
+	e.recorder.Event(ref, kind, reason, message)
 }
 
 // nodeEvents tells of what the node does because it is short of something.

@@ -32,6 +32,15 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
+// tellName tells the node's name, by which alerts join what is told of a node with what it is called.
+func tellName(registerer prometheus.Registerer, node string) {
+	name := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kubelet_node_name", Help: "The node's name, always 1.", ConstLabels: prometheus.Labels{"node": node},
+	})
+	name.Set(1)
+	registerer.MustRegister(name)
+}
+
 func (m *metrics) listed(ok bool) {
 	outcome := "ok"
 	if !ok {

@@ -20,6 +20,7 @@ import (
 type Node struct {
 	Name                  string
 	RootDir, LogDir       string
+	KubeletDir            string // in which profiles lie where a kubelet looks for them
 	ClusterDNS            []string
 	ClusterDomain         string
 	HostDNS               DNS // of the node's resolv.conf

@@ -391,9 +391,9 @@ func TestContainer(t *testing.T) {
 		t.Errorf("mounts %v, want %v", mounts, want)
 	}
 	for text, m := range map[string]corev1.VolumeMount{
-		`cannot find volume "w" to mount into container "c"`:                {Name: "w", MountPath: "/w"},
-		"error SubPath `../x` must not be an absolute path or contain '..'": {Name: "v", MountPath: "/w", SubPath: "../x"},
-		`missing value for "NONE" in subPathExpr "$(NONE)"`:                 {Name: "v", MountPath: "/w", SubPathExpr: "$(NONE)"},
+		`cannot find volume "w" to mount into container "c"`:        {Name: "w", MountPath: "/w"},
+		"unable to provision SubPath `../x`: must not contain '..'": {Name: "v", MountPath: "/w", SubPath: "../x"},
+		`missing value for NONE`:                                    {Name: "v", MountPath: "/w", SubPathExpr: "$(NONE)"},
 	} {
 		bad := c
 		bad.VolumeMounts = []corev1.VolumeMount{m}

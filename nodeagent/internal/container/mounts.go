@@ -2,8 +2,11 @@ package container
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,7 +79,8 @@ func (b *Builder) mount(run Run, m *corev1.VolumeMount, look func(string) (strin
 		mount.Image = &runtimeapi.ImageSpec{Image: picture.ID, UserSpecifiedImage: picture.Reference, Annotations: b.Pod.Annotations}
 	case sub != "":
 		if mount.HostPath, err = run.SubPath(m.Name, sub); err != nil {
-			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, run.Container.Name, err)
+			slog.Warn("prepare a subPath", "namespace", b.Pod.Namespace, "name", b.Pod.Name, "container", run.Container.Name, "err", err) // of the node's paths the pod hears nothing
+			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", m.Name, run.Container.Name)
 		}
 	}
 	return mount, nil
@@ -86,20 +90,23 @@ func (b *Builder) mount(run Run, m *corev1.VolumeMount, look func(string) (strin
 func subPath(m *corev1.VolumeMount, look func(string) (string, bool)) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
-		missing := ""
+		missing := map[string]bool{}
 		sub = Expand(m.SubPathExpr, func(name string) (string, bool) {
 			value, ok := look(name)
 			if !ok {
-				missing = name
+				missing[name] = true
 			}
 			return value, ok
 		})
-		if missing != "" {
-			return "", fmt.Errorf("missing value for %q in subPathExpr %q", missing, m.SubPathExpr)
+		if len(missing) > 0 {
+			return "", fmt.Errorf("missing value for %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 		}
 	}
-	if filepath.IsAbs(sub) || hasDotDot(sub) {
-		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path or contain '..'", sub)
+	if filepath.IsAbs(sub) {
+		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path", sub)
+	}
+	if hasDotDot(sub) {
+		return "", fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", sub)
 	}
 	return sub, nil
 }

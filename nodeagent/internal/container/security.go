@@ -58,7 +58,7 @@ func (b *Builder) seccomp(profile *corev1.SeccompProfile) *runtimeapi.SecurityPr
 		if profile.LocalhostProfile != nil {
 			return &runtimeapi.SecurityProfile{
 				ProfileType:  runtimeapi.SecurityProfile_Localhost,
-				LocalhostRef: filepath.Join(b.Node.RootDir, "seccomp", *profile.LocalhostProfile),
+				LocalhostRef: filepath.Join(b.Node.KubeletDir, "seccomp", *profile.LocalhostProfile),
 			}
 		}
 	}

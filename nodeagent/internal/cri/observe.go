@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -134,7 +135,7 @@ func fromStatus(s *runtimeapi.ContainerStatus) Container {
 		Created: moment(s.GetCreatedAt()), Started: moment(s.GetStartedAt()), Finished: moment(s.GetFinishedAt()),
 		ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: imageName(s), ImageRef: s.GetImageRef(),
-		Hash: s.GetAnnotations()[AnnotationHash], LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),
+		Hash: s.GetAnnotations()[AnnotationHash], LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(), User: userOf(s.GetUser()),
 	}
 	attempt, err := strconv.ParseInt(s.GetAnnotations()[AnnotationRestartCount], 10, 32)
 	if err != nil {
@@ -155,6 +156,18 @@ func fromStatus(s *runtimeapi.ContainerStatus) Container {
 		c.State = Unknown
 	}
 	return c
+}
+
+// userOf is who a container runs as, in the API's terms.
+func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
+	if u == nil {
+		return nil
+	}
+	out := &corev1.ContainerUser{}
+	if l := u.GetLinux(); l != nil {
+		out.Linux = &corev1.LinuxContainerUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
+	}
+	return out
 }
 
 // imageName prefers the name that the pod asked for over the digest by which

@@ -3,6 +3,7 @@ package cri
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -41,6 +42,8 @@ type Container struct {
 	Hash                       string
 	LogPath                    string
 	Annotations                map[string]string
+	// User is who its first process runs as, nil where the runtime does not tell.
+	User *corev1.ContainerUser
 }
 
 // Pod is all that the runtime holds of one pod, newest first.

@@ -163,7 +163,7 @@ func TestPaths(t *testing.T) {
 		"GET /containerLogs/ns/web/main?tailLines=2": {200, []string{"line, last 2\n"}},
 		"GET /containerLogs/ns/web/main?tail=3":      {200, []string{"line, last 3\n"}},
 		"GET /containerLogs/ns/web/side":             {400, []string{"container side is not valid for pod web"}},
-		"GET /containerLogs/ns/none/main":            {404, []string{"pod does not exist"}},
+		"GET /containerLogs/ns/none/main":            {404, []string{`pod "none" does not exist`}},
 		"POST /attach/ns/web/main":                   {400, []string{"nothing to attach to"}},
 		"POST /exec/ns/web/other-uid/main":           {404, []string{"pod does not exist"}},
 	} {

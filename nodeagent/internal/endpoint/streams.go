@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -13,12 +14,17 @@ import (
 
 // find returns the pod that a path names, or answers that there is none.
 func (s *Server) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
+	return s.named(w, r, "pod does not exist")
+}
+
+// named is find with the words for a pod that is not there.
+func (s *Server) named(w http.ResponseWriter, r *http.Request, none string) (*corev1.Pod, bool) {
 	pod, ok := s.cfg.Pod(r.PathValue("namespace"), r.PathValue("pod"))
 	if uid := r.PathValue("uid"); ok && uid != "" && pod.UID != types.UID(uid) {
 		ok = false
 	}
 	if !ok {
-		http.Error(w, "pod does not exist", http.StatusNotFound)
+		http.Error(w, none, http.StatusNotFound)
 	}
 	return pod, ok
 }
@@ -33,7 +39,7 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (s *Server) containerLog(w http.ResponseWriter, r *http.Request) {
-	pod, ok := s.find(w, r)
+	pod, ok := s.named(w, r, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")))
 	if !ok {
 		return
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,11 +115,14 @@ func TestEnsure(t *testing.T) {
 		t.Errorf("last event %q", last)
 	}
 
-	runtime.OnPull(func(context.Context, string) error { return errors.New("no registry") })
+	runtime.OnPull(func(context.Context, string) error { return status.Error(codes.Unknown, "no registry") })
 	for i, want := range []string{"ErrImagePull", "ImagePullBackOff"} {
 		if got := ensure("bad:1", ""); got != want {
 			t.Errorf("try %d: %s, want %s", i, got, want)
 		}
+	}
+	if last := told.all[len(told.all)-2]; last != `Failed: Failed to pull image "bad:1": no registry` {
+		t.Errorf("event %q", last)
 	}
 	clk.Step(11 * time.Second)
 	if got := ensure("bad:1", ""); got != "ErrImagePull" {

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/distribution/reference"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,4 +171,12 @@ func plain(err error) error {
 		return errors.New("rpc error: code = " + s.Code().String() + " desc = " + s.Message())
 	}
 	return err
+}
+
+// said is why a pull failed, as people read it. A code is part of it where the runtime gave one.
+func said(err error) error {
+	if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown {
+		return errors.New(s.Message())
+	}
+	return plain(err)
 }

@@ -233,7 +233,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 		if ctx.Err() != nil {
 			return Image{}, err
 		}
-		err = plain(err)
+		err = said(err)
 		delay := min(max(2*last.delay, backoffBase), backoffMax)
 		p.mu.Lock()
 		p.failed[key] = failure{delay, p.clock.Now(), err}

@@ -58,6 +58,8 @@ type Config struct {
 	Reserved corev1.ResourceList
 	// Problems, which may be nil, says what else keeps the node from being ready.
 	Problems func() []string
+	// Event, which may be nil, records an event of the node.
+	Event func(kind, reason, message string)
 }
 
 // Reporter keeps the Node object true.
@@ -132,6 +134,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.tell(&corev1.Node{}, node)
 		if len(created.Status.Conditions) > 0 {
 			return created, nil
 		}
@@ -156,8 +159,14 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 		}
 		node = node.DeepCopy()
 	}
+	before := node.DeepCopy()
 	node.Status = r.status(ctx, &node.Status)
-	return nodes.UpdateStatus(ctx, node)
+	stored, err := nodes.UpdateStatus(ctx, node)
+	if err == nil {
+		before.Spec.Unschedulable = false // of what was before this life nothing is known
+		r.tell(before, stored)
+	}
+	return stored, err
 }
 
 // annotations lead API servers to the node API.
@@ -201,6 +210,9 @@ func (r *Reporter) keep(node *corev1.Node) {
 
 // Run reports until ctx ends.
 func (r *Reporter) Run(ctx context.Context) error {
+	if r.cfg.Event != nil {
+		r.cfg.Event(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	}
 	for {
 		pause := computeEvery
 		if err := r.report(obs.Untraced(ctx)); err != nil && ctx.Err() == nil {
@@ -271,6 +283,9 @@ func (r *Reporter) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	before := fresh.DeepCopy()
+	before.Spec.Unschedulable = node.Spec.Unschedulable
+	r.tell(before, stored)
 	r.keep(stored)
 	return nil
 }
@@ -308,7 +323,7 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 	}
 	version, err := r.cfg.Runtime.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err == nil {
-		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + version.GetRuntimeVersion()
+		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + strings.TrimPrefix(version.GetRuntimeVersion(), "v")
 	} else {
 		s.NodeInfo.ContainerRuntimeVersion = old.NodeInfo.ContainerRuntimeVersion
 	}

@@ -82,7 +82,7 @@ func (p *planner) begin() bool {
 		switch {
 		case !at[run.Name] || !p.life.past(run): // ephemeral containers go on
 		case run.State == cri.Running:
-			p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: fmt.Sprintf("Container %s is stopped to restart all containers of the pod", run.Name), Grace: &none})
+			p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: "killing", Grace: &none})
 		case run.State == cri.Created:
 			p.plan.Remove = append(p.plan.Remove, run.ID)
 		}
@@ -119,6 +119,9 @@ func (p *planner) backOff(name string, backoff Backoff, run *cri.Container) time
 // restartingAll is the reason of what happens to a container because all of its pod start over.
 const restartingAll = "RestartingAllContainers"
 
+// removedToRestart is the message that goes with it.
+const removedToRestart = "The container is removed because RestartAllContainers in place"
+
 // restartCondition says whether the containers are being stopped to start over, of pods to which that may happen.
 func restartCondition(s *corev1.PodStatus, pod *corev1.Pod, plan Plan, now time.Time) {
 	if !mayRestartAll(pod) {
@@ -146,7 +149,7 @@ func (w *writer) owed(name string) bool {
 func (w *writer) ended(c *corev1.Container, run *cri.Container, latest int32) corev1.ContainerState {
 	s := terminated(run)
 	if t := s.Terminated; run.Life < latest && run.ExitCode == killed && t.Reason == "Error" && !restartsAll(c, run) {
-		t.Reason, t.Message = restartingAll, "The container was stopped to restart all containers of the pod"
+		t.Reason, t.Message = restartingAll, removedToRestart
 	}
 	return s
 }

@@ -310,6 +310,12 @@ func (p *planner) check(c *corev1.Container, run *cri.Container) {
 		return
 	}
 	stop := Stop{Run: run, Message: fmt.Sprintf("Container %s failed %s, will be restarted", c.Name, kill)}
+	if !Sidecar(c) && !restarts(p.pod, c, false, killed) {
+		stop.Message = fmt.Sprintf("Container %s failed %s", c.Name, kill)
+		if p.alone(run) { // the pod ends with it
+			stop.Message = "Stopping container " + c.Name
+		}
+	}
 	probe := c.LivenessProbe
 	if kill == "startup probe" {
 		probe = c.StartupProbe
@@ -318,6 +324,16 @@ func (p *planner) check(c *corev1.Container, run *cri.Container) {
 		stop.Grace = probe.TerminationGracePeriodSeconds
 	}
 	p.plan.Stop = append(p.plan.Stop, stop)
+}
+
+// alone reports whether no other main container runs.
+func (p *planner) alone(run *cri.Container) bool {
+	for i := range p.pod.Spec.Containers {
+		if other := p.observed.Latest(p.pod.Spec.Containers[i].Name); other != nil && other.ID != run.ID && other.State == cri.Running {
+			return false
+		}
+	}
+	return true
 }
 
 // start plans the first run in this sandbox. made is a run that was created

@@ -237,6 +237,30 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 	}
 }
 
+func TestWhatIsSaidOfAProbesKill(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		runs []string
+		want string
+	}{
+		"restarted":      {testPod(corev1.RestartPolicyAlways, "a", "b"), []string{"a=run", "b=run"}, "Container a failed liveness probe, will be restarted"},
+		"not restarted":  {testPod(corev1.RestartPolicyNever, "a", "b"), []string{"a=run", "b=run"}, "Container a failed liveness probe"},
+		"the pod's last": {testPod(corev1.RestartPolicyNever, "a", "b"), []string{"a=run", "b=0"}, "Stopping container a"},
+		"on its failure": {testPod(corev1.RestartPolicyOnFailure, "a"), []string{"a=run"}, "Container a failed liveness probe, will be restarted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMemory()
+			m.Probes["a-0"] = Probed{Kill: "liveness probe"}
+			plan := Make(test.pod, observed("ready", test.runs...), m, now)
+			if len(plan.Stop) != 1 || plan.Stop[0].Message != test.want {
+				t.Errorf("%+v, want %q", plan.Stop, test.want)
+			}
+		})
+	}
+}
+
 // Whatever the state, a plan never starts what runs, never starts in a
 // sandbox that is not there, and never starts main containers before init.
 func TestPlanNeverDoesHarm(t *testing.T) {

@@ -175,3 +175,18 @@ func TestPeakCoversBothStates(t *testing.T) {
 		t.Error("the pod itself was changed")
 	}
 }
+
+func TestResizeMessage(t *testing.T) {
+	t.Parallel()
+	p := testPod(corev1.RestartPolicyAlways, "init:x", "a")
+	p.Generation = 3
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+	const containers = `{"initContainers":[{"name":"x","resources":{}}],"containers":[{"name":"a","resources":{"requests":{"cpu":"10m"}}}],"generation":3`
+	for problem, want := range map[string]string{
+		"": "Pod resize started: " + containers + "}", "no room": "Pod resize started: " + containers + `,"error":"no room"}`,
+	} {
+		if got := ResizeMessage(p, "Pod resize started", problem); got != want {
+			t.Errorf("%s, want\n%s", got, want)
+		}
+	}
+}

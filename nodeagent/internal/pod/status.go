@@ -47,10 +47,12 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		s.ContainerStatuses = append(s.ContainerStatuses, w.container(&pod.Spec.Containers[i], false, initialized))
 		s.ContainerStatuses[i].AllocatedResourcesStatus = health(pod, pod.Spec.Containers[i].Name, facts)
 	}
+	byName(s.ContainerStatuses)
 	s.EphemeralContainerStatuses = nil
 	for i := range pod.Spec.EphemeralContainers {
 		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, w.ephemeral(plainContainer(&pod.Spec.EphemeralContainers[i])))
 	}
+	byName(s.EphemeralContainerStatuses)
 	if len(s.InitContainerStatuses) == 0 {
 		s.InitContainerStatuses = nil
 	}
@@ -78,15 +80,69 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 			s.Phase, s.Reason, s.Message = unended(pod), pod.Status.Reason, pod.Status.Message
 		}
 	}
+	if rejected(pod, memory) {
+		reject(&s)
+		return s
+	}
 	conditions(&s, pod, observed, facts.Now)
 	restartCondition(&s, pod, plan, facts.Now)
 	resizeConditions(&s, pod, memory, plan, facts.Now)
 	wholeResources(&s, pod, observed, memory, plan)
-	if rejected(pod, memory) {
-		s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
-		s.Resources, s.AllocatedResources = nil, nil
+	if plan.Terminate != nil && over(observed) {
+		account(pod, &s)
 	}
 	return s
+}
+
+// over reports whether nothing of the pod is left in the runtime that could run.
+func over(observed *cri.Pod) bool {
+	return !observed.AnyRunning() && !slices.ContainsFunc(observed.Sandboxes, func(s cri.Sandbox) bool { return s.Ready })
+}
+
+// account gives containers of a pod that has ended, of whose end nothing is known, one that is told as a failure: all but those that did not get
+// their turn.
+func account(pod *corev1.Pod, s *corev1.PodStatus) {
+	lose := func(list []corev1.ContainerStatus) {
+		for i := range list {
+			if list[i].State.Terminated == nil {
+				list[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: killed, Reason: "ContainerStatusUnknown", Message: lostAtTheEnd,
+				}}
+			}
+		}
+	}
+	if len(pendingInit(pod, s)) == 0 || anyRan(s.ContainerStatuses) {
+		lose(s.ContainerStatuses)
+	}
+	begun := min(1, len(s.InitContainerStatuses))
+	for i := range s.InitContainerStatuses {
+		if c := &s.InitContainerStatuses[i]; c.State.Waiting == nil || c.LastTerminationState.Terminated != nil {
+			begun = i + 1
+		}
+	}
+	lose(s.InitContainerStatuses[:begun])
+}
+
+// lostAtTheEnd is what is said of a container that is nowhere when its pod has ended.
+const lostAtTheEnd = "The container could not be located when the pod was terminated"
+
+// own are the conditions that nobody but the agent writes.
+var own = []corev1.PodConditionType{
+	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReadyToStartContainers,
+	corev1.PodResizeInProgress, corev1.PodResizePending, corev1.AllContainersRestarting,
+}
+
+// reject leaves of the status what a kubelet tells of a pod that it did not take: that it failed, and why.
+func reject(s *corev1.PodStatus) {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c corev1.PodCondition) bool { return slices.Contains(own, c.Type) })
+	s.HostIP, s.HostIPs, s.PodIP, s.PodIPs = "", nil, "", nil
+	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+	s.Resources, s.AllocatedResources = nil, nil
+}
+
+// byName sorts what is told of containers as a kubelet does, whatever order the specification has. Init containers stay in theirs.
+func byName(statuses []corev1.ContainerStatus) {
+	slices.SortFunc(statuses, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // unended is the phase of a pod that has not ended: the one that it is known to be in.
@@ -169,7 +225,6 @@ func (w *writer) initialized() bool {
 
 func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, VolumeMounts: mountStatuses(c, w.recursive)}
-	w.resources(&s, c)
 	told := ToldStatus(w.pod, c.Name)
 	runs := w.observed.Runs(c.Name)
 	if len(runs) == 0 {
@@ -177,6 +232,8 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 		return s
 	}
 	run := runs[0]
+	w.resources(&s, c)
+	s.User = run.User
 	s.RestartCount = run.Attempt
 	s.ContainerID, s.Image, s.ImageID = "containerd://"+run.ID, run.Image, run.ImageRef
 	if len(runs) > 1 {
@@ -214,7 +271,7 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 		s.State = corev1.ContainerState{Waiting: &wait}
 	} else if s.State.Terminated != nil && w.life.past(run) && !w.plan.Restarting && w.plan.Terminate == nil {
 		s.Ready, s.LastTerminationState = false, s.State
-		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: "The container starts over with all containers of the pod"}}
+		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: removedToRestart}}
 	}
 	return s
 }
@@ -242,12 +299,13 @@ func (w *writer) unseen(s *corev1.ContainerStatus, c *corev1.Container, told *co
 		s.LastTerminationState = told.LastTerminationState
 		if told.State.Terminated != nil {
 			s.State, s.Ready = told.State, told.Ready
+			s.Resources, s.AllocatedResources, s.User = told.Resources, told.AllocatedResources, told.User
 			return
 		}
 		if told.State.Running != nil {
 			lost := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				ExitCode: 137, Reason: "ContainerStatusUnknown", StartedAt: told.State.Running.StartedAt, ContainerID: told.ContainerID,
-				Message: "The container could not be located when the pod was terminated",
+				Message: lostAtTheEnd,
 			}}
 			if w.plan.Terminate != nil {
 				s.State = lost
@@ -271,8 +329,9 @@ func terminated(run *cri.Container) corev1.ContainerState {
 	t := &corev1.ContainerStateTerminated{
 		ExitCode: run.ExitCode, Reason: run.Reason, Message: run.Message, ContainerID: "containerd://" + run.ID,
 	}
-	if !run.Started.IsZero() {
-		t.StartedAt = metav1.NewTime(run.Started)
+	t.StartedAt = metav1.NewTime(run.Started)
+	if run.Started.IsZero() && run.State == cri.Exited {
+		t.StartedAt = metav1.Unix(0, 0) // what could not be started began when the runtime's clock did, says a kubelet
 	}
 	if !run.Finished.IsZero() {
 		t.FinishedAt = metav1.NewTime(run.Finished)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/nodeagent/internal/cri"
@@ -88,10 +89,13 @@ func TestStatus(t *testing.T) {
 		"deleted and ended well": {testPod(always, "a"), observed("dead", "a=0"), func(p *corev1.Pod, _ *Memory) {
 			p.DeletionTimestamp = &metav1.Time{Time: now}
 		}, "Succeeded Initialized a:Completed"},
+		"deleted before it ran": {testPod(always, "init:x", "a"), observed("dead"), func(p *corev1.Pod, _ *Memory) {
+			p.DeletionTimestamp = &metav1.Time{Time: now}
+		}, "Failed x:ContainerStatusUnknown a:PodInitializing"},
 		"its traces are gone": {testPod(always, "a"), observed(""), func(p *corev1.Pod, _ *Memory) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}, "Running Initialized a:ContainerCreating(ContainerStatusUnknown)"},
-		"a final phase stays": {testPod(never, "a"), observed(""), func(p *corev1.Pod, _ *Memory) { p.Status.Phase = corev1.PodFailed }, "Failed Initialized a:ContainerCreating"},
+		"a final phase stays": {testPod(never, "a"), observed(""), func(p *corev1.Pod, _ *Memory) { p.Status.Phase = corev1.PodFailed }, "Failed Initialized a:ContainerStatusUnknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,5 +161,51 @@ func TestHealthOfDevicesIsKeptByName(t *testing.T) {
 	}})
 	if len(got) != 2 || got[0].Name != "claim:x" || len(got[0].Resources) != 1 || got[1].Name != "example.com/tap" {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestStatusOfARejectedPodSaysWhyAndNoMore(t *testing.T) {
+	t.Parallel()
+	p := testPod(corev1.RestartPolicyAlways, "a")
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: "x/gate", Status: corev1.ConditionTrue}}
+	m := NewMemory()
+	m.Failed = &Failure{Reason: "OutOfcpu", Message: "no room", Rejected: true}
+	seen := observed("")
+	s := Status(p, seen, m, Make(p, seen, m, now), Facts{HostIPs: []string{"192.0.2.1"}, Now: now})
+	want := corev1.PodStatus{
+		ObservedGeneration: p.Generation, QOSClass: corev1.PodQOSBestEffort, StartTime: s.StartTime,
+		Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: no room",
+		Conditions: []corev1.PodCondition{{Type: "x/gate", Status: corev1.ConditionTrue}},
+	}
+	if s.StartTime == nil || !Equal(&s, &want) {
+		t.Errorf("%s, want\n%s", s.String(), want.String())
+	}
+}
+
+// What a container got, and as whom it runs, is told of one that was made.
+func TestStatusTellsOfWhatWasMade(t *testing.T) {
+	t.Parallel()
+	p := testPod(corev1.RestartPolicyAlways, "z", "a")
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	}
+	seen := observed("ready", "a=run")
+	user := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}
+	seen.Containers[0].User = user
+	m := NewMemory()
+	s := Status(p, seen, m, Make(p, seen, m, now), Facts{Now: now})
+	a, z := s.ContainerStatuses[0], s.ContainerStatuses[1]
+	if a.Name != "a" || a.User != user || a.Resources == nil || a.AllocatedResources == nil {
+		t.Errorf("made: %s", a.String())
+	}
+	if z.Name != "z" || z.User != nil || z.Resources != nil || z.AllocatedResources != nil {
+		t.Errorf("not made yet: %s", z.String())
+	}
+}
+
+func TestWhatCouldNotBeStartedBeganWithTheEpoch(t *testing.T) {
+	t.Parallel()
+	if s := terminated(&cri.Container{State: cri.Exited, ExitCode: 128, Reason: "StartError"}).Terminated; !s.StartedAt.Time.Equal(time.Unix(0, 0)) {
+		t.Errorf("started at %v", s.StartedAt)
 	}
 }

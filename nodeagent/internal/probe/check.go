@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -199,6 +200,9 @@ func serving(ctx context.Context, action *corev1.GRPCAction, t Target, timeout t
 		return false, "", err
 	}
 	defer conn.Close()
+	if !connected(ctx, conn) {
+		return false, fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, timeout, ctx.Err()), nil
+	}
 	service := ""
 	if action.Service != nil {
 		service = *action.Service
@@ -206,7 +210,7 @@ func serving(ctx context.Context, action *corev1.GRPCAction, t Target, timeout t
 	response, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{Service: service})
 	switch code := status.Code(err); {
 	case code == codes.Unimplemented:
-		return false, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + err.Error(), nil
+		return false, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + status.Convert(err).Message(), nil
 	case code == codes.DeadlineExceeded:
 		return false, fmt.Sprintf("timeout: health rpc did not complete within %v", timeout), nil
 	case err != nil:
@@ -215,6 +219,22 @@ func serving(ctx context.Context, action *corev1.GRPCAction, t Target, timeout t
 		return false, fmt.Sprintf("service unhealthy (responded with %q)", response.GetStatus().String()), nil
 	}
 	return true, "", nil
+}
+
+// connected waits for the connection until ctx ends: a server that refuses it may be about to listen.
+func connected(ctx context.Context, conn *grpc.ClientConn) bool {
+	for {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return true
+		case connectivity.Idle:
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return false
+		}
+	}
 }
 
 // Port returns the number of a port that may be named in the container.

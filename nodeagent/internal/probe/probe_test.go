@@ -98,6 +98,7 @@ func TestCheck(t *testing.T) {
 		"tcp, closed":       {corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(closedPort)}}, false, "connection refused", ""},
 		"grpc":              {corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: grpcPort}}, true, "", ""},
 		"grpc, not serving": {corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: grpcPort, Service: &sick}}, false, `service unhealthy (responded with "NOT_SERVING")`, ""},
+		"grpc, closed":      {corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: int32(closedPort)}}, false, `within 2s: context deadline exceeded`, ""},
 		"exec":              {command("true"), true, "", ""},
 		"exec, failed":      {command("fail"), false, "why", ""},
 		"exec, gone":        {command("gone"), false, "", "no such container"},

@@ -69,7 +69,7 @@ func (r *Runner) once(ctx context.Context, kind Kind, p *corev1.Probe, t Target)
 		case ctx.Err() != nil:
 			return false, false
 		case err != nil:
-			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored: %v", kind, err))
+			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored and resulted in unknown state: %v", kind, err))
 			r.count(t, kind, "unknown")
 			continue
 		case found == Failed:

@@ -54,7 +54,7 @@ func (s *Server) command(ctx context.Context, pod *corev1.Pod, query url.Values)
 	if w, err = wishesOf(query); err != nil {
 		return "", w, err
 	}
-	run, err := s.running(ctx, pod, query)
+	run, err := s.running(ctx, pod, query, notThere)
 	if err != nil {
 		return "", w, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) attachment(ctx context.Context, pod *corev1.Pod, query url.Valu
 	if w, err = wishesOf(query); err != nil {
 		return "", w, err
 	}
-	run, err := s.running(ctx, pod, query)
+	run, err := s.running(ctx, pod, query, notAttached)
 	if err != nil {
 		return "", w, err
 	}

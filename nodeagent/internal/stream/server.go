@@ -209,8 +209,17 @@ func containerOf(pod *corev1.Pod, query url.Values) (string, error) {
 	return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
 }
 
-// running returns the container's run if it runs.
-func (s *Server) running(ctx context.Context, pod *corev1.Pod, query url.Values) (*cri.Container, error) {
+// notThere is what a kubelet answers who wants a command run in a container that does not run, notAttached who wants to attach to one.
+func notThere(_ *corev1.Pod, container string) string {
+	return fmt.Sprintf("container not found (%q)", container)
+}
+
+func notAttached(pod *corev1.Pod, container string) string {
+	return fmt.Sprintf("container %s not found in pod %s_%s", container, pod.Name, pod.Namespace)
+}
+
+// running returns the container's run if it runs; missing says that it does not.
+func (s *Server) running(ctx context.Context, pod *corev1.Pod, query url.Values, missing func(pod *corev1.Pod, container string) string) (*cri.Container, error) {
 	name, err := containerOf(pod, query)
 	if err != nil {
 		return nil, err
@@ -223,7 +232,7 @@ func (s *Server) running(ctx context.Context, pod *corev1.Pod, query url.Values)
 	if run == nil || run.State != cri.Running {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-			Message: fmt.Sprintf("unable to upgrade connection: container not found (%q)", name),
+			Message: "unable to upgrade connection: " + missing(pod, name),
 		}}
 	}
 	return run, nil

@@ -70,6 +70,7 @@ func TestRefusals(t *testing.T) {
 		"bad tail":          {apiserver, open("p", "log", "container=a&tailLines=x"), http.StatusBadRequest, `tailLines: "x" is not a number of 0 or more`},
 		"no streams":        {apiserver, open("p", "exec", "container=a&command=x"), http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr"},
 		"not running":       {apiserver, open("p", "exec", "container=a&command=x&stdout=true"), http.StatusInternalServerError, `unable to upgrade connection: container not found ("a")`},
+		"not running still": {apiserver, open("p", "attach", "container=a&stdout=true"), http.StatusInternalServerError, "unable to upgrade connection: container a not found in pod p_ns"},
 		"no sandbox":        {apiserver, open("p", "portforward", ""), http.StatusBadRequest, "unable to forward port because pod is not running. Current status="},
 		"no address":        {apiserver, open("p:80", "proxy", ""), http.StatusServiceUnavailable, "pod p has no address"},
 		"bad port":          {apiserver, open("p:0", "proxy", ""), http.StatusBadRequest, "invalid port 0"},

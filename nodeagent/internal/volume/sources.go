@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"howdah.dev/nodeagent/internal/container"
 )
@@ -100,6 +101,7 @@ func (m *Manager) downward(pod *corev1.Pod, status *corev1.PodStatus, items []co
 
 func (m *Manager) projected(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, p *corev1.ProjectedVolumeSource) (Files, error) {
 	all := Files{}
+	var problems []error
 	for _, source := range p.Sources {
 		var files Files
 		var err error
@@ -120,11 +122,15 @@ func (m *Manager) projected(ctx context.Context, pod *corev1.Pod, status *corev1
 			err = errors.New("projected podCertificate sources are not supported by this node")
 		}
 		if err != nil {
-			return nil, err
+			problems = append(problems, err)
+			continue
 		}
 		for path, file := range files {
 			all[path] = file
 		}
+	}
+	if err := utilerrors.NewAggregate(problems); err != nil {
+		return nil, err
 	}
 	return all, nil
 }

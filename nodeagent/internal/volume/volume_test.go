@@ -195,6 +195,9 @@ func TestWrittenVolumes(t *testing.T) {
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "me"}},
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("cm"), Items: []corev1.KeyToPath{{Key: "a", Path: "ca.crt"}}}},
 		}}}, "ca.crt=1:644 token=p/me/1:644", ""},
+		"two are missing": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: local("gone")}}, {ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("gone")}},
+		}}}, "", `MountVolume.SetUp failed for volume "v" : [secret "gone" not found, configmap "gone" not found]`},
 		"trust bundle": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}},
 			"", `MountVolume.SetUp failed for volume "v" : projected clusterTrustBundle sources are not supported by this node`},
 		"rbd": {corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type rbd are not supported by this node`},

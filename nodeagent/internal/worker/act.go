@@ -102,8 +102,11 @@ func (w *worker) later(last pod.Trouble, reason string, err error) pod.Trouble {
 // start makes one run of a container and reports whether it got anywhere.
 func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, start pod.Start, volumes mountable) bool {
 	c := start.Container
+	kind := kindOf(p, c.Name)
+	w.cfg.Metrics.containersStarted.WithLabelValues(kind).Inc()
 	trouble := func(reason, message string, pause time.Duration) bool {
 		w.cfg.Metrics.unstarted(p)
+		w.cfg.Metrics.containersFailed.WithLabelValues(kind, reason).Inc()
 		w.memory.Trouble[c.Name] = pod.Trouble{Reason: reason, Message: message, Until: w.cfg.Clock.Now().Add(pause)}
 		return true // its status is to be said at once
 	}
@@ -115,6 +118,7 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	obs.End(span, err)
 	if problem, ok := errors.AsType[*image.Problem](err); ok {
 		w.imageFailed(p, c, problem)
+		w.cfg.Metrics.containersFailed.WithLabelValues(kind, problem.Reason).Inc()
 		return true
 	}
 	if err != nil {
@@ -136,8 +140,8 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 		if ctx.Err() != nil {
 			return false
 		}
-		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
-		return trouble(reason, plain(err), configRetry)
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+said(err))
+		return trouble(reason, said(err), configRetry)
 	}
 	w.memory.Apply(id, pod.Whole(p), c.Resources)
 	delete(w.memory.Resize, c.Name)
@@ -148,8 +152,8 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	obs.End(span, err)
 	w.memory.Backoff[c.Name] = start.Backoff
 	if err != nil {
-		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+plain(err))
-		return trouble("RunContainerError", plain(err), 0)
+		w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "Failed", "Error: "+said(err))
+		return trouble("RunContainerError", said(err), 0)
 	}
 	delete(w.memory.Trouble, c.Name)
 	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Started", "Container started")
@@ -208,15 +212,15 @@ func (w *worker) create(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 	return resp.GetContainerId(), "CreateContainerError", err
 }
 
-// targetOf returns the ID of the run whose processes an ephemeral container is to see, "" where it names none.
+// targetOf returns the ID of the run whose processes an ephemeral container is to see, "" where it names none. Of one that has ended the runtime says so.
 func targetOf(p *corev1.Pod, c *corev1.Container, observed *cri.Pod) (string, error) {
 	e := pod.Ephemeral(p, c.Name)
 	if e == nil || e.TargetContainerName == "" {
 		return "", nil
 	}
 	run := observed.Latest(e.TargetContainerName)
-	if run == nil || run.State != cri.Running {
-		return "", fmt.Errorf("unable to find target container %q: it does not run", e.TargetContainerName)
+	if run == nil {
+		return "", fmt.Errorf("unable to find target container %s", e.TargetContainerName)
 	}
 	return run.ID, nil
 }
@@ -273,6 +277,14 @@ func removeFile(path string) error {
 		return err
 	}
 	return nil
+}
+
+// said is what the runtime says of a container that it could not make or start, which a kubelet tells without the code.
+func said(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
 }
 
 // plain is an error's text without the client's wrapping.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +32,7 @@ func (w *worker) postStart(ctx context.Context, p *corev1.Pod, s *corev1.PodStat
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed: "+err.Error())
+	w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed") // what it said may be a secret
 	w.memory.Trouble[c.Name] = pod.Trouble{Reason: "PostStartHookError", Message: err.Error()}
 	w.stopAll(ctx, p, s, []pod.Stop{{Run: &cri.Container{ID: id, Name: c.Name}, Message: "FailedPostStartHook"}}, nil)
 }
@@ -40,7 +42,8 @@ func (w *worker) postStart(ctx context.Context, p *corev1.Pod, s *corev1.PodStat
 func (w *worker) preStop(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, run *cri.Container, hook *corev1.LifecycleHandler) {
 	c := specOf(p, run.Name)
 	if err := w.hook(ctx, p, s, c, run.ID, hook); err != nil {
-		w.cfg.Events.Event(p, run.Name, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed: "+err.Error())
+		w.cfg.Events.Event(p, run.Name, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		slog.InfoContext(ctx, "preStop hook failed", "namespace", p.Namespace, "name", p.Name, "container", run.Name, "err", err)
 	}
 }
 
@@ -51,28 +54,20 @@ func specOf(p *corev1.Pod, name string) *corev1.Container {
 	return &corev1.Container{Name: name}
 }
 
+// hook runs a hook. Its error says of which container of which pod.
 func (w *worker) hook(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, c *corev1.Container, id string, hook *corev1.LifecycleHandler) error {
+	of := fmt.Sprintf("for Container %q in Pod \"%s_%s(%s)\" failed - error", c.Name, p.Name, p.Namespace, p.UID)
 	switch {
 	case hook.Exec != nil:
-		output, code, err := w.exec(ctx, id, hook.Exec.Command, 0)
-		if err != nil {
-			return err
-		}
-		if code != 0 {
-			return fmt.Errorf("command '%v' exited with %d: %s", hook.Exec.Command, code, output)
+		if output, err := w.command(ctx, id, hook.Exec.Command); err != nil {
+			return fmt.Errorf("Exec lifecycle hook (%v) %s: %w, message: %q", hook.Exec.Command, of, err, output)
 		}
 		return nil
 	case hook.HTTPGet != nil:
-		request, err := probe.Request(ctx, hook.HTTPGet, probe.Target{Pod: p, Container: c, PodIP: s.PodIP})
-		if err != nil {
-			return err
+		if err := get(ctx, hook.HTTPGet, probe.Target{Pod: p, Container: c, PodIP: s.PodIP}); err != nil {
+			return fmt.Errorf("HTTP lifecycle hook (%s) %s: %w", hook.HTTPGet.Path, of, err)
 		}
-		response, err := probe.Client(hookTimeout).Do(request)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-		return errors.Join(err, response.Body.Close())
+		return nil
 	case hook.Sleep != nil:
 		timer := w.cfg.Clock.NewTimer(time.Duration(hook.Sleep.Seconds) * time.Second)
 		defer timer.Stop()
@@ -85,8 +80,30 @@ func (w *worker) hook(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, c
 	return errors.New("the hook says nothing to do")
 }
 
-func (w *worker) exec(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, int32, error) {
-	return Exec(w.cfg.Runtime)(ctx, id, command, timeout)
+// command runs a hook's command. One that ends with a code other than 0 is an error, which tells of what it wrote about it.
+func (w *worker) command(ctx context.Context, id string, command []string) (output []byte, _ error) {
+	resp, err := w.cfg.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command})
+	if err != nil {
+		return nil, err
+	}
+	if code := resp.GetExitCode(); code != 0 {
+		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(command, " "), code, resp.GetStderr())
+	}
+	return append(resp.GetStdout(), resp.GetStderr()...), err
+}
+
+// get asks what a hook names; any answer will do.
+func get(ctx context.Context, action *corev1.HTTPGetAction, target probe.Target) error {
+	request, err := probe.Request(ctx, action, target)
+	if err != nil {
+		return err
+	}
+	response, err := probe.Client(hookTimeout).Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+	return errors.Join(err, response.Body.Close())
 }
 
 // Exec returns a probe.Exec over the runtime.

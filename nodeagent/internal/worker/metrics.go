@@ -26,9 +26,12 @@ type Metrics struct {
 	imagesAsked, imagesMounted, imagesFailed prometheus.Counter
 	// Of pods with users of their own.
 	usersStarted, usersFailed prometheus.Counter
-	rejections                *prometheus.CounterVec
-	preemptions, restarts     prometheus.Counter
-	terminations              *prometheus.CounterVec
+	// Of all pods, and of containers by kind.
+	podsStarted, podsFailed             prometheus.Counter
+	containersStarted, containersFailed *prometheus.CounterVec
+	rejections                          *prometheus.CounterVec
+	preemptions, restarts               prometheus.Counter
+	terminations                        *prometheus.CounterVec
 
 	mu       sync.Mutex
 	statuses map[types.UID]*corev1.PodStatus // as last observed; never changed
@@ -56,6 +59,14 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.usersFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kubelet_started_user_namespaced_pods_errors_total", Help: "Sandboxes and containers of pods with users of their own that could not be made or started.",
 	})
+	m.podsStarted = prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_pods_total", Help: "Sandboxes that were asked for."})
+	m.podsFailed = prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_pods_errors_total", Help: "Sandboxes that could not be made."})
+	m.containersStarted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_started_containers_total", Help: "Containers that were to be started, by kind.",
+	}, []string{"container_type"})
+	m.containersFailed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_started_containers_errors_total", Help: "Containers that could not be started, by kind and reason.",
+	}, []string{"container_type", "code"})
 	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
 	}, []string{"reason"})
@@ -69,7 +80,7 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 		Name: "kubelet_terminated_containers_total", Help: "Containers that ended, by kind, exit code and reason.",
 	}, []string{"container_type", "exit_code", "reason"})
 	if registerer != nil {
-		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.usersStarted, m.usersFailed, m.rejections, m.preemptions, m.restarts, m.terminations)
+		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.usersStarted, m.usersFailed, m.podsStarted, m.podsFailed, m.containersStarted, m.containersFailed, containersByState{m}, m.rejections, m.preemptions, m.restarts, m.terminations)
 	}
 	return m
 }
@@ -116,6 +127,47 @@ func (m *Metrics) terminated(kind string, before, now []corev1.ContainerStatus) 
 	}
 }
 
+// containersByState tells how many containers are in which state.
+type containersByState struct{ m *Metrics }
+
+var runningContainers = prometheus.NewDesc("kubelet_running_containers", "Containers by state: running or exited.", []string{"container_state"}, nil)
+
+// Describe implements prometheus.Collector.
+func (c containersByState) Describe(out chan<- *prometheus.Desc) { out <- runningContainers }
+
+// Collect implements prometheus.Collector.
+func (c containersByState) Collect(out chan<- prometheus.Metric) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	count := map[string]int{"running": 0, "exited": 0}
+	for _, s := range c.m.statuses {
+		for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+			for i := range list {
+				switch {
+				case list[i].State.Running != nil:
+					count["running"]++
+				case list[i].State.Terminated != nil:
+					count["exited"]++
+				}
+			}
+		}
+	}
+	for state, n := range count {
+		out <- prometheus.MustNewConstMetric(runningContainers, prometheus.GaugeValue, float64(n), state)
+	}
+}
+
+// kindOf is the kind of a pod's container in the labels of metrics.
+func kindOf(p *corev1.Pod, name string) string {
+	switch {
+	case slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }):
+		return "init_container"
+	case slices.ContainsFunc(p.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name }):
+		return "ephemeral_container"
+	}
+	return "container"
+}
+
 // mounted counts the image volumes of a container that was made, or failed to be with err.
 func (m *Metrics) mounted(c *corev1.Container, images map[string]container.VolumeImage, err error) {
 	for i := range c.VolumeMounts {
@@ -132,14 +184,15 @@ func (m *Metrics) mounted(c *corev1.Container, images map[string]container.Volum
 	}
 }
 
-// starting counts a pod with users of its own whose sandbox is to be made.
+// starting counts a pod whose sandbox is to be made.
 func (m *Metrics) starting(p *corev1.Pod) {
+	m.podsStarted.Inc()
 	if container.OwnUsers(p) {
 		m.usersStarted.Inc()
 	}
 }
 
-// unstarted counts such a pod whose sandbox, or a container of which, could not be made or started.
+// unstarted counts a pod with users of its own whose sandbox, or a container of which, could not be made or started.
 func (m *Metrics) unstarted(p *corev1.Pod) {
 	if container.OwnUsers(p) {
 		m.usersFailed.Inc()

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +64,35 @@ func TestMetricsCountEveryEndOfAContainerOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestMetricsOfContainers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	registry := prometheus.NewRegistry()
+	w.metrics = NewMetrics(registry, clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	m, _ := w.start()
+	p := newPod("p", "a", "b")
+	w.runtime.Fail("CreateContainer", errors.New("no room"))
+	m.Update(p)
+	w.eventually("refused", func() bool { return w.told("a Failed: Error: no room") })
+	w.runtime.Fail("CreateContainer", nil)
+	w.eventually("ready", w.ready(p.UID))
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP kubelet_running_containers Containers by state: running or exited.
+# TYPE kubelet_running_containers gauge
+kubelet_running_containers{container_state="exited"} 0
+kubelet_running_containers{container_state="running"} 2
+# HELP kubelet_started_pods_total Sandboxes that were asked for.
+# TYPE kubelet_started_pods_total counter
+kubelet_started_pods_total 1
+`), "kubelet_running_containers", "kubelet_started_pods_total"); err != nil {
+		t.Error(err)
+	}
+	if failed := testutil.ToFloat64(w.metrics.containersFailed.WithLabelValues("container", "CreateContainerError")); failed < 1 {
+		t.Errorf("%v failures", failed)
+	}
+	if started := testutil.ToFloat64(w.metrics.containersStarted.WithLabelValues("container")); started < 3 {
+		t.Errorf("%v starts", started)
 	}
 }

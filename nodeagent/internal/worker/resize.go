@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -21,13 +20,27 @@ func (w *worker) allocate(p *corev1.Pod) *corev1.Pod {
 	if pod.Resized(p, w.memory.Given) {
 		room = w.cfg.Room(p)
 	}
+	resized := pod.Resized(p, w.memory.Given)
 	given, pending := pod.Allocate(p, w.memory.Given, room)
-	if pending != nil && (w.memory.Pending == nil || *pending != *w.memory.Pending) {
-		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "Resize"+pending.Reason, pending.Message)
+	switch {
+	case pending == nil && resized:
+		w.resizing = true
+		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, "ResizeStarted", pod.ResizeMessage(p, "Pod resize started", ""))
+	case pending != nil && (w.memory.Pending == nil || *pending != *w.memory.Pending):
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "Resize"+pending.Reason, pod.ResizeMessage(p, "Pod resize "+pending.Reason, pending.Message))
 	}
 	w.memory.Pending, w.memory.Given = pending, pod.Given(given)
 	w.deferred.Store(pending != nil && pending.Reason == corev1.PodReasonDeferred)
 	return given
+}
+
+// resized tells of a change of resources that is done.
+func (w *worker) resized(p *corev1.Pod, plan pod.Plan) {
+	if !w.resizing || plan.Resizing || len(plan.Start) > 0 || plan.Terminate != nil {
+		return
+	}
+	w.resizing = false
+	w.cfg.Events.Event(p, "", corev1.EventTypeNormal, "ResizeCompleted", pod.ResizeMessage(p, "Pod resize completed", ""))
 }
 
 // regroup sets the limits of the pod as a whole: at first those under which each container may have its old or its new
@@ -56,9 +69,6 @@ func (w *worker) regroup(ctx context.Context, p *corev1.Pod, observed *cri.Pod, 
 func (w *worker) regrouped(p *corev1.Pod) {
 	delete(w.memory.Resize, pod.WholePod)
 	whole := pod.Whole(p)
-	if before, known := w.memory.Applied[pod.WholePod]; known && !equality.Semantic.DeepEqual(before, whole) {
-		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, "ResizeCompleted", "Pod resources changed")
-	}
 	w.memory.Applied[pod.WholePod] = whole
 }
 
@@ -127,7 +137,6 @@ func (w *worker) resize(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 		}
 		w.memory.Apply(r.ID, pod.Whole(p), r.To)
 		delete(w.memory.Resize, r.Name)
-		w.cfg.Events.Event(p, r.Name, corev1.EventTypeNormal, "ResizeCompleted", "Container resources changed")
 	}
 	if all {
 		all = w.regroup(ctx, p, observed, false)
@@ -136,7 +145,9 @@ func (w *worker) resize(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s
 }
 
 func (w *worker) resizeFailed(p *corev1.Pod, name string, err error) {
-	w.cfg.Events.Event(p, name, corev1.EventTypeWarning, "ResizeError", "Error: "+plain(err))
+	if w.memory.Resize[name].Message != err.Error() { // of what goes on failing nothing more is said
+		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "ResizeError", pod.ResizeMessage(p, "Pod resize error", plain(err)))
+	}
 	w.memory.Resize[name] = w.later(w.memory.Resize[name], corev1.PodReasonError, err)
 }
 

@@ -152,12 +152,12 @@ func TestResourcesOfThePodAsAWholeChange(t *testing.T) {
 	if !w.called("UpdateContainerResources w cpu=75000 memory=33554432") {
 		t.Errorf("its container has not the pod's limits: %v", w.runtime.Calls())
 	}
-	if s := w.status("uid-w"); s.AllocatedResources.Cpu().String() != "750m" || !w.told(" ResizeCompleted: Pod resources changed") {
+	if s := w.status("uid-w"); s.AllocatedResources.Cpu().String() != "750m" || !w.told(" ResizeCompleted: Pod resize completed: {") {
 		t.Errorf("allocated %v, events %v", s.AllocatedResources, w.events)
 	}
 	m.Update(whole("750m", "16Mi")) // less than the 20 MB that are used
 	w.eventually("refused", func() bool { return w.condition("uid-w", corev1.PodResizeInProgress) == corev1.PodReasonError })
-	if s := w.status("uid-w"); s.Resources.Limits.Memory().String() != "32Mi" || !w.told(" ResizeError: Error: attempting to set pod memory limit (16777216) below current usage (20000000)") {
+	if s := w.status("uid-w"); s.Resources.Limits.Memory().String() != "32Mi" || !w.told(" ResizeError: Pod resize error: {") {
 		t.Errorf("resources %v, events %v", s.Resources, w.events)
 	}
 	m.Update(whole("3", "32Mi"))

@@ -64,6 +64,7 @@ func (w *worker) newSandbox(ctx context.Context, p *corev1.Pod, observed *cri.Po
 	}
 	if ctx.Err() == nil {
 		w.cfg.Metrics.unstarted(p)
+		w.cfg.Metrics.podsFailed.Inc()
 		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+plain(err))
 		w.memory.Sandbox = w.later(w.memory.Sandbox, "FailedCreatePodSandBox", err)
 	}

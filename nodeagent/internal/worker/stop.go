@@ -41,16 +41,21 @@ func (w *worker) terminate(ctx context.Context, p *corev1.Pod, gone bool, observ
 	if w.stopRunning(ctx, p, s, observed, t.Grace, tell) {
 		return true, 0, false
 	}
+	stopped := false
 	for _, sandbox := range observed.Sandboxes {
 		if !sandbox.Ready {
 			continue
 		}
+		stopped = true
 		if err := w.stopSandbox(ctx, sandbox.ID); err != nil {
 			slog.WarnContext(ctx, "stop a sandbox", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)
 			return false, w.endRetry(), false
 		}
 	}
 	w.over()
+	if stopped && (!t.Delete && !gone || len(p.Finalizers) > 0) {
+		return true, 0, false // that it has no sandbox any more is told of a pod that stays
+	}
 	if w.cfg.Claims.Holds(w.uid) {
 		if err := w.cfg.Claims.Unprepare(ctx, w.uid); err != nil {
 			slog.WarnContext(ctx, "take back what a pod has claimed", "namespace", p.Namespace, "name", p.Name, "uid", p.UID, "err", err)

@@ -61,7 +61,7 @@ func TestImageVolumeIsPulledOnceForAllThatMountIt(t *testing.T) {
 			t.Errorf("%s mounts %v", name, mount)
 		}
 	}
-	if s := w.status(p.UID); len(s.ContainerStatuses[0].VolumeMounts) != 0 || len(s.ContainerStatuses[1].VolumeMounts) != 1 || s.ContainerStatuses[1].VolumeMounts[0].MountPath != "/v" {
+	if s := w.status(p.UID); len(s.ContainerStatuses[2].VolumeMounts) != 0 || len(s.ContainerStatuses[0].VolumeMounts) != 1 || s.ContainerStatuses[0].VolumeMounts[0].MountPath != "/v" {
 		t.Errorf("status: %v", s.ContainerStatuses)
 	}
 }
@@ -75,14 +75,14 @@ func TestImageVolumeThatIsNotThereBlocksWhoMountsIt(t *testing.T) {
 	m.Update(p)
 	w.eventually("backing off", func() bool {
 		s := w.status(p.UID)
-		return len(s.ContainerStatuses) == 2 && s.ContainerStatuses[1].State.Waiting != nil && s.ContainerStatuses[1].State.Waiting.Reason == "ImagePullBackOff"
+		return len(s.ContainerStatuses) == 2 && s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
 	})
 	s := w.status(p.UID)
-	if want := `Back-off pulling image "localhost/invalid": ErrImagePull: no registry has localhost/invalid:latest`; s.ContainerStatuses[1].State.Waiting.Message != want {
-		t.Errorf("message %q, want %q", s.ContainerStatuses[1].State.Waiting.Message, want)
+	if want := `Back-off pulling image "localhost/invalid": ErrImagePull: no registry has localhost/invalid:latest`; s.ContainerStatuses[0].State.Waiting.Message != want {
+		t.Errorf("message %q, want %q", s.ContainerStatuses[0].State.Waiting.Message, want)
 	}
-	if s.ContainerStatuses[0].State.Running == nil {
-		t.Errorf("the container without the volume does not run: %v", s.ContainerStatuses[0].State)
+	if s.ContainerStatuses[1].State.Running == nil {
+		t.Errorf("the container without the volume does not run: %v", s.ContainerStatuses[1].State)
 	}
 	for _, event := range []string{
 		` Failed: Failed to pull image "localhost/invalid": no registry has localhost/invalid:latest`, "a Failed: Error: ErrImagePull",

@@ -51,6 +51,8 @@ type worker struct {
 	memory *pod.Memory
 	probes map[string]context.CancelFunc
 	tracer podTrace
+	// resizing says that other resources were given to the pod, and that it was not told that it has them.
+	resizing bool
 	// deferred says that the pod waits for room on the node.
 	deferred atomic.Bool
 	fresh    bool // the first round is still to come
@@ -191,6 +193,7 @@ func (w *worker) round(ctx, actionCtx context.Context, p *corev1.Pod, gone bool)
 	asked := p
 	p = w.allocate(p)
 	plan, status := w.look(p, observed)
+	w.resized(p, plan)
 	if !w.replaces(actionCtx, p, plan) {
 		w.report(asked, gone, observed, &status)
 	}
