@@ -118,9 +118,9 @@ func (c *nodeLifecycle) nodeChanged(old, new *corev1.Node) {
 	}
 }
 
-// reference is how events name nodes: with the name for a uid, as Kubernetes does.
+// reference is how events name nodes: by their uid, where a node itself uses its name, as kubelets do.
 func reference(n *corev1.Node) *corev1.ObjectReference {
-	return &corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: types.UID(n.Name)}
+	return &corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}
 }
 
 // heartbeats are the times at which the node itself wrote its conditions.
