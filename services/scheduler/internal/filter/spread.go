@@ -53,15 +53,12 @@ type moved struct {
 }
 
 func countSpread(pod *corev1.Pod, c spread.Constraint, nodes []*cluster.Node) constraint {
-	selector := c.Selector
 	s := constraint{key: c.TopologyKey, maxSkew: int(c.MaxSkew), domains: map[string]int{}}
-	if selector.Matches(labels.Set(pod.Labels)) {
+	if c.Selector.Matches(labels.Set(pod.Labels)) {
 		s.self = 1
 	}
 	s.counts = spread.Counts(pod, c.TopologySpreadConstraint)
-	s.like = func(p *corev1.Pod) bool {
-		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
-	}
+	s.like = c.Like(pod)
 	for _, n := range nodes {
 		domain, ok := n.Object.Labels[c.TopologyKey]
 		if !ok || !s.counts(n.Object) {
