@@ -10,6 +10,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/cycle"
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/preempt"
 )
 
@@ -42,8 +43,12 @@ func (s *Server) makeRoom(decisions []decision) {
 		if d.node != "" || d.failure {
 			continue
 		}
+		if profile.FindsDevices() && d.ahead != "" && d.ahead != plugin.Devices {
+			d.message += " not found" // what Kubernetes says of the claims of devices that it has not looked at, after which it looks for no room
+			continue
+		}
 		if profile.Preemption == nil {
-			if why := s.claimsWhy(d); why != "" {
+			if why := s.claimsWhy(profile, d); why != "" {
 				d.message += " " + strings.TrimSuffix(why, ", ")
 			}
 			continue
@@ -57,7 +62,7 @@ func (s *Server) makeRoom(decisions []decision) {
 			last = &v
 		}
 		if last.why != "" {
-			d.message += " " + s.claimsWhy(d) + "preemption: " + last.why
+			d.message += " " + s.claimsWhy(profile, d) + "preemption: " + last.why
 		}
 		d.room = last.room
 		if d.room != nil {
@@ -66,12 +71,15 @@ func (s *Server) makeRoom(decisions []decision) {
 	}
 }
 
-// claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption.
-func (s *Server) claimsWhy(d *decision) string {
+// claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption: also of a pod
+// without any.
+func (s *Server) claimsWhy(profile *profile, d *decision) string {
 	view := s.cache.Devices.View()
 	switch {
-	case !view.Uses(d.item.Pod):
+	case !profile.FindsDevices():
 		return ""
+	case !view.Uses(d.item.Pod):
+		return "no new claims to deallocate, "
 	case d.release != nil && device.IsSpecial(d.release):
 		return "deletion of ResourceClaim completed, "
 	case d.release != nil:

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/config"
 	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/queue"
 )
 
@@ -83,6 +84,7 @@ func New(cfg Config) *Server {
 	s.followDevices()
 	s.followKin()
 	s.queue.AlsoSociable(s.defaulted)
+	s.queue.HeedOwn(func(was, is *corev1.Pod, cause string) bool { return filter.HelpedBy(s.refusers(is, cause), was, is) })
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(s.namespaceChanged)
@@ -181,7 +183,7 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 		demand = cluster.DemandOf(items[0].Pod)
 	}
 	for i, item := range items {
-		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
+		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, ahead: placements[i].Ahead, cause: strings.Join(placements[i].Refusers, causes), volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
 		if placements[i].Fault {
 			d.fails(placements[i].Message)
 		}

@@ -100,6 +100,33 @@ func DemandOf(pod *corev1.Pod) Demand {
 	return Demand{Requests: Requests(pod), Scored: ScoredRequests(pod), Wishes: WishesOf(pod)}
 }
 
+// below reports whether there is less of anything than in o.
+func (r Resources) below(o Resources) bool {
+	if r.MilliCPU < o.MilliCPU || r.Memory < o.Memory || r.EphemeralStorage < o.EphemeralStorage {
+		return true
+	}
+	for name, amount := range o.Extended {
+		if r.Extended[name] < amount {
+			return true
+		}
+	}
+	return false
+}
+
+// Exceeds reports whether there is more than in o of anything that is wanted.
+func (r Resources) Exceeds(o, wanted Resources) bool {
+	if r.Pods > o.Pods || wanted.MilliCPU > 0 && r.MilliCPU > o.MilliCPU || wanted.Memory > 0 && r.Memory > o.Memory ||
+		wanted.EphemeralStorage > 0 && r.EphemeralStorage > o.EphemeralStorage {
+		return true
+	}
+	for name, amount := range wanted.Extended {
+		if amount > 0 && r.Extended[name] > o.Extended[name] {
+			return true
+		}
+	}
+	return false
+}
+
 // plus returns r + sign*o as a value of its own.
 func (r Resources) plus(o Resources, sign int64) Resources {
 	sum := Resources{
