@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 // podChanged keeps cache and queue true to a pod.
 func (s *Server) podChanged(old, pod *corev1.Pod) {
+	if pod == nil || pod.DeletionTimestamp != nil {
+		s.leaving.Delete(cmp.Or(pod, old).UID)
+	}
 	if pod == nil {
 		s.queue.Delete(old.UID)
 		s.cache.DeletePod(old.UID)

@@ -98,7 +98,7 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 	}
 	trial := profile.Trial(pod, snapshot)
 	kept := s.cache.Nomination(pod.UID)
-	if why := ineligible(pod, snapshot.Node(kept), trial); why != "" {
+	if why := s.ineligible(pod, snapshot.Node(kept), trial); why != "" {
 		return verdict{why: why}
 	}
 	nodes := trial.Asked()
@@ -114,6 +114,11 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 		return v
 	}
 	r := &room{node: best.Node, victims: best.Victims}
+	for _, v := range best.Victims {
+		if v.DeletionTimestamp == nil {
+			s.leaving.Store(v.UID, nil)
+		}
+	}
 	for _, n := range snapshot.Nominees[best.Node] {
 		if scheduling.PodPriority(n.Pod) < scheduling.PodPriority(pod) {
 			s.nominate(n.Pod, "")
@@ -126,7 +131,7 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 
 // ineligible says why a pod may not have others removed, "" where it may: it does not want to, or those that it had removed from the node that is kept
 // for it are still on their way out.
-func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
+func (s *Server) ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
 	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		return "not eligible due to preemptionPolicy=Never."
 	}
@@ -134,7 +139,7 @@ func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string
 		return ""
 	}
 	for _, p := range preempt.Lower(pod, kept) {
-		if p.DeletionTimestamp != nil && preempted(p) {
+		if _, leaving := s.leaving.Load(p.UID); leaving || p.DeletionTimestamp != nil && preempted(p) {
 			return "not eligible due to a terminating pod on the nominated node."
 		}
 	}
@@ -155,6 +160,9 @@ func preempted(pod *corev1.Pod) bool {
 func (s *Server) takeBack(d decision) {
 	if d.room == nil {
 		return
+	}
+	for _, v := range d.room.victims {
+		s.leaving.Delete(v.UID)
 	}
 	for _, p := range append([]*corev1.Pod{d.item.Pod}, d.room.displaced...) {
 		s.nominate(p, p.Status.NominatedNodeName)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -61,6 +62,7 @@ type Server struct {
 	metrics   *metrics
 	seed      maphash.Seed // of the groups
 	volumes   *volumes
+	leaving   sync.Map // UIDs of pods that were chosen to go, until the informer shows that they do
 }
 
 // New returns a scheduler; nothing runs until Run.

@@ -112,13 +112,14 @@ func TestShared(t *testing.T) {
 		"configured, for siblings": {PodTopologySpread([]corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway}}, false),
 			zoned, []*corev1.Pod{newPod("web-1@a1", owned)}, newPod("web", owned), []int64{0, 0, 100, 0}},
 
-		"no wishes":                 {affinity, plain, []*corev1.Pod{newPod("db@n1")}, newPod("web"), nil},
-		"for and against":           {affinity, plain, []*corev1.Pod{newPod("db@n1"), newPod("web-1@n2")}, newPod("web", preferring("db", 80), preferring("web", -20)), []int64{100, 0, 20}},
-		"one that needs the likes":  {affinity, plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), []int64{100, 0, 0}},
-		"one that avoids the likes": {affinity, plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), []int64{100, 0, 100}},
-		"one that is not asked":     {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), nil},
-		"needs that do not count":   {InterPodAffinity(0, false), plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), nil},
-		"wishes for who is nowhere": {affinity, plain, nil, newPod("web", preferring("db", 80)), nil},
+		"no wishes":                  {affinity, plain, []*corev1.Pod{newPod("db@n1")}, newPod("web"), nil},
+		"for and against":            {affinity, plain, []*corev1.Pod{newPod("db@n1"), newPod("web-1@n2")}, newPod("web", preferring("db", 80), preferring("web", -20)), []int64{100, 0, 20}},
+		"one that needs the likes":   {affinity, plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), []int64{100, 0, 0}},
+		"one that avoids the likes":  {affinity, plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), []int64{100, 0, 100}},
+		"one that is asked for once": {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web", preferring("x", 1)), []int64{100, 0, 100}},
+		"one that is not asked":      {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), nil},
+		"needs that do not count":    {InterPodAffinity(0, false), plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), nil},
+		"wishes for who is nowhere":  {affinity, plain, nil, newPod("web", preferring("db", 80)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
