@@ -40,6 +40,8 @@ type decision struct {
 	item    *queue.Item
 	node    string // empty: no node is feasible, and message says why
 	message string
+	ahead   string // the filter that refused all nodes before any was asked; "" for none
+	cause   string // which filters refused nodes; "" is not known
 	// failure says that no node refused the pod: something else went wrong, and the pod is to be tried again without any change.
 	failure bool
 	// room is what is to be done for the pod to find a node later; nil for nothing.
@@ -241,7 +243,7 @@ func (b *binder) finish(d decision, err error) {
 	defer obs.End(d.span, err)
 	switch {
 	case d.node == "":
-		s.queue.Fail(d.item, d.failure || err != nil && !apierrors.IsNotFound(err))
+		s.queue.FailFor(d.item, d.failure || err != nil && !apierrors.IsNotFound(err), d.cause)
 		s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", d.message)
 	case err == nil:
 		s.queue.Delete(pod.UID)

@@ -22,7 +22,10 @@ type victim struct {
 // evict has the victims of decisions go that were written: each is told why in a condition, then deleted with its grace period. outcomes has an
 // error, or none, for each decision, and gets those of its victims.
 func (b *binder) evict(ctx context.Context, decisions []decision, outcomes []error) {
-	fail := func(v victim, err error) { outcomes[v.decision] = errors.Join(outcomes[v.decision], err) }
+	fail := func(v victim, err error) {
+		outcomes[v.decision] = errors.Join(outcomes[v.decision], err)
+		b.s.leaving.Delete(v.UID)
+	}
 	victims := b.victims(decisions, outcomes)
 	b.release(ctx, decisions, outcomes)
 	victims = b.each(ctx, victims, fail, func(v victim) object.Item {

@@ -1,33 +1,42 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/filter"
 )
 
 // podChanged keeps cache and queue true to a pod.
 func (s *Server) podChanged(old, pod *corev1.Pod) {
+	if pod == nil || pod.DeletionTimestamp != nil {
+		s.leaving.Delete(cmp.Or(pod, old).UID)
+	}
 	if pod == nil {
 		s.queue.Delete(old.UID)
 		s.cache.DeletePod(old.UID)
 		s.volumes.poke() // it may wait for them
-		if old.Spec.NodeName != "" || old.Status.NominatedNodeName != "" {
+		switch {
+		case old.Spec.NodeName != "":
+			s.wakeAfter(old)
+		case old.Status.NominatedNodeName != "":
 			s.queue.Wake()
 		}
 		return
 	}
 	if pod.Spec.NodeName != "" {
 		s.queue.Delete(pod.UID)
-		s.cache.SetPod(pod)
+		less := s.cache.SetPod(pod)
 		switch {
-		case old != nil && !ended(old) && ended(pod):
-			s.queue.Wake()
+		case less && old != nil: // it has ended, or was resized
+			s.wakeAfter(pod)
 		case old == nil || old.Spec.NodeName == "":
 			s.queue.WakeSociable(func(waiting *corev1.Pod) bool {
 				return filter.Awaits(waiting, pod, s.constraints(waiting), s.cache.Namespaces())
@@ -95,7 +104,7 @@ func (s *Server) namespaceChanged(old, namespace *corev1.Namespace) {
 	}
 	s.cache.SetNamespace(namespace.Name, namespace.Labels)
 	if old != nil && !maps.Equal(old.Labels, namespace.Labels) {
-		s.queue.Wake()
+		s.queue.WakeSociable(func(*corev1.Pod) bool { return true })
 	}
 }
 
@@ -114,6 +123,31 @@ func (s *Server) nodeChanged(old, node *corev1.Node) {
 		!slices.Equal(old.Status.DeclaredFeatures, node.Status.DeclaredFeatures) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {
 		s.volumes.poke()
-		s.queue.Wake()
+		others := cluster.Snapshot{Devices: s.cache.Devices.View()}
+		s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
+			return filter.LetInBy(s.refusers(waiting, cause), waiting, old, node, others)
+		})
 	}
 }
+
+// wakeAfter wakes those for whom a pod that has left its node may have made room.
+func (s *Server) wakeAfter(gone *corev1.Pod) {
+	s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
+		return filter.FreedBy(s.refusers(waiting, cause), waiting, gone)
+	})
+}
+
+// refusers are the filters, of a pod's profile, that a cause of its wait names.
+func (s *Server) refusers(pod *corev1.Pod, cause string) []filter.Filter {
+	var named []filter.Filter
+	names := strings.Split(cause, causes)
+	for _, f := range s.profiles.of(pod).Filters {
+		if slices.Contains(names, f.Name) {
+			named = append(named, f)
+		}
+	}
+	return named
+}
+
+// causes stands between the filters that a cause names.
+const causes = ","

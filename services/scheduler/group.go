@@ -13,6 +13,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/filter"
+	"howdah.dev/services/scheduler/internal/score"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -36,11 +37,13 @@ func (s *Server) group(pod *corev1.Pod) uint64 {
 	demand := cluster.DemandOf(pod)
 	h.resources(demand.Requests)
 	h.resources(demand.Scored)
+	h.resources(cluster.RatedRequests(pod))
 	for _, p := range cluster.HostPorts(pod) {
 		h.text("port", p.IP, string(p.Protocol))
 		h.number(int64(p.Port))
 	}
-	for _, image := range images(pod) {
+	h.number(int64(len(pod.Spec.InitContainers)))
+	for _, image := range slices.Sorted(slices.Values(score.Images(pod))) {
 		h.text("image", image)
 	}
 	for _, u := range storage.Uses(pod) {
@@ -133,13 +136,4 @@ func (h *hasher) disk(v *corev1.VolumeSource) {
 	case v.RBD != nil:
 		h.message("disk", v.RBD)
 	}
-}
-
-func images(pod *corev1.Pod) []string {
-	names := make([]string, 0, len(pod.Spec.Containers))
-	for _, c := range pod.Spec.Containers {
-		names = append(names, c.Image)
-	}
-	slices.Sort(names)
-	return names
 }

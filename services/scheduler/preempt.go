@@ -10,6 +10,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/cycle"
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/preempt"
 )
 
@@ -42,8 +43,12 @@ func (s *Server) makeRoom(decisions []decision) {
 		if d.node != "" || d.failure {
 			continue
 		}
+		if profile.FindsDevices() && d.ahead != "" && d.ahead != plugin.Devices {
+			d.message += " not found" // what Kubernetes says of the claims of devices that it has not looked at, after which it looks for no room
+			continue
+		}
 		if profile.Preemption == nil {
-			if why := s.claimsWhy(d); why != "" {
+			if why := s.claimsWhy(profile, d); why != "" {
 				d.message += " " + strings.TrimSuffix(why, ", ")
 			}
 			continue
@@ -57,7 +62,7 @@ func (s *Server) makeRoom(decisions []decision) {
 			last = &v
 		}
 		if last.why != "" {
-			d.message += " " + s.claimsWhy(d) + "preemption: " + last.why
+			d.message += " " + s.claimsWhy(profile, d) + "preemption: " + last.why
 		}
 		d.room = last.room
 		if d.room != nil {
@@ -66,12 +71,15 @@ func (s *Server) makeRoom(decisions []decision) {
 	}
 }
 
-// claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption.
-func (s *Server) claimsWhy(d *decision) string {
+// claimsWhy says what became of the devices of a pod without a node, with the words that Kubernetes puts before those of preemption: also of a pod
+// without any.
+func (s *Server) claimsWhy(profile *profile, d *decision) string {
 	view := s.cache.Devices.View()
 	switch {
-	case !view.Uses(d.item.Pod):
+	case !profile.FindsDevices():
 		return ""
+	case !view.Uses(d.item.Pod):
+		return "no new claims to deallocate, "
 	case d.release != nil && device.IsSpecial(d.release):
 		return "deletion of ResourceClaim completed, "
 	case d.release != nil:
@@ -90,7 +98,7 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 	}
 	trial := profile.Trial(pod, snapshot)
 	kept := s.cache.Nomination(pod.UID)
-	if why := ineligible(pod, snapshot.Node(kept), trial); why != "" {
+	if why := s.ineligible(pod, snapshot.Node(kept), trial); why != "" {
 		return verdict{why: why}
 	}
 	nodes := trial.Asked()
@@ -106,6 +114,11 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 		return v
 	}
 	r := &room{node: best.Node, victims: best.Victims}
+	for _, v := range best.Victims {
+		if v.DeletionTimestamp == nil {
+			s.leaving.Store(v.UID, nil)
+		}
+	}
 	for _, n := range snapshot.Nominees[best.Node] {
 		if scheduling.PodPriority(n.Pod) < scheduling.PodPriority(pod) {
 			s.nominate(n.Pod, "")
@@ -118,7 +131,7 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 
 // ineligible says why a pod may not have others removed, "" where it may: it does not want to, or those that it had removed from the node that is kept
 // for it are still on their way out.
-func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
+func (s *Server) ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
 	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		return "not eligible due to preemptionPolicy=Never."
 	}
@@ -126,7 +139,7 @@ func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string
 		return ""
 	}
 	for _, p := range preempt.Lower(pod, kept) {
-		if p.DeletionTimestamp != nil && preempted(p) {
+		if _, leaving := s.leaving.Load(p.UID); leaving || p.DeletionTimestamp != nil && preempted(p) {
 			return "not eligible due to a terminating pod on the nominated node."
 		}
 	}
@@ -147,6 +160,9 @@ func preempted(pod *corev1.Pod) bool {
 func (s *Server) takeBack(d decision) {
 	if d.room == nil {
 		return
+	}
+	for _, v := range d.room.victims {
+		s.leaving.Delete(v.UID)
 	}
 	for _, p := range append([]*corev1.Pod{d.item.Pod}, d.room.displaced...) {
 		s.nominate(p, p.Status.NominatedNodeName)

@@ -108,7 +108,7 @@ func TestPreemptionIsRefused(t *testing.T) {
 		"equal": "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
 		"large": "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
 	} {
-		if m := condition(pods[name]).Message; m != "0/1 nodes are available: 1 Insufficient cpu. "+want {
+		if m := condition(pods[name]).Message; m != "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+want {
 			t.Errorf("%s: %q", name, m)
 		}
 	}

@@ -70,7 +70,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s is on node %q, want %q", name, got, want)
 		}
 	}
-	if got := condition(pods["large"]).Message; got != "0/2 nodes are available: 2 Insufficient cpu." {
+	if got := condition(pods["large"]).Message; got != "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate" {
 		t.Errorf("a profile without preemption says %q", got)
 	}
 	for profile, want := range map[string]float64{"default-scheduler": 1, "packing": 1, "another": 0} {

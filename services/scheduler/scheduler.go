@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -21,6 +22,7 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/config"
 	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/filter"
 	"howdah.dev/services/scheduler/internal/queue"
 )
 
@@ -60,6 +62,7 @@ type Server struct {
 	metrics   *metrics
 	seed      maphash.Seed // of the groups
 	volumes   *volumes
+	leaving   sync.Map // UIDs of pods that were chosen to go, until the informer shows that they do
 }
 
 // New returns a scheduler; nothing runs until Run.
@@ -83,6 +86,7 @@ func New(cfg Config) *Server {
 	s.followDevices()
 	s.followKin()
 	s.queue.AlsoSociable(s.defaulted)
+	s.queue.HeedOwn(func(was, is *corev1.Pod, cause string) bool { return filter.HelpedBy(s.refusers(is, cause), was, is) })
 	s.pods.AddHandler(s.podChanged)
 	s.nodes.AddHandler(s.nodeChanged)
 	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(s.namespaceChanged)
@@ -181,7 +185,7 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 		demand = cluster.DemandOf(items[0].Pod)
 	}
 	for i, item := range items {
-		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
+		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, ahead: placements[i].Ahead, cause: strings.Join(placements[i].Refusers, causes), volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
 		if placements[i].Fault {
 			d.fails(placements[i].Message)
 		}

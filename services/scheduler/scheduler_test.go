@@ -76,7 +76,7 @@ func TestUnschedulablePodsSayWhyAndAreTriedAgain(t *testing.T) {
 	})
 	w.addPod(t.Context(), pod("big", "4"))
 	const message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. " +
-		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+		"no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 	pods := w.awaitPods("the condition", func(pods map[string]*corev1.Pod) bool { return condition(pods["big"]) != nil })
 	if c := condition(pods["big"]); c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable || c.Message != message {
 		t.Errorf("the condition is %+v", c)

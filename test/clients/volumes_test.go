@@ -169,7 +169,7 @@ func TestVolumesThatAreFound(t *testing.T) {
 	t.Parallel()
 	u := newStorageUser(t)
 	u.pod("early", ofClaim("a"))
-	u.refused("early", `nodes are available: persistentvolumeclaim "a" not found. preemption: `)
+	u.refused("early", `nodes are available: persistentvolumeclaim "a" not found. not found`)
 	u.class("kubernetes.io/no-provisioner")
 	u.claim("a", corev1.ReadWriteOnce)
 	u.refused("early", "3 node(s) didn't find available persistent volumes to bind.")

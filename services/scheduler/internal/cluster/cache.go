@@ -145,17 +145,20 @@ func (c *Cache) DeleteNode(name string) {
 }
 
 // SetPod adds or replaces a bound pod, and confirms an assumed one. A pod
-// that has ended takes nothing.
-func (c *Cache) SetPod(pod *corev1.Pod) {
+// that has ended takes nothing. It reports whether a pod that was there takes less than it did.
+func (c *Cache) SetPod(pod *corev1.Pod) (less bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.assumed, pod.UID)
 	delete(c.nominees, pod.UID)
+	was, there := c.where[pod.UID]
 	c.remove(pod.UID)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return
+		return there
 	}
-	c.add(pod, DemandOf(pod))
+	demand := DemandOf(pod)
+	c.add(pod, demand)
+	return there && demand.Requests.below(was.demand.Requests)
 }
 
 // DeletePod removes a pod.

@@ -32,6 +32,9 @@ type Node struct {
 
 func newNode(name string) *Node { return &Node{Name: name} }
 
+// EmptyNode is the API's node as it would be without pods.
+func EmptyNode(object *corev1.Node) *Node { return newNode(object.Name).withObject(object) }
+
 // withObject returns the node with the API's newest object.
 func (n *Node) withObject(object *corev1.Node) *Node {
 	c := *n

@@ -59,17 +59,32 @@ func Requests(pod *corev1.Pod) Resources {
 	return r
 }
 
-// ScoredRequests returns the requests with defaults for what is unset.
+// ScoredRequests returns the requests of a pod on a node with defaults for what is unset. A pod that requests something as a whole has them for what
+// none of its containers requests.
 func ScoredRequests(pod *corev1.Pod) Resources {
-	r := resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{
-		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
-		NonMissingContainerRequests: corev1.ResourceList{
-			corev1.ResourceCPU:    *milliQuantity(defaultMilliCPU),
-			corev1.ResourceMemory: *quantity(defaultMemory),
-		},
-	}))
+	options := resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true, NonMissingContainerRequests: defaults()}
+	if resource.IsPodLevelRequestsSet(pod) {
+		requested := Requests(pod)
+		if requested.MilliCPU > 0 {
+			delete(options.NonMissingContainerRequests, corev1.ResourceCPU)
+		}
+		if requested.Memory > 0 {
+			delete(options.NonMissingContainerRequests, corev1.ResourceMemory)
+		}
+	}
+	r := resourcesOf(resource.PodRequests(pod, options))
 	r.Pods = 1
 	return r
+}
+
+// RatedRequests returns the requests by which nodes are rated for a pod that is on none: those of its containers, with defaults for what is unset. What
+// it requests as a whole counts only once it is placed: so Kubernetes 1.36 has it.
+func RatedRequests(pod *corev1.Pod) Resources {
+	return resourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{SkipPodLevelResources: true, NonMissingContainerRequests: defaults()}))
+}
+
+func defaults() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: *milliQuantity(defaultMilliCPU), corev1.ResourceMemory: *quantity(defaultMemory)}
 }
 
 // Demand is what a pod asks for, worked out once: it is costly, and asked
@@ -83,6 +98,33 @@ type Demand struct {
 // DemandOf returns what a pod asks for.
 func DemandOf(pod *corev1.Pod) Demand {
 	return Demand{Requests: Requests(pod), Scored: ScoredRequests(pod), Wishes: WishesOf(pod)}
+}
+
+// below reports whether there is less of anything than in o.
+func (r Resources) below(o Resources) bool {
+	if r.MilliCPU < o.MilliCPU || r.Memory < o.Memory || r.EphemeralStorage < o.EphemeralStorage {
+		return true
+	}
+	for name, amount := range o.Extended {
+		if r.Extended[name] < amount {
+			return true
+		}
+	}
+	return false
+}
+
+// Exceeds reports whether there is more than in o of anything that is wanted.
+func (r Resources) Exceeds(o, wanted Resources) bool {
+	if r.Pods > o.Pods || wanted.MilliCPU > 0 && r.MilliCPU > o.MilliCPU || wanted.Memory > 0 && r.Memory > o.Memory ||
+		wanted.EphemeralStorage > 0 && r.EphemeralStorage > o.EphemeralStorage {
+		return true
+	}
+	for name, amount := range wanted.Extended {
+		if amount > 0 && r.Extended[name] > o.Extended[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // plus returns r + sign*o as a value of its own.

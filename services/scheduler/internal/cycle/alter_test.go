@@ -46,12 +46,12 @@ func (a anew) asked(n *cluster.Node) (refused interface {
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := refusing(a.where(crowded).checks, crowded); c != nil {
-			return c, crowded
+		if c := refusing(a.where(crowded).checks, crowded); c.check != nil {
+			return c.check, crowded
 		}
 	}
-	if c := refusing(a.where(n).checks, n); c != nil {
-		return c, n
+	if c := refusing(a.where(n).checks, n); c.check != nil {
+		return c.check, n
 	}
 	return nil, n
 }

@@ -35,6 +35,11 @@ type Placement struct {
 	Node string
 	// Message says why no node is feasible, as in the FailedScheduling event.
 	Message string
+	// Refusers are the filters, by name, that were the first to refuse a node; none where no node was asked. What they do not look at may change
+	// without the pod having a chance.
+	Refusers []string
+	// Ahead is the filter, by name, that refused all nodes before any was asked; "" for none.
+	Ahead string
 	// Fault says that the message is about what the pod wants, and not about the nodes.
 	Fault bool
 	// Choice is what is to be bound before the pod goes to its node.
@@ -78,10 +83,15 @@ func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n
 
 // sees is what of a snapshot a profile looks at: without the plugin that finds devices, extended resources are what nodes say of them.
 func (p Profile) sees(snapshot cluster.Snapshot) cluster.Snapshot {
-	if !slices.ContainsFunc(p.Filters, func(f filter.Filter) bool { return f.Name == plugin.Devices }) {
+	if !p.FindsDevices() {
 		snapshot.Devices = device.View{}
 	}
 	return snapshot
+}
+
+// FindsDevices reports whether the plugin that finds devices is part of a profile.
+func (p Profile) FindsDevices() bool {
+	return slices.ContainsFunc(p.Filters, func(f filter.Filter) bool { return f.Name == plugin.Devices })
 }
 
 // alike returns those of a group, from its first one on, for whom the same holds: who has a special claim already goes by that.
@@ -104,11 +114,12 @@ type round struct {
 	pod        *corev1.Pod
 	snapshot   cluster.Snapshot
 	prepared   []prepared
-	checks     []filter.Check   // the prepared ones, or what they are if a node is otherwise
+	checks     []asked          // the prepared ones, or what they are if a node is otherwise
 	named      []int            // the only nodes that are asked, by their indexes in the snapshot, where namedBy is set
 	namedBy    string           // the filter that knows them
 	across     bool             // a filter looks across nodes, or more than a node is chosen: one placement a round
 	ahead      string           // why no node can take the pod, whatever the node is; "" where it depends on the node
+	aheadBy    string           // the filter that says so
 	choosers   []filter.Chooser // none where only a node is chosen
 	raters     []rater
 	shared     []shared
@@ -121,6 +132,12 @@ type round struct {
 type prepared struct {
 	filter filter.Filter
 	check  filter.Check
+}
+
+// asked is a check of the filter of that name, "" for none's.
+type asked struct {
+	by    string
+	check filter.Check
 }
 
 type rater struct {
@@ -146,8 +163,8 @@ type candidate struct {
 func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 	r := &round{profile: p, pod: pod, snapshot: snapshot}
 	r.snapshot.Nodes = slices.Clone(snapshot.Nodes)
-	if r.ahead = p.ahead(pod, snapshot); r.ahead != "" {
-		r.checks = []filter.Check{filter.Everywhere(r.ahead)}
+	if r.ahead, r.aheadBy = p.ahead(pod, snapshot); r.ahead != "" {
+		r.checks = []asked{{check: filter.Everywhere(r.ahead)}}
 		return r
 	}
 	for _, f := range p.Filters {
@@ -156,7 +173,7 @@ func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 		if c == nil {
 			continue
 		}
-		r.checks = append(r.checks, c)
+		r.checks = append(r.checks, asked{f.Name, c})
 		r.across = r.across || f.AcrossNodes
 		if chooser, ok := c.(filter.Chooser); ok {
 			r.choosers, r.across = append(r.choosers, chooser), true
@@ -166,16 +183,16 @@ func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
 	return r
 }
 
-// ahead says why no node can take the pod, whatever the node is; "" where it depends on the node.
-func (p Profile) ahead(pod *corev1.Pod, snapshot cluster.Snapshot) string {
+// ahead says why no node can take the pod, whatever the node is, and by which filter; "" where it depends on the node.
+func (p Profile) ahead(pod *corev1.Pod, snapshot cluster.Snapshot) (why, by string) {
 	for _, f := range p.Filters {
 		if f.Ahead != nil {
 			if why := f.Ahead(pod, snapshot); why != "" {
-				return why
+				return why, f.Name
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // filter finds the candidates. Where the node that is kept for the pod has room, it is the only one.
@@ -376,7 +393,7 @@ func (r *round) countIn(c *candidate, fits bool) {
 
 // nowhere says of each pod why it goes to no node.
 func (r *round) nowhere(pods []*corev1.Pod) []Placement {
-	placement := Placement{Message: r.message(), Fault: r.fault() != ""}
+	placement := Placement{Message: r.message(), Refusers: r.refusers(), Ahead: r.aheadBy, Fault: r.fault() != ""}
 	if !placement.Fault {
 		placement.Release = r.release()
 	}
@@ -386,6 +403,24 @@ func (r *round) nowhere(pods []*corev1.Pod) []Placement {
 		placements = append(placements, placement)
 	}
 	return placements
+}
+
+// refusers are the filters that were the first to refuse a node, by name.
+func (r *round) refusers() []string {
+	if r.ahead != "" {
+		return nil
+	}
+	var names []string
+	if r.askedCount() < len(r.snapshot.Nodes) {
+		names = append(names, r.namedBy)
+	}
+	for i := range r.asked() {
+		if refused, _ := r.refusal(r.snapshot.Nodes[i]); refused.check != nil && !slices.Contains(names, refused.by) {
+			names = append(names, refused.by)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // choose has every chooser choose on a node that passed, and what they chose count for the next pod.
@@ -407,7 +442,7 @@ func (r *round) choose(node *cluster.Node, choice *filter.Choice) error {
 // release returns the claim whose devices are to be given back now that no node passed, nil for none.
 func (r *round) release() *resourcev1.ResourceClaim {
 	for _, c := range r.checks {
-		if releaser, ok := c.(filter.Releaser); ok {
+		if releaser, ok := c.check.(filter.Releaser); ok {
 			return releaser.Release()
 		}
 	}
@@ -431,8 +466,8 @@ func (r *round) message() string {
 		counts[fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s]", r.namedBy)] = others
 	}
 	for i := range r.asked() {
-		if refused, as := r.refusal(r.snapshot.Nodes[i]); refused != nil {
-			for _, reason := range refused.Explain(as) {
+		if refused, as := r.refusal(r.snapshot.Nodes[i]); refused.check != nil {
+			for _, reason := range refused.check.Explain(as) {
 				counts[reason]++
 			}
 		}

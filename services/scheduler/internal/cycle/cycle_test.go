@@ -202,7 +202,7 @@ func TestPlaceSaysWhyNot(t *testing.T) {
 func TestPlacePrefers(t *testing.T) {
 	t.Parallel()
 	withImage := func(n *corev1.Node) {
-		n.Status.Images = []corev1.ContainerImage{{Names: []string{"docker.io/library/nginx:latest"}, SizeBytes: 900 << 20}}
+		n.Status.Images = []corev1.ContainerImage{{Names: []string{"nginx:latest"}, SizeBytes: 900 << 20}}
 	}
 	labelled := func(n *corev1.Node) { n.Labels["disk"] = "ssd" }
 	wish := func(p *corev1.Pod) {

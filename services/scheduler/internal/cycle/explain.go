@@ -72,9 +72,9 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 	}
 	round := newRound(p, pod, against([]*corev1.Pod{pod}, snapshot))
 	for i, n := range snapshot.Nodes {
-		if refused, as := round.refusal(n); verdicts[i].Feasible && refused != nil {
+		if refused, as := round.refusal(n); verdicts[i].Feasible && refused.check != nil {
 			verdicts[i].Feasible = false
-			verdicts[i].Filters = append(verdicts[i].Filters, FilterVerdict{Filter: keptForOthers, Reasons: refused.Explain(as)})
+			verdicts[i].Filters = append(verdicts[i].Filters, FilterVerdict{Filter: keptForOthers, Reasons: refused.check.Explain(as)})
 		}
 		if verdicts[i].Feasible {
 			feasible = append(feasible, i)

@@ -8,7 +8,6 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
-	"howdah.dev/services/scheduler/internal/filter"
 )
 
 // against leaves in a snapshot the nominees to which pods like these leave their nodes: those of the same or a higher priority. The pods do not
@@ -35,32 +34,32 @@ func against(pods []*corev1.Pod, snapshot cluster.Snapshot) cluster.Snapshot {
 
 func (r *round) feasible(n *cluster.Node) bool {
 	refused, _ := r.refusal(n)
-	return refused == nil
+	return refused.check == nil
 }
 
-// refusal returns the first check that refuses a node, and the node as it was asked about; nil where the pod may go there. A node that is kept
+// refusal returns the first check that refuses a node, and the node as it was asked about; none where the pod may go there. A node that is kept
 // for others must do both with and without them: they may come, and a pod that this one wants to be with may be one of them. Why it does not do with
 // them goes before.
-func (r *round) refusal(n *cluster.Node) (filter.Check, *cluster.Node) {
+func (r *round) refusal(n *cluster.Node) (asked, *cluster.Node) {
 	if rivals := r.snapshot.Nominees[n.Name]; len(rivals) > 0 {
 		crowded := n
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := refusing(r.where(crowded).checks, crowded); c != nil {
+		if c := refusing(r.where(crowded).checks, crowded); c.check != nil {
 			return c, crowded
 		}
 	}
 	return refusing(r.checks, n), n
 }
 
-func refusing(checks []filter.Check, n *cluster.Node) filter.Check {
-	for _, c := range checks {
-		if !c.Check(n) {
-			return c
+func refusing(checks []asked, n *cluster.Node) asked {
+	for i := range checks {
+		if !checks[i].check.Check(n) {
+			return checks[i]
 		}
 	}
-	return nil
+	return asked{}
 }
 
 // where is the round as it would be if a node were like n. Only that node may be asked about.
@@ -70,13 +69,13 @@ func (r *round) where(n *cluster.Node) *round {
 	}
 	was := r.snapshot.Node(n.Name)
 	altered := *r
-	altered.checks = make([]filter.Check, 0, len(r.prepared))
+	altered.checks = make([]asked, 0, len(r.prepared))
 	for _, p := range r.prepared {
 		if p.filter.Alter != nil {
 			p.check = p.filter.Alter(r.pod, p.check, was, n)
 		}
 		if p.check != nil {
-			altered.checks = append(altered.checks, p.check)
+			altered.checks = append(altered.checks, asked{p.filter.Name, p.check})
 		}
 	}
 	return &altered
@@ -102,14 +101,14 @@ func (t Trial) Asked() []*cluster.Node {
 // Resolvable reports whether fewer pods on a node may let the pod in that is refused there.
 func (t Trial) Resolvable(n *cluster.Node) bool {
 	refused, as := t.round.refusal(n)
-	return refused != nil && refused.Resolvable(as)
+	return refused.check != nil && refused.check.Resolvable(as)
 }
 
 // Refusals says why the pod could not go to a node if it were like n; none if it could.
 func (t Trial) Refusals(n *cluster.Node) []string {
 	refused, as := t.round.where(n).refusal(n)
-	if refused == nil {
+	if refused.check == nil {
 		return nil
 	}
-	return slices.Clone(refused.Explain(as))
+	return slices.Clone(refused.check.Explain(as))
 }

@@ -13,6 +13,7 @@ import (
 // NodeDeclaredFeatures refuses nodes that do not say they can do what the pod needs and not every node can.
 var NodeDeclaredFeatures = Filter{
 	Name: "NodeDeclaredFeatures",
+	Of:   OnNode,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		needed := Needed(pod)
 		if len(needed) == 0 {

@@ -27,10 +27,25 @@ type Filter struct {
 	// AcrossNodes says that a node's verdict depends on pods of other nodes,
 	// so that it must be prepared anew after each placement.
 	AcrossNodes bool
+	// Of is what a verdict depends on. Where only other things change, a pod that was refused needs not be asked about again.
+	Of Dependence
+	// Frees, where not nil, reports whether a pod that was refused may pass once another one is gone from its node.
+	Frees func(pod, gone *corev1.Pod) bool
 	// Alter, where AcrossNodes is set, returns what Prepare would if one node were like now, which differs by its pods alone. The check is
 	// the prepared one, nil or not, and was the node as it was then. Nodes other than now must not be asked of the result.
 	Alter func(pod *corev1.Pod, check Check, was, now *cluster.Node) Check
 }
+
+// Dependence is what a filter's verdict about a node depends on, beside the pod itself.
+type Dependence int
+
+// What verdicts depend on.
+const (
+	OnAnything Dependence = iota
+	OnNode                // the node's own object
+	OnTaints              // of that, its taints and whether it is cordoned
+	OnRoom                // and what its pods have taken of it
+)
 
 // Check is one pod's question to a node.
 type Check interface {

@@ -15,6 +15,7 @@ import (
 func NodeAffinity(added *nodeaffinity.NodeSelector) Filter {
 	return Filter{
 		Name:  "NodeAffinity",
+		Of:    OnNode,
 		Ahead: namesConflict,
 		Only:  namedNodes,
 		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {

@@ -10,6 +10,7 @@ import (
 func NodeLabel(present, absent []string) Filter {
 	return Filter{
 		Name: "NodeLabel",
+		Of:   OnNode,
 		Prepare: func(*corev1.Pod, cluster.Snapshot) Check {
 			if len(present)+len(absent) == 0 {
 				return nil

@@ -9,6 +9,7 @@ import (
 // NodeName lets a pod that names its node onto that node only.
 var NodeName = Filter{
 	Name: "NodeName",
+	Of:   OnNode,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		if pod.Spec.NodeName == "" {
 			return nil

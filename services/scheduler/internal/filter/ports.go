@@ -8,7 +8,9 @@ import (
 
 // NodePorts refuses nodes on which a host port of the pod is taken.
 var NodePorts = Filter{
-	Name: "NodePorts",
+	Name:  "NodePorts",
+	Of:    OnRoom,
+	Frees: sharesPorts,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		wanted := cluster.HostPorts(pod)
 		if len(wanted) == 0 {
@@ -33,4 +35,9 @@ func portsFree(wanted []cluster.HostPort, n *cluster.Node) bool {
 		}
 	}
 	return true
+}
+
+// sharesPorts reports whether two pods cannot be on one node for their host ports.
+func sharesPorts(pod, other *corev1.Pod) bool {
+	return !portsFree(cluster.HostPorts(pod), &cluster.Node{Pods: []*corev1.Pod{other}})
 }

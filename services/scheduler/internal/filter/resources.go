@@ -15,6 +15,7 @@ import (
 func NodeResourcesFit(ignored func(corev1.ResourceName) bool) Filter {
 	return Filter{
 		Name: "NodeResourcesFit",
+		Of:   OnRoom,
 		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
 			wanted := cluster.Requests(pod)
 			if ignored != nil {

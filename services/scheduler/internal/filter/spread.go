@@ -18,8 +18,9 @@ func PodTopologySpread(defaults []corev1.TopologySpreadConstraint) Filter {
 		Alter:       alterSpread,
 		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
 			var constraints []constraint
-			for _, c := range spread.Of(pod, corev1.DoNotSchedule, defaults, snapshot.Kin) {
-				constraints = append(constraints, countSpread(pod, c, snapshot.Nodes))
+			all := spread.Of(pod, corev1.DoNotSchedule, defaults, snapshot.Kin)
+			for _, c := range all {
+				constraints = append(constraints, countSpread(pod, c, all, snapshot.Nodes))
 			}
 			if len(constraints) == 0 {
 				return nil
@@ -52,16 +53,22 @@ type moved struct {
 	count  int
 }
 
-func countSpread(pod *corev1.Pod, c spread.Constraint, nodes []*cluster.Node) constraint {
-	selector := c.Selector
+// countSpread counts for one of a pod's constraints. Nodes that are in no domain of any other are in none of this one.
+func countSpread(pod *corev1.Pod, c spread.Constraint, all []spread.Constraint, nodes []*cluster.Node) constraint {
 	s := constraint{key: c.TopologyKey, maxSkew: int(c.MaxSkew), domains: map[string]int{}}
-	if selector.Matches(labels.Set(pod.Labels)) {
+	if c.Selector.Matches(labels.Set(pod.Labels)) {
 		s.self = 1
 	}
-	s.counts = spread.Counts(pod, c.TopologySpreadConstraint)
-	s.like = func(p *corev1.Pod) bool {
-		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
+	counts := spread.Counts(pod, c.TopologySpreadConstraint)
+	s.counts = func(n *corev1.Node) bool {
+		for i := range all {
+			if _, ok := n.Labels[all[i].TopologyKey]; !ok {
+				return false
+			}
+		}
+		return counts(n)
 	}
+	s.like = c.Like(pod)
 	for _, n := range nodes {
 		domain, ok := n.Object.Labels[c.TopologyKey]
 		if !ok || !s.counts(n.Object) {

@@ -13,6 +13,7 @@ import (
 // pod does not tolerate.
 var TaintToleration = Filter{
 	Name: "TaintToleration",
+	Of:   OnTaints,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		return check{
 			passes: func(n *cluster.Node) bool { return spread.Tolerates(pod, n.Object) },
@@ -25,6 +26,7 @@ var TaintToleration = Filter{
 // taint that stands for it.
 var NodeUnschedulable = Filter{
 	Name: "NodeUnschedulable",
+	Of:   OnTaints,
 	Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) Check {
 		taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 		tolerated := scheduling.TolerationsTolerateTaint(klog.Logger{}, pod.Spec.Tolerations, &taint, false)

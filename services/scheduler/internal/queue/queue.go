@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 
 // A pod that nothing woke is tried again after idle, as in Kubernetes.
 const idle = 5 * time.Minute
+
+// remembered is how many wakes a pod that is being tried may miss before any of them counts as one for it.
+const remembered = 64
 
 // Backoffs are how long a pod waits after a failed attempt: First, then twice as long each time, up to Last.
 type Backoffs struct{ First, Last time.Duration }
@@ -54,6 +58,8 @@ type Item struct {
 	moves  int       // and of pods that others look at
 	order  int       // among the pods that came at the same moment
 	at     int       // in the heap of its group, or of those that wait
+	eager  bool      // in back-off because something has changed: tried before its end where nothing else is to be done
+	cause  string    // which filters refused it in the last attempt, as Fail was told
 	held   bool      // not to be tried before something of its claims changes
 	self   *Item     // the queue's own, where this is the copy that Pop handed out
 }
@@ -81,10 +87,13 @@ type Queue struct {
 	groups        map[uint64]*group
 	active        ordered[*group] // the group to pop next on top
 	waiting       ordered[*Item]  // those in back-off and unschedulable ones, the first that is ready on top
+	eager         ordered[*Item]  // those in back-off that something has changed for, likewise
 	unschedulable map[*Item]bool
 	claiming      map[*Item]bool // the unschedulable ones that use claims, of volumes or of devices
 	sociable      map[*Item]bool // and those that go where other pods are, or are not
 	also          func(pod *corev1.Pod) bool
+	own           func(was, is *corev1.Pod, cause string) bool
+	told          []func(pod *corev1.Pod, cause string) bool // the last wakes, for pods that are being tried meanwhile
 	// counters
 	wakes, stores, moves, added int
 }
@@ -93,8 +102,8 @@ type Queue struct {
 func New(clock clock.WithTicker, backoffs Backoffs) *Queue {
 	return &Queue{
 		clock: clock, backoffs: backoffs, signal: make(chan struct{}, 1), items: map[types.UID]*Item{}, groups: map[uint64]*group{},
-		active:        ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
-		waiting:       ordered[*Item]{before: func(a, b *Item) bool { return a.ready.Before(b.ready) }},
+		active:  ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
+		waiting: ordered[*Item]{before: readier}, eager: ordered[*Item]{before: readier},
 		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{}, sociable: map[*Item]bool{},
 	}
 }
@@ -102,11 +111,17 @@ func New(clock clock.WithTicker, backoffs Backoffs) *Queue {
 // AlsoSociable has the pods that match count among those that look at others, beside those that say so themselves. It is said before the first pod comes.
 func (q *Queue) AlsoSociable(match func(pod *corev1.Pod) bool) { q.also = match }
 
+// HeedOwn has a waiting pod be worth another try after a change of its own only where helps is true of what refused it. It is said before the first pod comes.
+func (q *Queue) HeedOwn(helps func(was, is *corev1.Pod, cause string) bool) { q.own = helps }
+
 // sooner says whether a is to be tried before b: by priority, then by age.
 func sooner(a, b *Item) bool {
 	return cmp.Or(cmp.Compare(scheduling.PodPriority(b.Pod), scheduling.PodPriority(a.Pod)),
 		a.Added.Compare(b.Added), cmp.Compare(a.order, b.order)) < 0
 }
+
+// readier says whether the wait of a is over before that of b.
+func readier(a, b *Item) bool { return a.ready.Before(b.ready) }
 
 // Add adds a pod, or replaces it with its newest version. A change of a
 // waiting pod's spec or labels makes it worth another try.
@@ -128,12 +143,13 @@ func (q *Queue) Add(pod *corev1.Pod, group uint64) {
 		q.activate(item)
 		return
 	}
+	was := item.Pod
 	item.Pod, item.Group = pod, group
 	switch {
 	case changed && item.taken:
 		item.wakes = -1 // what is being tried is not the pod of now
-	case changed && item.state == Unschedulable:
-		q.activate(item)
+	case changed && item.state == Unschedulable && (item.cause == "" || q.own == nil || q.own(was, pod, item.cause)):
+		q.backOff(item)
 	}
 }
 
@@ -180,12 +196,20 @@ func (q *Queue) withdraw(item *Item) {
 		return
 	}
 	if item.state != Active {
-		q.waiting.remove(item)
+		q.heap(item).remove(item)
 		return
 	}
 	g := q.groups[item.Group]
 	g.remove(item)
 	q.settle(item.Group, g)
+}
+
+// heap is where an item waits that is not active.
+func (q *Queue) heap(item *Item) *ordered[*Item] {
+	if item.eager {
+		return &q.eager
+	}
+	return &q.waiting
 }
 
 // settle puts a group that has lost items in its place again.
@@ -198,14 +222,34 @@ func (q *Queue) settle(key uint64, g *group) {
 	q.active.fix(g)
 }
 
-// Wake makes the pods that no node could take worth another try, once their
-// back-off is over: a node came or changed, or a pod left.
-func (q *Queue) Wake() {
+// Wake makes all pods that no node could take worth another try, once their
+// back-off is over or nothing else is to be done.
+func (q *Queue) Wake() { q.WakeFor(func(*corev1.Pod, string) bool { return true }) }
+
+// WakeFor does the same for those of the pods for which helps is true of what refused them, as Fail was told, or for which that is not known: a node came or
+// changed, or a pod left. It asks once for all that can be placed as one and were refused by the same.
+func (q *Queue) WakeFor(helps func(pod *corev1.Pod, cause string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wakes++
+	if q.told = append(q.told, helps); len(q.told) > remembered {
+		q.told = slices.Delete(q.told, 0, 1)
+	}
+	type question struct {
+		group uint64
+		cause string
+	}
+	verdicts := map[question]bool{}
 	for item := range q.unschedulable {
-		q.backOff(item)
+		asked := question{item.Group, item.cause}
+		verdict, known := verdicts[asked]
+		if !known {
+			verdict = item.cause == "" || helps(item.Pod, item.cause)
+			verdicts[asked] = verdict
+		}
+		if verdict {
+			q.backOff(item)
+		}
 	}
 }
 
@@ -249,19 +293,28 @@ func sociable(pod *corev1.Pod) bool {
 // Fail puts an item that Pop returned back after an attempt that found no
 // node. retriable says that the attempt failed for another reason (a write
 // that was refused), so that it needs no change to be worth another try.
-func (q *Queue) Fail(popped *Item, retriable bool) {
+func (q *Queue) Fail(popped *Item, retriable bool) { q.FailFor(popped, retriable, "") }
+
+// FailFor does the same, and says what refused the pod: only what may change that wakes it; "" is not known.
+func (q *Queue) FailFor(popped *Item, retriable bool, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	item := popped.self
 	if q.items[item.Pod.UID] != item {
 		return
 	}
-	item.taken = false
+	item.taken, item.eager, item.cause = false, false, cause
 	item.Attempts++
 	item.ready = q.clock.Now().Add(q.backoffs.after(item.Attempts))
 	claiming := storage.UsesClaims(item.Pod) || device.MayUse(item.Pod)
 	looking := sociable(item.Pod) || q.also != nil && q.also(item.Pod)
-	if retriable || item.wakes != q.wakes || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
+	if retriable {
+		item.state = Backoff
+		q.waiting.add(item)
+		q.poke()
+		return
+	}
+	if q.woken(item) || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
 		item.state = Backoff
 		q.backOff(item)
 		return
@@ -278,7 +331,18 @@ func (q *Queue) Fail(popped *Item, retriable bool) {
 	q.poke() // the popper's timer must know
 }
 
-// backOff moves an item to the active ones when its back-off is over.
+// woken reports whether something has changed for an item while it was being tried.
+func (q *Queue) woken(item *Item) bool {
+	missed := q.wakes - item.wakes
+	if missed > len(q.told) {
+		return true
+	}
+	return slices.ContainsFunc(q.told[len(q.told)-missed:], func(helps func(*corev1.Pod, string) bool) bool {
+		return item.cause == "" || helps(item.Pod, item.cause)
+	})
+}
+
+// backOff moves an item, which something has changed for, to the active ones when its back-off is over, or nothing else is to be done.
 func (q *Queue) backOff(item *Item) {
 	until := item.ready
 	if item.state == Unschedulable {
@@ -289,8 +353,8 @@ func (q *Queue) backOff(item *Item) {
 		return
 	}
 	q.withdraw(item)
-	item.state, item.ready = Backoff, until
-	q.waiting.add(item)
+	item.state, item.ready, item.eager = Backoff, until, true
+	q.eager.add(item)
 	q.poke() // the popper's timer must know
 }
 
@@ -311,7 +375,7 @@ func (b Backoffs) after(attempts int) time.Duration {
 
 func (q *Queue) activate(item *Item) {
 	q.withdraw(item)
-	item.state, item.held = Active, false
+	item.state, item.held, item.eager = Active, false, false
 	g, ok := q.groups[item.Group]
 	if !ok {
 		g = &group{ordered[*Item]{before: sooner}, outside}
@@ -361,7 +425,10 @@ func (q *Queue) take(limit int) ([]*Item, time.Duration) {
 	defer q.mu.Unlock()
 	wait := q.expire()
 	if q.active.empty() {
-		return nil, wait
+		if q.eager.empty() {
+			return nil, wait
+		}
+		q.hasten()
 	}
 	g := q.active.first()
 	key := g.first().Group
@@ -381,15 +448,26 @@ func (q *Queue) take(limit int) ([]*Item, time.Duration) {
 // expire activates the items whose wait is over and returns the time to the
 // next one.
 func (q *Queue) expire() time.Duration {
-	now := q.clock.Now()
-	for !q.waiting.empty() {
-		item := q.waiting.first()
-		if left := item.ready.Sub(now); left > 0 {
-			return left
+	now, next := q.clock.Now(), idle
+	for _, heap := range []*ordered[*Item]{&q.waiting, &q.eager} {
+		for !heap.empty() {
+			item := heap.first()
+			if left := item.ready.Sub(now); left > 0 {
+				next = min(next, left)
+				break
+			}
+			q.activate(item)
 		}
-		q.activate(item)
 	}
-	return idle
+	return next
+}
+
+// hasten activates those whose back-off ends in the first second in which any does.
+func (q *Queue) hasten() {
+	second := q.eager.first().ready.Truncate(time.Second)
+	for !q.eager.empty() && q.eager.first().ready.Truncate(time.Second).Equal(second) {
+		q.activate(q.eager.first())
+	}
 }
 
 // Lookup returns where a pod waits and how often it was tried; "" where it

@@ -60,12 +60,13 @@ func weighed(meters []meter, rate func(used, there int64) int64) func(*cluster.N
 	}
 }
 
-// fit is NodeResourcesFit's score. What containers do not request counts with the defaults for scores.
+// fit is NodeResourcesFit's score. What containers do not request counts with the defaults for scores; what a pod requests as a whole does not, before
+// it is on a node.
 func fit(resources []Resource, by func(meters []meter) func(*cluster.Node) int64) Score {
 	return Score{
 		Name: "NodeResourcesFit", Weight: 1, FollowsPods: true,
 		Prepare: func(pod *corev1.Pod, _ cluster.Snapshot) func(*cluster.Node) int64 {
-			return by(metersOf(resources, cluster.ScoredRequests(pod)))
+			return by(metersOf(resources, cluster.RatedRequests(pod)))
 		},
 	}
 }
@@ -110,8 +111,12 @@ func BalancedAllocation(resources []Resource) Score {
 	}
 }
 
-// balanced rates a change of the deviation of shares, which is 0.5 at most.
-func balanced(before, after float64) int64 { return int64((0.75 + (before-after)/2) * Max) }
+// balanced rates a change of the deviation of shares, which is 0.5 at most. Both balances are whole numbers before they are compared: fractions
+// decide between nodes no more than in Kubernetes.
+func balanced(before, after float64) int64 { return Max/2 + (Max/2+balance(after)-balance(before))/2 }
+
+// balance is Max where all shares are the same, and half of it where two differ the most.
+func balance(deviation float64) int64 { return int64((1 - deviation) * Max) }
 
 // share is to what part, at most 1, something is used.
 func share(used, there int64) float64 { return min(float64(used)/float64(there), 1) }
@@ -127,15 +132,20 @@ func wantsAny(meters []meter) bool {
 
 // deviation is the standard deviation of the shares to which the resources that a node has are used.
 func deviation(meters []meter, n *cluster.Node, shareOf func(*meter, *cluster.Node) float64) float64 {
-	var sum, squares, count float64
+	var sum, count float64
 	for i := range meters {
 		if share := shareOf(&meters[i], n); share >= 0 {
-			sum, squares, count = sum+share, squares+share*share, count+1
+			sum, count = sum+share, count+1
 		}
 	}
 	if count < 2 {
 		return 0
 	}
-	mean := sum / count
-	return math.Sqrt(max(squares/count-mean*mean, 0))
+	mean, squares := sum/count, 0.0
+	for i := range meters {
+		if share := shareOf(&meters[i], n); share >= 0 {
+			squares += (share - mean) * (share - mean)
+		}
+	}
+	return math.Sqrt(squares / count)
 }

@@ -124,6 +124,9 @@ func TestTheEndsOfBalance(t *testing.T) {
 	}{
 		{"all of its balance is lost", nil, list("cpu", "10"), 50},
 		{"all of it is won", list("cpu", "10"), list("memory", "10Gi"), 100},
+		{"of 100 to 91.5 is 9 to whoever counts whole numbers", nil, list("cpu", "1700m"), 70},
+		{"of 99.5 to 98.5 is one", list("cpu", "100m"), list("cpu", "200m"), 74},
+		{"of 99.5 to 99.05 is none", list("cpu", "100m"), list("cpu", "90m"), 75},
 		{"an empty node stays balanced", nil, list("cpu", "5", "memory", "5Gi"), 75},
 		{"a full one cannot change", list("cpu", "10", "memory", "10Gi"), list("cpu", "1"), 75},
 	} {
@@ -132,6 +135,24 @@ func TestTheEndsOfBalance(t *testing.T) {
 				t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 			}
 		}
+	}
+}
+
+// TestRequestsOfTheWholePod: what a pod requests as a whole counts for its balance, and for what is left of a node only once it is there. Another
+// pod, which requests nothing, is there before.
+func TestRequestsOfTheWholePod(t *testing.T) {
+	t.Parallel()
+	pod := wanting(list("cpu", "1"))
+	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "5", "memory", "1000Mi")}
+	n := node(list("cpu", "10", "memory", "2000Mi"), nil)
+	if got := rating(LeastAllocated(CPUAndMemory()), pod, n); got != 84 {
+		t.Errorf("with 1.1 CPUs and 400 MiB: %d, want 84", got)
+	}
+	if got := rating(BalancedAllocation(CPUAndMemory()), pod, n); got != 75 {
+		t.Errorf("half of each: %d, want 75", got)
+	}
+	if got := rating(LeastAllocated(CPUAndMemory()), wanting(nil), n.With(pod, cluster.DemandOf(pod))); got != 39 {
+		t.Errorf("beside it, with 5.2 CPUs and 1400 MiB: %d, want 39", got)
 	}
 }
 

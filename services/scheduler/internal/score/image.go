@@ -16,18 +16,16 @@ const (
 )
 
 // ImageLocality prefers nodes that have the pod's images, by size, and less
-// so for images that few nodes have, lest all pods gather there.
+// so for images that few nodes have, lest all pods gather there. Volumes of
+// images count beside those of containers, but do not raise the cap.
 var ImageLocality = Score{
 	Name: "ImageLocality", Weight: 1,
 	Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) func(*cluster.Node) int64 {
-		var images []string
-		for _, c := range pod.Spec.Containers {
-			images = append(images, fullName(c.Image))
-		}
+		images := Images(pod)
 		if len(snapshot.Nodes) == 0 || len(images) == 0 {
 			return nil
 		}
-		nodesWith := make([]int64, len(images))
+		nodesWith := make([]float64, len(images))
 		for _, n := range snapshot.Nodes {
 			for i, image := range images {
 				if _, ok := n.Images[image]; ok {
@@ -35,31 +33,39 @@ var ImageLocality = Score{
 				}
 			}
 		}
+		upper := int64(largeImage * (len(pod.Spec.InitContainers) + len(pod.Spec.Containers)))
 		return func(n *cluster.Node) int64 {
 			var sum int64
 			for i, image := range images {
-				sum += n.Images[image] * nodesWith[i] / int64(len(snapshot.Nodes))
+				sum += int64(float64(n.Images[image]) * (nodesWith[i] / float64(len(snapshot.Nodes))))
 			}
-			upper := int64(largeImage * len(images))
 			sum = min(max(sum, smallImage), upper)
 			return Max * (sum - smallImage) / (upper - smallImage)
 		}
 	},
 }
 
-// fullName gives an image name the registry and tag that runtimes report it
-// with: "nginx" is "docker.io/library/nginx:latest".
-func fullName(image string) string {
-	name := image
-	first, _, slashed := strings.Cut(name, "/")
-	switch {
-	case !slashed:
-		name = "docker.io/library/" + name
-	case !strings.ContainsAny(first, ".:") && first != "localhost":
-		name = "docker.io/" + name
+// Images are the names of all images that a pod is made of, as they are looked for on nodes.
+func Images(pod *corev1.Pod) []string {
+	images := make([]string, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			images = append(images, tagged(containers[i].Image))
+		}
 	}
-	if last := name[strings.LastIndex(name, "/")+1:]; !strings.ContainsAny(last, ":@") {
-		name += ":latest"
+	for i := range pod.Spec.Volumes {
+		if v := pod.Spec.Volumes[i].Image; v != nil {
+			images = append(images, tagged(v.Reference))
+		}
 	}
-	return name
+	return images
+}
+
+// tagged gives an image's name the tag that it has where none is said. Nothing else is added: an image is found on a node by the name that the node
+// reports it with, registry and all.
+func tagged(image string) string {
+	if strings.LastIndex(image, ":") <= strings.LastIndex(image, "/") {
+		image += ":latest"
+	}
+	return image
 }

@@ -11,16 +11,20 @@ import (
 )
 
 // InterPodAffinity prefers nodes near the pods that this one would rather be near, and that would rather have it near, and away from the others. hard
-// is what it weighs that another one requires pods like this one; silent says that the wishes of pods that run do not count.
+// is what it weighs that another one requires pods like this one; silent says that pods that wish nothing themselves are not rated by the wishes and
+// needs of others. Those of pods that do wish are, by both.
 func InterPodAffinity(hard int64, silent bool) Score {
 	return Score{
 		Name: "InterPodAffinity", Weight: 2,
 		Share: func(pod *corev1.Pod, snapshot cluster.Snapshot, feasible []*cluster.Node) Shared {
 			own := cluster.WishesOf(pod)
+			if silent && (own == nil || len(own.Preferred) == 0) {
+				return nil
+			}
 			if own == nil && !slices.ContainsFunc(snapshot.Nodes, func(n *cluster.Node) bool { return len(n.Wishing) > 0 }) {
 				return nil
 			}
-			s := &neighbourly{pod: pod, namespaces: snapshot.Namespaces, hard: hard, silent: silent, feasible: feasible, out: make([]bool, len(feasible))}
+			s := &neighbourly{pod: pod, namespaces: snapshot.Namespaces, hard: hard, feasible: feasible, out: make([]bool, len(feasible))}
 			if own != nil {
 				s.own = *own
 			}
@@ -50,7 +54,6 @@ type neighbourly struct {
 	pod        *corev1.Pod
 	namespaces affinity.Namespaces
 	hard       int64
-	silent     bool
 	own        cluster.Wishes
 	feasible   []*cluster.Node
 	out        []bool // by node: it is not rated any more
@@ -95,9 +98,6 @@ func (s *neighbourly) wished(wishes *cluster.Wishes, tell func(key string, weigh
 				tell(t.Key, s.hard)
 			}
 		}
-	}
-	if s.silent {
-		return
 	}
 	for _, w := range wishes.Preferred {
 		if w.Matches(s.pod, s.namespaces) {

@@ -103,19 +103,23 @@ func TestShared(t *testing.T) {
 		"one zone is empty":            {spread, zoned, []*corev1.Pod{newPod("web-1@a1"), newPod("web-2@a2")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{0, 0, 100, 0}},
 		"none is empty":                {spread, zoned, []*corev1.Pod{newPod("web-1@a1"), newPod("web-2@a2"), newPod("web-3@b1")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{33, 33, 100, 0}},
 		"zones and nodes":              {spread, zoned, []*corev1.Pod{newPod("web-1@a1")}, newPod("web", spreadOver(corev1.LabelTopologyZone, corev1.LabelHostname)), []int64{0, 66, 100, 0}},
-		"others do not count":          {spread, zoned, []*corev1.Pod{newPod("db-1@a1")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{100, 100, 100, 0}},
-		"siblings, without zones":      {spread, plain, []*corev1.Pod{newPod("web-1@n2", owned), newPod("web-2@n1")}, newPod("web", owned), []int64{100, 50, 100}},
-		"siblings, and zones":          {spread, zoned, []*corev1.Pod{newPod("web-1@a1", owned)}, newPod("web", owned), []int64{22, 44, 55, 100}},
+		"a selector of everything": {spread, plain, []*corev1.Pod{newPod("web-1@n1")}, newPod("web", func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}}}
+		}), []int64{100, 100, 100}},
+		"others do not count":     {spread, zoned, []*corev1.Pod{newPod("db-1@a1")}, newPod("web", spreadOver(corev1.LabelTopologyZone)), []int64{100, 100, 100, 0}},
+		"siblings, without zones": {spread, plain, []*corev1.Pod{newPod("web-1@n2", owned), newPod("web-2@n1")}, newPod("web", owned), []int64{100, 50, 100}},
+		"siblings, and zones":     {spread, zoned, []*corev1.Pod{newPod("web-1@a1", owned)}, newPod("web", owned), []int64{22, 33, 55, 100}},
 		"configured, for siblings": {PodTopologySpread([]corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway}}, false),
 			zoned, []*corev1.Pod{newPod("web-1@a1", owned)}, newPod("web", owned), []int64{0, 0, 100, 0}},
 
-		"no wishes":                 {affinity, plain, []*corev1.Pod{newPod("db@n1")}, newPod("web"), nil},
-		"for and against":           {affinity, plain, []*corev1.Pod{newPod("db@n1"), newPod("web-1@n2")}, newPod("web", preferring("db", 80), preferring("web", -20)), []int64{100, 0, 20}},
-		"one that needs the likes":  {affinity, plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), []int64{100, 0, 0}},
-		"one that avoids the likes": {affinity, plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), []int64{100, 0, 100}},
-		"one that is not asked":     {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), nil},
-		"needs that do not count":   {InterPodAffinity(0, false), plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), nil},
-		"wishes for who is nowhere": {affinity, plain, nil, newPod("web", preferring("db", 80)), nil},
+		"no wishes":                  {affinity, plain, []*corev1.Pod{newPod("db@n1")}, newPod("web"), nil},
+		"for and against":            {affinity, plain, []*corev1.Pod{newPod("db@n1"), newPod("web-1@n2")}, newPod("web", preferring("db", 80), preferring("web", -20)), []int64{100, 0, 20}},
+		"one that needs the likes":   {affinity, plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), []int64{100, 0, 0}},
+		"one that avoids the likes":  {affinity, plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), []int64{100, 0, 100}},
+		"one that is asked for once": {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web", preferring("x", 1)), []int64{100, 0, 100}},
+		"one that is not asked":      {InterPodAffinity(1, true), plain, []*corev1.Pod{newPod("db@n2", preferring("web", -5))}, newPod("web"), nil},
+		"needs that do not count":    {InterPodAffinity(0, false), plain, []*corev1.Pod{newPod("db@n1", requiring("web"))}, newPod("web"), nil},
+		"wishes for who is nowhere":  {affinity, plain, nil, newPod("web", preferring("db", 80)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,9 +2,9 @@ package score
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/spread"
@@ -59,9 +59,7 @@ type constraint struct {
 }
 
 func (s *spreading) add(pod *corev1.Pod, c spread.Constraint) {
-	like := func(p *corev1.Pod) bool {
-		return p.Namespace == pod.Namespace && c.Selector.Matches(labels.Set(p.Labels))
-	}
+	like := c.Like(pod)
 	added := constraint{key: c.TopologyKey, skew: float64(c.MaxSkew - 1), counts: spread.Counts(pod, c.TopologySpreadConstraint), like: like}
 	if like(pod) {
 		added.self = 1
@@ -81,7 +79,7 @@ func (s *spreading) count(nodes, feasible []*cluster.Node) {
 	}
 	for i := range s.constraints {
 		c := &s.constraints[i]
-		size := len(numberDomains(c.key, rated).numbers)
+		size := c.sizeAmong(rated)
 		c.domains = numberDomains(c.key, feasible)
 		c.weight, c.pods = math.Log(float64(size+2)), make([]int, len(c.numbers))
 		for _, n := range nodes {
@@ -90,12 +88,24 @@ func (s *spreading) count(nodes, feasible []*cluster.Node) {
 				continue
 			}
 			for _, p := range n.Pods {
-				if p.DeletionTimestamp == nil && c.like(p) {
+				if c.like(p) {
 					c.pods[domain]++
 				}
 			}
 		}
 	}
+}
+
+// sizeAmong is how many domains nodes are in. Each is one of its own by its name; those without any other label are one together.
+func (c *constraint) sizeAmong(rated []*cluster.Node) int {
+	if c.key == corev1.LabelHostname {
+		return len(rated)
+	}
+	d := numberDomains(c.key, rated)
+	if slices.Contains(d.of, nowhere) {
+		return len(d.numbers) + 1
+	}
+	return len(d.numbers)
 }
 
 // rates reports whether a node is in a domain of each constraint, or need not be.

@@ -19,6 +19,16 @@ type Constraint struct {
 	Selector labels.Selector
 }
 
+// Like returns whether a pod counts among those that a pod's constraint is about. A selector of everything, as of nothing, counts none.
+func (c Constraint) Like(pod *corev1.Pod) func(p *corev1.Pod) bool {
+	if c.Selector.Empty() {
+		return func(*corev1.Pod) bool { return false }
+	}
+	return func(p *corev1.Pod) bool {
+		return p.Namespace == pod.Namespace && p.DeletionTimestamp == nil && c.Selector.Matches(labels.Set(p.Labels))
+	}
+}
+
 // Of returns the constraints of a pod that act as when says. Where it has none at all, of any kind, those by default hold for whom is selected with it.
 func Of(pod *corev1.Pod, when corev1.UnsatisfiableConstraintAction, defaults []corev1.TopologySpreadConstraint, relatives kin.View) []Constraint {
 	var list []Constraint
