@@ -44,6 +44,8 @@ type decision struct {
 	cause   string // which filters refused nodes; "" is not known
 	// failure says that no node refused the pod: something else went wrong, and the pod is to be tried again without any change.
 	failure bool
+	// again says that there is room meanwhile: the pod is to be tried again, when what made it has been told of or after a while.
+	again bool
 	// room is what is to be done for the pod to find a node later; nil for nothing.
 	room *room
 	// volumes are to be bound before the pod goes to its node; nil for none. volumesDone says that they are.
@@ -243,8 +245,10 @@ func (b *binder) finish(d decision, err error) {
 	defer obs.End(d.span, err)
 	switch {
 	case d.node == "":
-		s.queue.FailFor(d.item, d.failure || err != nil && !apierrors.IsNotFound(err), d.cause)
-		s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", d.message)
+		s.queue.FailFor(d.item, d.failure || d.again && !s.queue.Woken(d.item) || err != nil && !apierrors.IsNotFound(err), d.cause)
+		if !d.again {
+			s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", d.message)
+		}
 	case err == nil:
 		s.queue.Delete(pod.UID)
 		s.metrics.bound(s.cfg.Clock.Since(d.item.Added))

@@ -17,7 +17,7 @@ import (
 // podChanged keeps cache and queue true to a pod.
 func (s *Server) podChanged(old, pod *corev1.Pod) {
 	if pod == nil || pod.DeletionTimestamp != nil {
-		s.leaving.Delete(cmp.Or(pod, old).UID)
+		defer s.leaving.Delete(cmp.Or(pod, old).UID) // the cache tells of it from then on
 	}
 	if pod == nil {
 		s.queue.Delete(old.UID)

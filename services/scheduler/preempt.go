@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
 	"howdah.dev/services/scheduler/internal/cluster"
@@ -23,8 +25,9 @@ type room struct {
 
 // verdict is why no room can be made for a pod, and for all that are like it.
 type verdict struct {
-	why  string // "" where room is made
-	room *room
+	why   string // "" where room is made
+	room  *room
+	again bool // there is room that was not there when the pod was tried
 }
 
 // makeRoom looks for pods of lower priority that could make room for those that no node can take. The pods are alike, and wait for the same node if
@@ -64,7 +67,7 @@ func (s *Server) makeRoom(decisions []decision) {
 		if last.why != "" {
 			d.message += " " + s.claimsWhy(profile, d) + "preemption: " + last.why
 		}
-		d.room = last.room
+		d.room, d.again = last.room, last.again
 		if d.room != nil {
 			s.nominate(d.item.Pod, d.room.node)
 		}
@@ -92,16 +95,20 @@ func (s *Server) claimsWhy(profile *profile, d *decision) string {
 
 // roomFor decides for one pod of a profile with preemption.
 func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budgets) verdict {
+	leaving := s.leavingNow() // before the snapshot is taken, which tells of those that are no longer among them
 	snapshot := s.cache.Snapshot()
 	if len(snapshot.Nodes) == 0 {
 		return verdict{}
 	}
 	trial := profile.Trial(pod, snapshot)
 	kept := s.cache.Nomination(pod.UID)
-	if why := s.ineligible(pod, snapshot.Node(kept), trial); why != "" {
+	if why := ineligible(pod, snapshot.Node(kept), trial, leaving); why != "" {
 		return verdict{why: why}
 	}
 	nodes := trial.Asked()
+	if slices.ContainsFunc(nodes, trial.Fits) {
+		return verdict{again: true}
+	}
 	best, reasons := preempt.Choose(pod, nodes, budgets, trial, *profile.Preemption, rand.IntN, s.cfg.Clock.Now())
 	if best == nil {
 		if others := len(snapshot.Nodes) - len(nodes); others > 0 {
@@ -131,7 +138,7 @@ func (s *Server) roomFor(pod *corev1.Pod, profile *profile, budgets preempt.Budg
 
 // ineligible says why a pod may not have others removed, "" where it may: it does not want to, or those that it had removed from the node that is kept
 // for it are still on their way out.
-func (s *Server) ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial) string {
+func ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.Trial, leaving map[types.UID]bool) string {
 	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		return "not eligible due to preemptionPolicy=Never."
 	}
@@ -139,11 +146,21 @@ func (s *Server) ineligible(pod *corev1.Pod, kept *cluster.Node, trial preempt.T
 		return ""
 	}
 	for _, p := range preempt.Lower(pod, kept) {
-		if _, leaving := s.leaving.Load(p.UID); leaving || p.DeletionTimestamp != nil && preempted(p) {
+		if leaving[p.UID] || p.DeletionTimestamp != nil && preempted(p) {
 			return "not eligible due to a terminating pod on the nominated node."
 		}
 	}
 	return ""
+}
+
+// leavingNow are the pods that were chosen to go, and of which the cache does not tell that they do.
+func (s *Server) leavingNow() map[types.UID]bool {
+	now := map[types.UID]bool{}
+	s.leaving.Range(func(uid, _ any) bool {
+		now[uid.(types.UID)] = true
+		return true
+	})
+	return now
 }
 
 // preempted reports whether a pod has to go for the sake of another.

@@ -14,6 +14,8 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
+
+	"howdah.dev/services/scheduler/internal/preempt"
 )
 
 func ranked(name, cpu string, priority int32) *corev1.Pod {
@@ -181,6 +183,21 @@ func TestPreemptionSurvivesFailures(t *testing.T) {
 	w.awaitPods("the late one to wait", func(pods map[string]*corev1.Pod) bool { return condition(pods["late"]) != nil })
 	w.kill("low")
 	w.awaitPods("the preemptor to be placed", func(pods map[string]*corev1.Pod) bool { return pods["high"].Spec.NodeName == "n" })
+}
+
+// TestNobodyGoesForRoomThatIsThere has a pod tried again for which there is room since it was refused, and no other removed.
+func TestNobodyGoesForRoomThatIsThere(t *testing.T) {
+	t.Parallel()
+	w := start(t, newElection(true), func(w *world) { w.addNode(node("n", "2")) })
+	w.addPod(t.Context(), ranked("low", "1", 1))
+	w.awaitPods("the low one to be placed", func(pods map[string]*corev1.Pod) bool { return pods["low"].Spec.NodeName == "n" })
+	room := func(p *corev1.Pod) verdict { return w.s.roomFor(p, w.s.profiles.of(p), preempt.NewBudgets(nil)) }
+	if v := room(ranked("fits", "1", 9)); !v.again || v.room != nil || v.why != "" {
+		t.Errorf("there is room: %+v", v)
+	}
+	if v := room(ranked("large", "2", 9)); v.again || v.room == nil || len(v.room.victims) != 1 {
+		t.Errorf("there is none: %+v", v)
+	}
 }
 
 // TestManyPreemptors: alike ones find room on different nodes, and no more pods go than needed.

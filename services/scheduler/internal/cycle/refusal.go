@@ -98,6 +98,9 @@ func (t Trial) Asked() []*cluster.Node {
 	return nodes
 }
 
+// Fits reports whether the pod could go to a node as it is.
+func (t Trial) Fits(n *cluster.Node) bool { return t.round.feasible(n) }
+
 // Resolvable reports whether fewer pods on a node may let the pod in that is refused there.
 func (t Trial) Resolvable(n *cluster.Node) bool {
 	refused, as := t.round.refusal(n)

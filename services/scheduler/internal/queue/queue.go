@@ -331,6 +331,13 @@ func (q *Queue) FailFor(popped *Item, retriable bool, cause string) {
 	q.poke() // the popper's timer must know
 }
 
+// Woken reports whether anything has woken pods since an item was popped.
+func (q *Queue) Woken(popped *Item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return popped.self.wakes != q.wakes
+}
+
 // woken reports whether something has changed for an item while it was being tried.
 func (q *Queue) woken(item *Item) bool {
 	missed := q.wakes - item.wakes
