@@ -87,6 +87,7 @@ func (n *node) testProblems(t *testing.T) {
 		n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}})
 	}
 	claim := shell("true")
+	claim.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "claim"}, Spec: corev1.PodSpec{Containers: []corev1.Container{claim}, Volumes: []corev1.Volume{
 		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
 	}}})

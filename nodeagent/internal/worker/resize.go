@@ -17,10 +17,10 @@ import (
 // enough for a change.
 func (w *worker) allocate(p *corev1.Pod) *corev1.Pod {
 	var room pod.Room
-	if pod.Resized(p, w.memory.Given) {
+	resized := pod.Resized(p, w.memory.Given)
+	if resized {
 		room = w.cfg.Room(p)
 	}
-	resized := pod.Resized(p, w.memory.Given)
 	given, pending := pod.Allocate(p, w.memory.Given, room)
 	switch {
 	case pending == nil && resized:
