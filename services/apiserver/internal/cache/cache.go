@@ -417,6 +417,21 @@ func (c *Cache) Loaded(ctx context.Context) error {
 	}
 }
 
+// recentWait is how long a read of any state waits for the newest one.
+const recentWait = 250 * time.Millisecond
+
+// Recent is Loaded, and waits for what was committed before the call where that can be had soon: whoever has written over one server does not miss it over
+// another. Where it cannot, as while the store is away, any state will do.
+func (c *Cache) Recent(ctx context.Context) error {
+	if err := c.Loaded(ctx); err != nil {
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, recentWait)
+	defer cancel()
+	_ = c.Fresh(soon) // that it fails is no reason to refuse an older state
+	return ctx.Err()
+}
+
 // Fresh waits until the cache has everything that was committed before the call.
 func (c *Cache) Fresh(ctx context.Context) error {
 	revision, err := c.source.Revision(ctx)

@@ -252,6 +252,40 @@ func TestReadsWaitForTheFirstState(t *testing.T) {
 	}
 }
 
+// revisions is a source whose newest revision is asked of somebody else.
+type revisions struct {
+	Source
+	newest func(ctx context.Context) (int64, error)
+}
+
+func (r revisions) Revision(ctx context.Context) (int64, error) { return r.newest(ctx) }
+
+// TestAnyStateIsTheNewestWhereThatCanBeHad waits for what others have written, and not while the store is away.
+func TestAnyStateIsTheNewestWhereThatCanBeHad(t *testing.T) {
+	asked := make(chan struct{})
+	w := setupThrough(t, func(s Source) Source {
+		return revisions{s, func(context.Context) (int64, error) { close(asked); return 1, nil }}
+	})
+	read := make(chan error, 1)
+	go func() { read <- w.cache.Recent(context.Background()) }()
+	<-asked
+	w.put("a", "", "")
+	if err := <-read; err != nil || w.cache.Applied() < 1 {
+		t.Errorf("%v, as of %d", err, w.cache.Applied())
+	}
+	away := setupThrough(t, func(s Source) Source {
+		return revisions{s, func(ctx context.Context) (int64, error) { <-ctx.Done(); return 0, ctx.Err() }}
+	})
+	if err := away.cache.Recent(t.Context()); err != nil {
+		t.Errorf("while the store is away: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := away.cache.Recent(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("for a client that goes: %v", err)
+	}
+}
+
 func TestARebuiltCacheEndsWatches(t *testing.T) {
 	w := setup(t)
 	watcher, err := w.pods.Watch(Scope{}, 0)

@@ -74,7 +74,7 @@ func (s *Server) reach(ctx context.Context, kind *registry.Kind, resourceVersion
 		if kind.Newest {
 			return s.Cache.Fresh(ctx)
 		}
-		return s.Cache.Loaded(ctx)
+		return s.Cache.Recent(ctx)
 	}
 	revision, err := parseRevision(resourceVersion)
 	if err != nil {
