@@ -11,7 +11,13 @@ fi
 own_cluster
 say "removing the cluster"
 export HOWDAH_HA=1 HOWDAH_IPV6=0   # whatever it has: the servers of one kind are orphans of the other, and the network is one
-run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30
+# Docker may let go of a container's end of the network only after the container: then the network is removed with the next try.
+tries=1
+until (run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30); do
+    [ "$tries" -lt 4 ] || exit 1
+    sleep "$tries"
+    tries=$((tries + 1))
+done
 # By their label, since compose passes over those that no server of the one kind uses: another cluster's data must not be the next one's.
 volumes=$(docker volume ls -q --filter label=com.docker.compose.project=howdah)
 [ -z "$volumes" ] || run_logged "$BUILD/log/down-volumes.log" xargs docker volume rm <<<"$volumes"
