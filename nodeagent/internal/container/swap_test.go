@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // TestSwap gives Burstable pods a share of the node's swap space where that is wished, and nobody any otherwise.
@@ -16,7 +18,7 @@ func TestSwap(t *testing.T) {
 		}
 		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
 	}
-	critical := int32(2_000_000_000)
+	critical := int32(pod.SystemCritical)
 	limited := Swap{Bounded: true, Limited: true, Capacity: 1 << 30}
 	for name, c := range map[string]struct {
 		swap           Swap

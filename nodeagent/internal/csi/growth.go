@@ -35,9 +35,9 @@ type growth struct {
 	told bool              // the claim says so already, since another node that has the volume was first
 }
 
-// growth returns nil where the volume has its size, by its claim's status and by what this node knows of it, or where that is not the node's to see to.
+// growth returns nil where a persistent volume has its size, by its claim's status and by what this node knows of it, or where that is not the node's to see to.
 func (w *Want) growth(here Data) *growth {
-	if w.PV == nil || w.Claim == nil || w.ReadOnly || !nodesTurn(w.Claim) {
+	if w.Claim == nil || w.ReadOnly || !nodesTurn(w.Claim) {
 		return nil
 	}
 	size, has := w.PV.Spec.Capacity[corev1.ResourceStorage], w.Claim.Status.Capacity[corev1.ResourceStorage]
@@ -52,6 +52,9 @@ func (w *Want) growth(here Data) *growth {
 
 // growth is what there is to do about a volume while a pod has it, nil for nothing.
 func (v *Volumes) growth(w *Want) *growth {
+	if w.PV == nil {
+		return nil
+	}
 	here, _ := read(v.paths.staged(w).record) // of what cannot be read nothing is known
 	g := w.growth(here)
 	if g == nil {
@@ -77,9 +80,12 @@ func nodesTurn(claim *corev1.PersistentVolumeClaim) bool {
 
 // grow has the driver make the file system, or the device, as large as the volume has become, and tells in the claim's status how that goes.
 func (c *calls) grow(ctx context.Context) error {
+	if c.w.PV == nil { // a pod's own volume has the size that it was made with
+		return nil
+	}
 	at := c.v.paths.staged(c.w).record
 	here, err := read(at)
-	if c.w.PV != nil && err != nil {
+	if err != nil {
 		return err
 	}
 	g := c.w.growth(here)

@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
-// Priorities from which on the two groups of Grace and Critical begin, as in Kubernetes.
-const (
-	ordinary       = 0
-	systemCritical = 2_000_000_000
-)
+// ordinary is the priority from which on the first group of Grace and Critical begins, as in Kubernetes.
+const ordinary = 0
 
 // Options are the kubelet's shutdownGracePeriod, shutdownGracePeriodCriticalPods and shutdownGracePeriodByPodPriority.
 type Options struct {
@@ -44,7 +43,7 @@ func (o Options) Groups() ([]Group, error) {
 	if o.Grace == 0 {
 		return nil, nil
 	}
-	return []Group{{ordinary, o.Grace - o.Critical}, {systemCritical, o.Critical}}, nil
+	return []Group{{ordinary, o.Grace - o.Critical}, {pod.SystemCritical, o.Critical}}, nil
 }
 
 func (o Options) validate() error {

@@ -151,10 +151,7 @@ func (s *Server) mayEnter(ctx context.Context, r *request, open *apiv1.ConnectOp
 	if r.subresource == "proxy" || connectVerb(open) == "create" {
 		return nil
 	}
-	decision, reason, err := s.Authorizer.Authorize(ctx, &authz.Attributes{
-		User: r.user, Verb: "create", Group: r.res.GVR.Group, Version: r.res.GVR.Version, Resource: r.res.GVR.Resource, Subresource: r.subresource,
-		Namespace: r.namespace, Name: r.name,
-	})
+	decision, reason, err := s.Authorizer.Authorize(ctx, r.asCreate())
 	switch {
 	case err != nil:
 		return apierrors.NewInternalError(err)

@@ -217,11 +217,15 @@ func (c *create) permitted(ctx context.Context) error {
 	if !c.update {
 		return nil
 	}
-	r := c.r
-	return c.s.authorize(ctx, &authz.Attributes{
+	return c.s.authorize(ctx, c.r.asCreate())
+}
+
+// asCreate is the request as an authorizer is asked whether its user may create what it names, too.
+func (r *request) asCreate() *authz.Attributes {
+	return &authz.Attributes{
 		User: r.user, Verb: "create", Group: r.res.GVR.Group, Version: r.res.GVR.Version, Resource: r.res.GVR.Resource, Subresource: r.subresource,
 		Namespace: r.namespace, Name: r.name,
-	})
+	}
 }
 
 // collided reports whether another generated name is to be tried.
