@@ -2,17 +2,17 @@ package gateway
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/pprof"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/metadata"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
+	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/kit/zpages"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
@@ -34,9 +34,6 @@ func serveProfile(w http.ResponseWriter, r *http.Request) {
 	pprof.Index(w, r)
 }
 
-// notParseable is what Kubernetes says of such pages.
-const notParseable = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
-
 // serveConfig answers /configz with the gateway's settings.
 func (rt *router) serveConfig(w http.ResponseWriter) {
 	settings := map[string]string{}
@@ -52,18 +49,7 @@ func (rt *router) serveConfig(w http.ResponseWriter) {
 
 // serveFlags answers /flagz.
 func (rt *router) serveFlags(w http.ResponseWriter, r *http.Request) {
-	var lines []string
-	flags := map[string]string{}
-	for _, setting := range rt.config.Settings {
-		name, value, _ := strings.Cut(setting, "=")
-		flags[name] = value
-		lines = append(lines, name+": "+value)
-	}
-	slices.Sort(lines)
-	servePage(w, r, page{
-		kind: "Flagz", text: fmt.Sprintf("\ngateway flagz\n%s\n%s\n", notParseable, strings.Join(lines, "\n")),
-		fields: map[string]any{"flags": flags},
-	})
+	servePage(w, r, zpages.Flags("gateway", rt.config.Settings))
 }
 
 // serveStatus answers /statusz.
@@ -76,16 +62,15 @@ func (rt *router) serveStatus(w http.ResponseWriter, r *http.Request, md metadat
 	if err != nil {
 		v.GitVersion = "unknown: " + err.Error()
 	}
-	up := time.Since(rt.began)
 	paths := []string{"/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"}
 	if rt.config.Profiling {
 		paths = append([]string{"/debug/pprof"}, paths...)
 	}
-	text := fmt.Sprintf("\ngateway statusz\n%s\n\nStarted= %s\nUp= %d hr %02d min %02d sec\nGo version= %s\nBinary version= %s\nEmulation version= %s.%s\nPaths= %s\n",
-		notParseable, rt.began.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60, runtime.Version(),
-		v.GitVersion, v.Major, v.Minor, strings.Join(paths, " "))
-	servePage(w, r, page{kind: "Statusz", text: text, fields: map[string]any{
-		"startTime": rt.began.UTC().Format(time.RFC3339), "uptimeSeconds": int64(up.Seconds()), "goVersion": runtime.Version(),
-		"binaryVersion": v.GitVersion, "emulationVersion": v.Major + "." + v.Minor, "paths": paths,
-	}})
+	servePage(w, r, zpages.Status(zpages.Running{
+		Component: "gateway", Began: rt.began, Binary: v.GitVersion, Emulation: v.Major + "." + v.Minor, Paths: paths,
+	}, time.Now()))
+}
+
+func servePage(w http.ResponseWriter, r *http.Request, page zpages.Page) {
+	page.Serve(w, r, func(s metav1.Status) { answer.Status(w, r, s) })
 }

@@ -203,7 +203,7 @@ func (b *builder) buildStreams() {
 	// Requests to the node that API servers make over the node API go to the same paths as others'.
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.endpoint.Handler().ServeHTTP(w, r) })
 	b.streams = stream.New(stream.Config{
-		Runtime: b.runtime.Runtime, Logs: logs.NewReader(b.watcher), LogDir: cfg.LogDir, Clock: cfg.Clock, Opened: b.metrics.opened, Pod: b.running.Get, Node: late,
+		Runtime: b.runtime.Runtime, Logs: logs.NewReader(b.watcher), LogDir: cfg.LogDir, CheckpointDir: filepath.Join(cfg.KubeletDir, "checkpoints"), Clock: cfg.Clock, Opened: b.metrics.opened, Pod: b.running.Get, Node: late,
 	})
 }
 

@@ -123,6 +123,8 @@ type Config struct {
 	MaxContainerRestartPeriod time.Duration
 	// VolumeStatsEvery is how often it is measured what volumes take up, as the kubelet's volumeStatsAggPeriod; default a minute, negative never.
 	VolumeStatsEvery time.Duration
+	// Flags are the settings with which the agent was started, "name=value" without secrets, for /flagz.
+	Flags []string
 	// Clock is the clock; default the real one.
 	Clock clock.WithTicker
 	// Registerer takes the metrics; default none.

@@ -29,7 +29,7 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	cfg := a.cfg
 	config := endpoint.Config{
 		NodeName: cfg.NodeName, Version: release.Version(), Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results},
-		Pods: func() []*corev1.Pod { return a.running.List() }, Pod: a.running.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(),
+		Pods: func() []*corev1.Pod { return a.running.List() }, Pod: a.running.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(), Flags: cfg.Flags, Clock: cfg.Clock,
 		Usage: a.usage,
 		Healthy: func() error {
 			select {

@@ -174,7 +174,8 @@ func prefixes(flag string, texts []string) ([]netip.Prefix, error) {
 func nodeagentCommand() *cobra.Command {
 	r := &role{name: "nodeagent"}
 	var n nodeFlags
-	cmd := r.command("Run this machine's pods", func(ctx context.Context) error {
+	var cmd *cobra.Command
+	cmd = r.command("Run this machine's pods", func(ctx context.Context) error {
 		cfg, err := n.config(r.listen)
 		if err != nil {
 			return err
@@ -201,6 +202,7 @@ func nodeagentCommand() *cobra.Command {
 		if n.rotate {
 			cfg.CertificateDir = r.tlsDir
 		}
+		cfg.Flags = config.Effective(cmd.Flags())
 		if n.port != 0 {
 			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, TLS: r.identity.Public()}
 		}

@@ -36,6 +36,7 @@ func (s *Server) addIssuers(a *authn.Authenticator, own []string, add func(holde
 		return err
 	}
 	settings.Clock, settings.Compiler = s.cfg.Clock, authenticationcel.NewDefaultCompiler()
+	settings.Metrics = oidc.NewMetrics(s.cfg.Registerer, s.cfg.identified())
 	asFile := &apiserver.AuthenticationConfiguration{JWT: []apiserver.JWTAuthenticator{settings.JWTAuthenticator}}
 	if err := structured.Check(asFile, settings.Compiler, nil); err != nil {
 		return err
@@ -54,12 +55,13 @@ type issuers struct {
 	s        *Server
 	own      []string
 	compiler authenticationcel.Compiler
+	metrics  *oidc.Metrics
 	first    *apiserver.AnonymousAuthConfig
 }
 
 func (s *Server) addConfigured(a *authn.Authenticator, own []string, add func(holder)) error {
-	i := &issuers{s: s, own: own, compiler: authenticationcel.NewDefaultCompiler()}
-	file := &structured.File{Path: s.cfg.Authentication.ConfigFile, Subject: "authentication", Clock: s.cfg.Clock, Registerer: s.cfg.Registerer}
+	i := &issuers{s: s, own: own, compiler: authenticationcel.NewDefaultCompiler(), metrics: oidc.NewMetrics(s.cfg.Registerer, s.cfg.identified())}
+	file := &structured.File{Path: s.cfg.Authentication.ConfigFile, Subject: "authentication", Clock: s.cfg.Clock, Registerer: s.cfg.identified()}
 	cfg, err := structured.Authentication(file.Path, i.compiler, own)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func (s *Server) addConfigured(a *authn.Authenticator, own []string, add func(ho
 
 func (i *issuers) providers(cfg *apiserver.AuthenticationConfiguration) (all []*oidc.Provider, err error) {
 	for _, one := range cfg.JWT {
-		provider, err := oidc.New(oidc.Config{JWTAuthenticator: one, Compiler: i.compiler, Clock: i.s.cfg.Clock})
+		provider, err := oidc.New(oidc.Config{JWTAuthenticator: one, Compiler: i.compiler, Clock: i.s.cfg.Clock, Metrics: i.metrics})
 		if err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ var knownTypes = []string{"ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "
 // ofFile is the chain of the AuthorizationConfiguration, which is followed.
 func (a *authorizers) ofFile() (authz.Chain, error) {
 	a.compiler = authorizationcel.NewDefaultCompiler()
-	file := &structured.File{Path: a.s.cfg.Authorization.ConfigFile, Subject: "authorization", Clock: a.s.cfg.Clock, Registerer: a.s.cfg.Registerer}
+	file := &structured.File{Path: a.s.cfg.Authorization.ConfigFile, Subject: "authorization", Clock: a.s.cfg.Clock, Registerer: a.s.cfg.identified()}
 	cfg, err := structured.Authorization(file.Path, a.compiler, knownTypes)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func (cfg *Config) encrypted(plain backend) (backend, encryption, error) {
 		return plain, encryption{}, nil
 	}
 	st, err := encrypted.New(encrypted.Config{
-		Backend: plain, Path: cfg.EncryptionConfig, Reload: cfg.EncryptionReload, Clock: cfg.Clock, Metrics: seal.NewMetrics(cfg.Registerer),
+		Backend: plain, Path: cfg.EncryptionConfig, Reload: cfg.EncryptionReload, Clock: cfg.Clock, Metrics: seal.NewMetrics(cfg.Registerer, cfg.identified()),
 	})
 	if err != nil {
 		return nil, encryption{}, err

@@ -2,7 +2,10 @@ package apiserver
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,6 +30,18 @@ func (s *Server) announce() {
 			return keeper.Run(ctx)
 		}
 	})
+}
+
+// identified registers metrics that say by a hash, as Kubernetes' do, which server they are of; nil where nothing takes metrics.
+func (cfg *Config) identified() prometheus.Registerer {
+	if cfg.Registerer == nil {
+		return nil
+	}
+	hash := ""
+	if cfg.Identity != "" {
+		hash = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(presence.Name(cfg.Identity))))
+	}
+	return prometheus.WrapRegistererWith(prometheus.Labels{"apiserver_id_hash": hash}, cfg.Registerer)
 }
 
 // leases returns what lists the Leases of kube-system, as the cache has them.

@@ -114,6 +114,10 @@ func (s *Server) nodeChanged(old, node *corev1.Node) {
 	if node == nil {
 		s.cache.DeleteNode(old.Name)
 		s.volumes.poke()
+		kin := cluster.Snapshot{Kin: s.cache.Kin()}
+		s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
+			return filter.LostBy(s.refusers(waiting, cause), waiting, old, kin)
+		})
 		return
 	}
 	s.cache.SetNode(node)

@@ -50,6 +50,10 @@ func TestOthersWakePods(t *testing.T) {
 			w.addNode(full) // takes nobody, and has none like it
 			w.addPod(t.Context(), labelled("web", "web", "n1"))
 		}, func(w *world) { w.addPod(t.Context(), labelled("other", "web", "n2")) }},
+		"the node without any goes": {spread, func(w *world) {
+			w.addNode(full)
+			w.addPod(t.Context(), labelled("web", "web", "n1"))
+		}, func(w *world) { remove(w, object.Node, "", "n2") }},
 		"a namespace is one of those": {far, func(w *world) {
 			create(w, object.Namespace, namespace(nil))
 			w.addPod(t.Context(), labelled("db", "db", "n1"))

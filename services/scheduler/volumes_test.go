@@ -427,3 +427,10 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		t.Errorf("the pod is %s after %d attempts", state, attempts)
 	}
 }
+
+func remove[T object.Object](w *world, kind object.Kind[T], namespace, name string) {
+	w.Helper()
+	if err := object.For(w.client, kind).Delete(w.Context(), namespace, name, metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}

@@ -15,7 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/sli"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/access"
 	"howdah.dev/nodeagent/internal/nodelog"
@@ -41,6 +43,10 @@ type Streams interface {
 	Log(ctx context.Context, pod *corev1.Pod, query url.Values) (write func(ctx context.Context, to io.Writer) error, err error)
 	// Join returns where the runtime serves a stream: "exec", "attach" or "portforward".
 	Join(ctx context.Context, kind string, pod *corev1.Pod, query url.Values) (*url.URL, error)
+	// Run returns what a command has written when it has ended.
+	Run(ctx context.Context, pod *corev1.Pod, container string, command []string) ([]byte, error)
+	// Checkpoint writes what a container holds into an archive, whose path it returns; a timeout of 0 is the default.
+	Checkpoint(ctx context.Context, pod *corev1.Pod, container string, timeout time.Duration) (string, error)
 }
 
 // Config of a Server.
@@ -57,8 +63,10 @@ type Config struct {
 	Pod     func(namespace, name string) (*corev1.Pod, bool)
 	// Healthy says what keeps the agent from taking care of its pods.
 	Healthy func() error
-	// Settings are what /configz shows.
+	// Settings are what /configz shows, Flags ("name=value", without secrets) what /flagz does.
 	Settings any
+	Flags    []string
+	Clock    clock.PassiveClock
 	// LogDir is the folder that /logs/ shows.
 	LogDir string
 	// Journal is what /logs/?query= asks; nil answers no such questions.
@@ -74,13 +82,15 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	metrics *metrics
+	checks  *sli.Checks
+	began   time.Time
 	all     http.Handler // of every path
 	open    http.Handler // of those that the read-only port has
 }
 
 // New returns a Server; it listens nowhere yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), checks: sli.New(), began: cfg.Clock.Now()}
 	s.open = s.readable()
 	s.all = s.everything(s.open)
 	return s

@@ -95,6 +95,20 @@ func (s *streams) Join(_ context.Context, kind string, _ *corev1.Pod, query url.
 	return s.backend, nil
 }
 
+func (s *streams) Run(_ context.Context, _ *corev1.Pod, container string, command []string) ([]byte, error) {
+	if command[0] == "false" {
+		return nil, errors.New("command 'false' exited with 1: ")
+	}
+	return []byte(container + ": " + strings.Join(command, ",")), nil
+}
+
+func (s *streams) Checkpoint(_ context.Context, pod *corev1.Pod, container string, timeout time.Duration) (string, error) {
+	if timeout < 0 {
+		return "", errors.New("too short")
+	}
+	return fmt.Sprintf("/%s-%s-%v.tar", pod.Name, container, timeout), nil
+}
+
 type fixture struct {
 	*Server
 	registry *prometheus.Registry
@@ -113,13 +127,13 @@ func setup(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{registry: prometheus.NewRegistry(), source: &reading{}, streams: &streams{}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 	probes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prober_probe_total", Help: "x"}, []string{"pod"})
 	probes.WithLabelValues("web").Inc()
 	f.Server = New(Config{
-		NodeName: "n", Version: "v1", Usage: f.source, Streams: f.streams, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
+		NodeName: "n", Version: "v1.36.3", Usage: f.source, Streams: f.streams, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
 		Pod:     func(namespace, name string) (*corev1.Pod, bool) { return pod, namespace+"/"+name == "ns/web" },
-		Healthy: func() error { return f.healthy }, Settings: map[string]any{"maxPods": 110}, LogDir: logs,
+		Healthy: func() error { return f.healthy }, Settings: map[string]any{"maxPods": 110}, Flags: []string{"max-pods=110"}, LogDir: logs, Clock: clock.RealClock{},
 		Gatherer: f.registry, Registerer: f.registry, Probes: []prometheus.Collector{probes}, Cores: 2,
 	})
 	return f
@@ -155,8 +169,8 @@ func TestPaths(t *testing.T) {
 		"GET /logs/node.log":       {200, []string{"of the node"}},
 		"GET /logs/link":           {500, nil}, // leads out of the folder
 		"GET /logs/../etc/passwd":  {307, nil},
-		"POST /run/ns/web/main":    {501, []string{`"reason":"NotImplemented"`}},
-		"POST /checkpoint/a/b/c":   {501, []string{`this node has no checkpoints of containers`}},
+		"GET /flagz":               {200, []string{"\nkubelet flagz\n", "\nmax-pods: 110\n"}},
+		"GET /statusz":             {200, []string{"\nkubelet statusz\n", "\nBinary version= v1.36.3\nEmulation version= 1.36\n", " /metrics/slis "}},
 		"GET /debug/pprof/cmdline": {200, nil},
 		"GET /nothing":             {404, nil},
 
@@ -166,6 +180,17 @@ func TestPaths(t *testing.T) {
 		"GET /containerLogs/ns/none/main":            {404, []string{`pod "none" does not exist`}},
 		"POST /attach/ns/web/main":                   {400, []string{"nothing to attach to"}},
 		"POST /exec/ns/web/other-uid/main":           {404, []string{"pod does not exist"}},
+		"POST /run/ns/web/main?cmd=echo+a+b":         {200, []string{"main: echo,a,b"}},
+		"POST /run/ns/web/u/main?cmd=echo":           {200, []string{"main: echo"}},
+		"POST /run/ns/web/other/main?cmd=echo":       {404, []string{"pod does not exist"}},
+		"POST /run/ns/web/main?cmd=false":            {500, []string{"command 'false' exited with 1: "}},
+		"GET /run/ns/web/main?cmd=echo":              {404, nil},
+		"POST /checkpoint/ns/web/main":               {200, []string{`{"items":["/web-main-0s.tar"]}`}},
+		"POST /checkpoint/ns/web/main?timeout=3":     {200, []string{`{"items":["/web-main-3s.tar"]}`}},
+		"POST /checkpoint/ns/web/main?timeout=-3":    {500, []string{"checkpointing of ns/web/main failed (too short)"}},
+		"POST /checkpoint/ns/web/main?timeout=x":     {404, []string{"cannot parse value of timeout parameter"}},
+		"POST /checkpoint/ns/web/other":              {404, []string{"container other does not exist"}},
+		"POST /checkpoint/ns/none/main":              {404, []string{"pod does not exist"}},
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		code, body := f.get(t, method, path)
@@ -181,6 +206,16 @@ func TestPaths(t *testing.T) {
 	f.healthy = errors.New("not yet")
 	if code, body := f.get(t, "GET", "/healthz"); code != 500 || body != "[+]ping ok\n[+]log ok\n[-]syncloop failed: not yet\nhealthz check failed\n" {
 		t.Errorf("%d %s", code, body)
+	}
+	if _, body := f.get(t, "GET", "/metrics/slis"); !strings.Contains(body, `kubernetes_healthcheck{name="syncloop",type="healthz"} 0`) ||
+		!strings.Contains(body, `kubernetes_healthchecks_total{name="syncloop",status="error",type="healthz"} 1`) {
+		t.Errorf("checks are told as %s", body)
+	}
+	if _, body := f.get(t, "DELETE", "/metrics/slis"); body != "metrics reset\n" {
+		t.Errorf("answered %q", body)
+	}
+	if _, body := f.get(t, "GET", "/metrics/slis"); strings.Contains(body, "syncloop") {
+		t.Errorf("left %s", body)
 	}
 	if code, _ := f.get(t, "GET", "/healthz/ping"); code != 200 {
 		t.Errorf("ping: %d", code)
@@ -259,7 +294,7 @@ func TestCadvisorMetrics(t *testing.T) {
 	const main = `container="main",%sid="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"`
 	c := func(more string) string { return fmt.Sprintf(main, more) }
 	for _, line := range []string{
-		"machine_cpu_cores 2", "machine_memory_bytes 800", `cadvisor_version_info{cadvisorVersion="howdah v1"} 1`,
+		"machine_cpu_cores 2", "machine_memory_bytes 800", `cadvisor_version_info{cadvisorVersion="howdah v1.36.3"} 1`,
 		"container_cpu_usage_seconds_total{" + c(`cpu="total",`) + "} 10 2000000",
 		`container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 100 2000000`,
 		`container_cpu_usage_seconds_total{container="",cpu="total",id="/kubepods/podu",image="",name="",namespace="ns",pod="web"} 20 2000000`,

@@ -38,7 +38,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 // buckets are the first parts of paths that are counted by name, and whether they may take long.
 var buckets = map[string]bool{
 	"healthz": false, "pods": false, "runningpods": false, "stats": false, "metrics": false, "metrics/resource": false, "metrics/cadvisor": false,
-	"metrics/probes": false, "configz": false, "logs": false, "run": true, "checkpoint": false, "debug": false,
+	"metrics/probes": false, "configz": false, "flagz": false, "statusz": false, "logs": false, "run": true, "checkpoint": false, "debug": false,
 	"containerLogs": true, "exec": true, "attach": true, "portForward": true,
 }
 
@@ -48,6 +48,9 @@ func bucket(path string) (name string, long bool) {
 		return path, long
 	}
 	first, _, _ := strings.Cut(path, "/")
+	if first == "metrics" { // each of them counts for itself
+		return "other", false
+	}
 	if long, ok := buckets[first]; ok {
 		return first, long
 	}

@@ -41,6 +41,7 @@ func (s *Server) readable() http.Handler {
 	mux.Handle("GET /metrics/resource", collected(meter.Resource(s.cfg.Usage)))
 	mux.Handle("GET /metrics/cadvisor", collected(meter.Cadvisor(s.cfg.Usage, s.cfg.Version, s.cfg.Cores)))
 	mux.Handle("GET /metrics/probes", collected(s.cfg.Probes...))
+	mux.Handle("/metrics/slis", s.slis())
 	return mux
 }
 
@@ -60,11 +61,11 @@ func (s *Server) everything(open http.Handler) http.Handler {
 		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", s.join("portforward"))
 		mux.HandleFunc(method+" /portForward/{namespace}/{pod}/{uid}", s.join("portforward"))
 	}
-	for path, what := range map[string]string{"/run/": "commands without a stream", "/checkpoint/": "checkpoints of containers"} {
-		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, http.StatusNotImplemented, "this node has no "+what)
-		})
-	}
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.run)
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.run)
+	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", s.checkpoint)
+	mux.HandleFunc("/flagz", s.flags)
+	mux.HandleFunc("/statusz", s.statusPage)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -98,6 +99,7 @@ func (s *Server) health(checks ...string) http.HandlerFunc {
 			if check == "syncloop" {
 				err = s.cfg.Healthy()
 			}
+			s.checks.Observe("healthz", check, err)
 			if err != nil {
 				failed = true
 				fmt.Fprintf(&told, "[-]%s failed: %v\n", check, err)

@@ -24,7 +24,7 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request, none string) (*co
 		ok = false
 	}
 	if !ok {
-		http.Error(w, none, http.StatusNotFound)
+		plain(w, http.StatusNotFound, none)
 	}
 	return pod, ok
 }

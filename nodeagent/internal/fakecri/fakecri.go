@@ -361,6 +361,18 @@ func (r *Runtime) ReopenContainerLog(_ context.Context, in *runtimeapi.ReopenCon
 	return &runtimeapi.ReopenContainerLogResponse{}, r.begin("ReopenContainerLog", in.GetContainerId(), true)
 }
 
+// CheckpointContainer implements RuntimeServiceClient. It writes nothing.
+func (r *Runtime) CheckpointContainer(_ context.Context, in *runtimeapi.CheckpointContainerRequest, _ ...grpc.CallOption) (*runtimeapi.CheckpointContainerResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.containers[in.GetContainerId()]
+	if c == nil {
+		return nil, status.Error(codes.NotFound, "no such container")
+	}
+	about := fmt.Sprintf("%s for %v", c.config.GetMetadata().GetName(), time.Duration(in.GetTimeout())*time.Second)
+	return &runtimeapi.CheckpointContainerResponse{}, r.begin("CheckpointContainer", about, true)
+}
+
 // ExecSync implements RuntimeServiceClient.
 func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest, _ ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
 	r.mu.Lock()

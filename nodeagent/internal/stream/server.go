@@ -44,7 +44,9 @@ type Config struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Logs    *logs.Reader
 	LogDir  string
-	Clock   clock.Clock
+	// CheckpointDir is the folder of checkpoints, which is made where it is not there.
+	CheckpointDir string
+	Clock         clock.Clock
 	// Pod returns a pod of this node.
 	Pod func(namespace, name string) (*corev1.Pod, bool)
 	// Node answers requests to the agent itself; nil refuses them.
@@ -224,12 +226,11 @@ func (s *Server) running(ctx context.Context, pod *corev1.Pod, query url.Values,
 	if err != nil {
 		return nil, err
 	}
-	observed, err := s.observer.Observe(ctx, pod.UID)
+	run, err := s.latest(ctx, pod, name)
 	if err != nil {
 		return nil, err
 	}
-	run := observed.Latest(name)
-	if run == nil || run.State != cri.Running {
+	if run == nil {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 			Message: "unable to upgrade connection: " + missing(pod, name),

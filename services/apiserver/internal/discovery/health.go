@@ -36,7 +36,7 @@ func (s *Server) health(ctx context.Context, path, query string) (*document, err
 				continue
 			}
 			err := c.Run(ctx)
-			s.sli.observe(probe, c.Name, err)
+			s.checks.Observe(probe, c.Name, err)
 			if err != nil {
 				return nil, unhealthy("internal server error: " + err.Error())
 			}
@@ -54,7 +54,7 @@ func (s *Server) Probe(ctx context.Context) {
 	defer cancel()
 	for _, probe := range []string{"healthz", "livez", "readyz"} {
 		for _, c := range s.checksOf(probe) {
-			s.sli.observe(probe, c.Name, c.Run(ctx))
+			s.checks.Observe(probe, c.Name, c.Run(ctx))
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (s *Server) report(ctx context.Context, probe string, checks []Check, optio
 			continue
 		}
 		err := c.Run(ctx)
-		s.sli.observe(probe, c.Name, err)
+		s.checks.Observe(probe, c.Name, err)
 		if err != nil {
 			slog.WarnContext(ctx, "health check failed", "probe", probe, "check", c.Name, "err", err)
 			failed = append(failed, c.Name)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"howdah.dev/kit/release"
+	"howdah.dev/kit/sli"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/audit"
@@ -94,8 +95,8 @@ type Config struct {
 // Server implements apiv1.DiscoveryServiceServer.
 type Server struct {
 	apiv1.UnimplementedDiscoveryServiceServer
-	cfg Config
-	sli *sli
+	cfg    Config
+	checks *sli.Checks
 	// aggregations counts documents that were made of all groups.
 	aggregations prometheus.Counter
 
@@ -118,7 +119,7 @@ var _ apiv1.DiscoveryServiceServer = (*Server)(nil)
 
 // New returns a server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, sli: newSLI(), aggregations: prometheus.NewCounter(prometheus.CounterOpts{
+	s := &Server{cfg: cfg, checks: sli.New(), aggregations: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "aggregator_discovery_aggregation_count_total", Help: "Times that aggregated discovery was made anew.",
 	})}
 	if cfg.Registerer != nil {
@@ -261,7 +262,9 @@ func (s *Server) document(ctx context.Context, path, query, accept string) (*doc
 	case path == "/metrics":
 		return metricsOf(s.cfg.Metrics)
 	case path == "/metrics/slis":
-		return metricsOf(s.sli.registry)
+		slis := prometheus.NewRegistry()
+		slis.MustRegister(s.checks)
+		return metricsOf(slis)
 	case path == "/" || path == "/index.html":
 		return s.index(ctx)
 	case path == "/api" || strings.HasPrefix(path, "/api/") || path == "/apis" || strings.HasPrefix(path, "/apis/"):

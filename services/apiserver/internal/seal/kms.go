@@ -173,8 +173,10 @@ func (k *kms) status(ctx context.Context) (keyID string, err error) {
 		return "", k.unhealthy(fmt.Errorf("got unexpected healthz status: %s", resp.GetHealthz()))
 	}
 	if err := checkKeyID(resp.GetKeyId()); err != nil {
+		k.metrics.keyInvalid(k.name, resp.GetKeyId())
 		return "", k.unhealthy(err)
 	}
+	k.metrics.keyTold(k.name, resp.GetKeyId(), k.clock.Now())
 	return resp.GetKeyId(), nil
 }
 
@@ -261,6 +263,7 @@ func (k *kms) seal(ctx context.Context, key string, plain []byte) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+	k.metrics.keyUsed(toStorage, k.name, s.keyID, k.clock.Now())
 	out := binary.AppendUvarint(make([]byte, 0, len(s.header)+len(sealed)+4), uint64(len(s.header)))
 	return append(append(out, s.header...), sealed...), nil
 }
@@ -300,6 +303,7 @@ func (k *kms) open(ctx context.Context, key string, sealed []byte) ([]byte, bool
 	if err != nil {
 		return nil, false, err
 	}
+	k.metrics.keyUsed(fromStorage, k.name, keyID, k.clock.Now())
 	k.stateMu.Lock()
 	defer k.stateMu.Unlock()
 	return plain, k.keyID != "" && keyID != k.keyID, nil

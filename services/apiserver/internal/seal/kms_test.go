@@ -103,7 +103,7 @@ func startPlugin(t *testing.T) (*plugin, string) {
 
 func parseAt(t *testing.T, clock *testclock.FakeClock, text string) *Set {
 	t.Helper()
-	set, err := Parse([]byte(text), clock, NewMetrics(nil))
+	set, err := Parse([]byte(text), clock, NewMetrics(nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

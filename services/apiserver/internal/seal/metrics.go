@@ -1,6 +1,8 @@
 package seal
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,11 +25,17 @@ type Metrics struct {
 	cached     *prometheus.GaugeVec
 	reloads    *prometheus.CounterVec
 	reloaded   *prometheus.GaugeVec
+	inForce    *prometheus.GaugeVec
+	keys       keyMetrics
 }
 
-// NewMetrics registers the metrics; a nil registerer leaves them unregistered.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
+// NewMetrics registers the metrics; a nil registerer leaves them unregistered. Those with identified have labels that say which server they are of.
+func NewMetrics(registerer, identified prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		keys: newKeyMetrics(),
+		inForce: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_encryption_config_controller_last_config_info", Help: "The hash of the configuration in force.",
+		}, []string{"hash"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_storage_transformation_operations_total", Help: "Values that were encrypted or decrypted.",
 		}, []string{"resource", "transformation_type", "transformer_prefix", "status"}),
@@ -53,7 +61,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"status"}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.operations, m.seconds, m.kmsSeconds, m.seeds, m.cached, m.reloads, m.reloaded)
+		registerer.MustRegister(m.operations, m.seconds, m.kmsSeconds, m.seeds, m.cached, m.keys.invalid)
+		identified.MustRegister(m.reloads, m.reloaded, m.inForce, m.keys.uses, m.keys.used, m.keys.told)
 	}
 	return m
 }
@@ -94,6 +103,14 @@ func (m *Metrics) cache(provider string, size int) {
 	}
 }
 
+// InForce says which configuration is used, by the hash of its text.
+func (m *Metrics) InForce(hash [sha256.Size]byte) {
+	if m != nil {
+		m.inForce.Reset()
+		m.inForce.WithLabelValues(fmt.Sprintf("sha256:%x", hash)).Set(1)
+	}
+}
+
 // Reloaded counts a new reading of the configuration.
 func (m *Metrics) Reloaded(now time.Time, err error) {
 	if m == nil {
@@ -104,5 +121,5 @@ func (m *Metrics) Reloaded(now time.Time, err error) {
 		outcome = "failure"
 	}
 	m.reloads.WithLabelValues(outcome).Inc()
-	m.reloaded.WithLabelValues(outcome).Set(float64(now.UnixNano()) / 1e9)
+	m.reloaded.WithLabelValues(outcome).Set(seconds(now))
 }

@@ -27,7 +27,7 @@ func keyOf(algorithm, name string, size int, fill byte) string {
 
 func parse(t testing.TB, text string) *Set {
 	t.Helper()
-	set, err := Parse([]byte(text), clock.RealClock{}, NewMetrics(nil))
+	set, err := Parse([]byte(text), clock.RealClock{}, NewMetrics(nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

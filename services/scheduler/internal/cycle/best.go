@@ -17,11 +17,7 @@ func newBest(candidates []candidate, any bool, tie func(int) int) *best {
 	for i := range candidates {
 		b.candidates[i], b.ties[i] = &candidates[i], tie(1<<30)
 	}
-	if any {
-		b.lift()
-	} else {
-		heap.Init(b)
-	}
+	b.rank()
 	return b
 }
 
@@ -41,6 +37,15 @@ func (b *best) update(stays bool) {
 		heap.Fix(b, 0)
 	default:
 		heap.Pop(b)
+	}
+}
+
+// rank finds the top after any of the totals have changed.
+func (b *best) rank() {
+	if b.any {
+		b.lift()
+	} else {
+		heap.Init(b)
 	}
 }
 

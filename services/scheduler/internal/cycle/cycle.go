@@ -123,6 +123,7 @@ type round struct {
 	choosers   []filter.Chooser // none where only a node is chosen
 	raters     []rater
 	shared     []shared
+	relative   []relative
 	candidates []candidate
 	ratings    []int64 // by candidate: the weighted sum of the shared ones
 	scratch    []int64
@@ -149,6 +150,14 @@ type rater struct {
 type shared struct {
 	weight int64
 	rating score.Shared
+}
+
+// relative is a rating that goes by the highest of the nodes among which there is a choice.
+type relative struct {
+	score   score.Score
+	raw     []int64 // by candidate
+	rated   []int64 // likewise, normalised
+	highest int64   // of the raw ones of those that are left
 }
 
 type candidate struct {
@@ -297,7 +306,11 @@ func (r *round) rate() {
 			ratings[i] = rate(r.snapshot.Nodes[c.index])
 		}
 		if s.Normalise != nil {
+			raw := slices.Clone(ratings)
 			s.Normalise(ratings)
+			if highest := slices.Max(raw); slices.Min(raw) < highest { // else no node can change the others' ratings by leaving
+				r.relative = append(r.relative, relative{s, raw, slices.Clone(ratings), highest})
+			}
 		}
 		for i := range r.candidates {
 			r.candidates[i].fixed += s.Weight * ratings[i]
@@ -374,8 +387,34 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		}
 		r.countIn(c, fits)
 		best.update(fits)
+		if !fits && r.leave(c, best.candidates) {
+			best.rank()
+		}
 	}
 	return placements
+}
+
+// leave rates the candidates that are left by the highest among them, now that one is none any more. It reports whether any rating is another.
+func (r *round) leave(gone *candidate, left []*candidate) (changed bool) {
+	for i := range r.relative {
+		v := &r.relative[i]
+		if v.raw[gone.at] < v.highest || slices.ContainsFunc(left, func(c *candidate) bool { return v.raw[c.at] == v.highest }) {
+			continue
+		}
+		ratings := make([]int64, len(left))
+		v.highest = 0
+		for i, c := range left {
+			ratings[i] = v.raw[c.at]
+			v.highest = max(v.highest, ratings[i])
+		}
+		v.score.Normalise(ratings)
+		for i, c := range left {
+			change := v.score.Weight * (ratings[i] - v.rated[c.at])
+			c.fixed, c.total, v.rated[c.at] = c.fixed+change, c.total+change, ratings[i]
+		}
+		changed = true
+	}
+	return changed
 }
 
 // countIn has the ratings that depend on the pods of all nodes count the one that a candidate has taken, and whether it takes others.

@@ -31,6 +31,8 @@ type Filter struct {
 	Of Dependence
 	// Frees, where not nil, reports whether a pod that was refused may pass once another one is gone from its node.
 	Frees func(pod, gone *corev1.Pod) bool
+	// Loses, where not nil, reports whether a pod that was refused may pass elsewhere once a node is gone. The snapshot's nodes are not looked at.
+	Loses func(pod *corev1.Pod, gone *corev1.Node, snapshot cluster.Snapshot) bool
 	// Alter, where AcrossNodes is set, returns what Prepare would if one node were like now, which differs by its pods alone. The check is
 	// the prepared one, nil or not, and was the node as it was then. Nodes other than now must not be asked of the result.
 	Alter func(pod *corev1.Pod, check Check, was, now *cluster.Node) Check

@@ -16,6 +16,11 @@ func FreedBy(refusers []Filter, pod, gone *corev1.Pod) bool {
 	})
 }
 
+// LostBy reports whether a pod that filters refused may go somewhere now that a node is gone.
+func LostBy(refusers []Filter, pod *corev1.Pod, gone *corev1.Node, snapshot cluster.Snapshot) bool {
+	return slices.ContainsFunc(refusers, func(f Filter) bool { return f.Loses != nil && f.Loses(pod, gone, snapshot) })
+}
+
 // LetInBy reports whether a pod that filters refused may go to a node that has come, or that has changed: one that refuses it by its own object lets it in
 // only if it did not before. Where its taints are others, all are asked again whose verdict does not follow from these, as in Kubernetes. The snapshot's
 // nodes are not looked at.

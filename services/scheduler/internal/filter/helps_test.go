@@ -91,6 +91,37 @@ func TestWhomANodeHelps(t *testing.T) {
 	}
 }
 
+func TestWhomALostNodeHelps(t *testing.T) {
+	t.Parallel()
+	in := func(labels map[string]string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Labels = labels }
+	}
+	over := func(keys ...string) *corev1.Pod {
+		return newPod("1", func(p *corev1.Pod) {
+			for _, key := range keys {
+				p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+					MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
+				})
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		refuser Filter
+		pod     *corev1.Pod
+		gone    *corev1.Node
+		want    bool
+	}{
+		"who is spread over its like":   {spreading, over("zone"), newNode("1", "1Gi", in(map[string]string{"zone": "a"})), true},
+		"not who is spread over others": {spreading, over("zone", "rack"), newNode("1", "1Gi", in(map[string]string{"zone": "a"})), false},
+		"not who is not spread":         {spreading, over(), newNode("1", "1Gi"), false},
+		"not who wants room":            {room, over("zone"), newNode("1", "1Gi", in(map[string]string{"zone": "a"})), false},
+	} {
+		if got := LostBy([]Filter{c.refuser}, c.pod, c.gone, cluster.Snapshot{}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestWhomItsOwnChangeHelps(t *testing.T) {
 	t.Parallel()
 	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }

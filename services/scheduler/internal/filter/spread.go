@@ -16,6 +16,10 @@ func PodTopologySpread(defaults []corev1.TopologySpreadConstraint) Filter {
 		Name:        "PodTopologySpread",
 		AcrossNodes: true,
 		Alter:       alterSpread,
+		Loses: func(pod *corev1.Pod, gone *corev1.Node, snapshot cluster.Snapshot) bool { // its domain may have been that of the lowest count
+			all := spread.Of(pod, corev1.DoNotSchedule, defaults, snapshot.Kin)
+			return len(all) > 0 && inAll(gone, all)
+		},
 		Prepare: func(pod *corev1.Pod, snapshot cluster.Snapshot) Check {
 			var constraints []constraint
 			all := spread.Of(pod, corev1.DoNotSchedule, defaults, snapshot.Kin)
@@ -60,14 +64,7 @@ func countSpread(pod *corev1.Pod, c spread.Constraint, all []spread.Constraint, 
 		s.self = 1
 	}
 	counts := spread.Counts(pod, c.TopologySpreadConstraint)
-	s.counts = func(n *corev1.Node) bool {
-		for i := range all {
-			if _, ok := n.Labels[all[i].TopologyKey]; !ok {
-				return false
-			}
-		}
-		return counts(n)
-	}
+	s.counts = func(n *corev1.Node) bool { return inAll(n, all) && counts(n) }
 	s.like = c.Like(pod)
 	for _, n := range nodes {
 		domain, ok := n.Object.Labels[c.TopologyKey]
@@ -85,6 +82,16 @@ func countSpread(pod *corev1.Pod, c spread.Constraint, all []spread.Constraint, 
 	s.zero = c.MinDomains != nil && len(s.domains) < int(*c.MinDomains)
 	s.rank()
 	return s
+}
+
+// inAll reports whether a node is in a domain of each constraint.
+func inAll(n *corev1.Node, all []spread.Constraint) bool {
+	for i := range all {
+		if _, ok := n.Labels[all[i].TopologyKey]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // rank finds the lowest counts.

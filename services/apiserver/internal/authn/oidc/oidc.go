@@ -35,6 +35,7 @@ type Config struct {
 	// Compiler compiles the expressions; it may be shared.
 	Compiler authenticationcel.Compiler
 	Clock    clock.WithTicker
+	Metrics  *Metrics
 }
 
 const (
@@ -126,6 +127,11 @@ func (p *Provider) find(ctx context.Context, issuer, at string) (*gooidc.IDToken
 	if document.Issuer != issuer {
 		return nil, fmt.Errorf("oidc: issuer did not match the issuer returned by provider, expected %q got %q", issuer, document.Issuer)
 	}
+	if issuer == p.Issuer.URL { // not one of distributed claims
+		client := *p.client
+		client.Transport = &keyFetches{p.client.Transport, p, ctx, document.Keys}
+		ctx = gooidc.ClientContext(ctx, &client)
+	}
 	provider := (&gooidc.ProviderConfig{IssuerURL: issuer, JWKSURL: document.Keys}).NewProvider(ctx)
 	return provider.VerifierContext(ctx, &gooidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: p.SigningAlgs, Now: p.Clock.Now}), nil
 }
@@ -159,6 +165,13 @@ func (p *Provider) Holder(ctx context.Context, token string) (*authn.User, error
 	if issuer(token) != p.Issuer.URL {
 		return nil, authn.ErrNotMine
 	}
+	began := p.Clock.Now()
+	user, err := p.holder(ctx, token)
+	p.Metrics.known(p.Issuer.URL, err, p.Clock.Since(began))
+	return user, err
+}
+
+func (p *Provider) holder(ctx context.Context, token string) (*authn.User, error) {
 	verifier := p.verifier.Load()
 	if verifier == nil {
 		return nil, errors.New("oidc: authenticator not initialized")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,11 @@ func (s *Set) replace(ctx context.Context, providers []*Provider) error {
 	}
 	old := s.current.Swap(next)
 	old.end()
+	for _, p := range old.providers {
+		if !slices.ContainsFunc(providers, func(now *Provider) bool { return now.Issuer.URL == p.Issuer.URL }) {
+			p.Metrics.forget(p.Issuer.URL)
+		}
+	}
 	return nil
 }
 

@@ -95,6 +95,7 @@ func (s *Store) reload(ctx context.Context) (*seal.Set, error) {
 		return nil, err
 	}
 	s.read = sum
+	s.cfg.Metrics.InForce(sum)
 	s.set.Store(next)
 	slog.InfoContext(ctx, "the encryption configuration was read anew", "file", s.cfg.Path)
 	s.tryAgain(ctx)

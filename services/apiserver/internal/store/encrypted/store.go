@@ -71,6 +71,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	s.set.Store(set)
 	s.read = sum
+	cfg.Metrics.InForce(sum)
 	return s, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/services/apiserver/internal/memstore"
@@ -54,7 +53,7 @@ func setup(t *testing.T, plain memory, names ...string) *fixture {
 	t.Helper()
 	f := &fixture{plain: plain, path: filepath.Join(t.TempDir(), "encryption.yaml"), clock: clocktesting.NewFakeClock(time.Now())}
 	f.write(t, configOf(names...))
-	s, err := New(Config{Backend: plain, Path: f.path, Reload: true, Clock: f.clock, Metrics: seal.NewMetrics(prometheus.NewRegistry())})
+	s, err := New(Config{Backend: plain, Path: f.path, Reload: true, Clock: f.clock, Metrics: seal.NewMetrics(nil, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
