@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -19,6 +20,15 @@ var (
 	}
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
+
+// maskedHere are those of this machine.
+var maskedHere = sync.OnceValue(func() []string { return masked("/sys") })
+
+// masked adds to the paths hidden everywhere how hot the processors are, by which a container could tell what others compute.
+func masked(sys string) []string {
+	hot, _ := filepath.Glob(filepath.Join(sys, "devices/system/cpu/cpu[0-9]*/thermal_throttle")) // the pattern is good
+	return append(slices.Clone(maskedPaths), hot...)
+}
 
 // namespaces of the pod, or of a container of it. target is the ID of the container whose processes it joins, where it
 // is to see those and no others; a pod that shares all processes needs none.
@@ -152,7 +162,7 @@ func (b *Builder) security(c *corev1.Container, image ImageUser, target string) 
 	}
 	if e.own.ProcMount == nil || *e.own.ProcMount == corev1.DefaultProcMount {
 		if !out.Privileged {
-			out.MaskedPaths, out.ReadonlyPaths = maskedPaths, readonlyPaths
+			out.MaskedPaths, out.ReadonlyPaths = maskedHere(), readonlyPaths
 		}
 	}
 	out.SupplementalGroups, out.SupplementalGroupsPolicy = supplementalGroups(b.Pod), groupsPolicy(b.Pod)

@@ -44,10 +44,18 @@ func (w *Want) growth(here Data) *growth {
 	if size.Cmp(has) > 0 {
 		return &growth{size: size}
 	}
-	if known, err := resource.ParseQuantity(here.Size); err == nil && size.Cmp(known) > 0 {
+	if known, err := resource.ParseQuantity(here.Size); err == nil && size.Cmp(known) > 0 && everyNodes(w.Claim) {
 		return &growth{size: size, told: true}
 	}
 	return nil
+}
+
+// notForNodes is the annotation by which whoever has made a volume larger says that no node has anything to do about it.
+const notForNodes = "volume.kubernetes.io/node-expansion-not-required"
+
+// everyNodes reports whether each node that has a volume sees to its size: several may have it at once. Of others the one node that has it did, or nobody has to.
+func everyNodes(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) && !metav1.HasAnnotation(claim.ObjectMeta, notForNodes)
 }
 
 // growth is what there is to do about a volume while a pod has it, nil for nothing.

@@ -143,6 +143,7 @@ func TestGrowthOfWhatIsInUse(t *testing.T) {
 func grewElsewhere(t *testing.T, w *world) *Want {
 	t.Helper()
 	want := larger(t, w, "")
+	want.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	markGrown(want.Claim, resource.MustParse("2Gi"))
 	return want
 }
@@ -174,6 +175,27 @@ func TestGrowthOnEveryNode(t *testing.T) {
 	}
 	if want := []string{`c: MountVolume.NodeExpandVolume succeeded for volume "pv" n`}; !slices.Equal(w.told, want) {
 		t.Errorf("told %q, want %q", w.told, want)
+	}
+}
+
+// TestGrowthThatIsNoNodes: the driver is not asked where one node has the volume at a time, and where the claim says that no node has to do anything.
+func TestGrowthThatIsNoNodes(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
+		"one node at a time": func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		},
+		"said so": func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations = map[string]string{"volume.kubernetes.io/node-expansion-not-required": "yes"}
+		},
+	} {
+		w := setup(t, stageCap, expandCap)
+		want := grewElsewhere(t, w)
+		change(want.Claim)
+		if err := w.Renew(t.Context(), want); err != nil {
+			t.Error(name, err)
+		}
+		w.must(t, "")
 	}
 }
 
