@@ -120,7 +120,7 @@ func New(cfg Config) (*Agent, error) {
 	if a.hostDNS, err = container.ReadDNS(cfg.ResolvConf); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
-	if a.runtime, err = cri.Dial(cfg.RuntimeEndpoint); err != nil {
+	if a.runtime, err = cri.Dial(cfg.RuntimeEndpoint, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})

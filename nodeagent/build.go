@@ -154,7 +154,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		RefreshEvery: cfg.RefreshEvery, MaxRestartPeriod: cfg.MaxContainerRestartPeriod,
 	})
 	b.running.Serve(b.workers)
-	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)
+	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed, cfg.Registerer)
 }
 
 func (b *builder) buildCollector() {
