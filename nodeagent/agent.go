@@ -182,7 +182,8 @@ func (a *Agent) freshNode(ctx context.Context) (*corev1.Node, error) {
 
 // room is what the node has for a pod.
 func (a *Agent) room(p *corev1.Pod) pod.Room {
-	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}, Fixed: a.resources.fixed(p)}
+	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}}
+	r.Fixed, r.FixedBy = a.resources.fixed(p)
 	for _, other := range a.running.List() {
 		if other.UID == p.UID || pod.Finished(other) {
 			continue

@@ -175,17 +175,17 @@ func (r *resources) unthrottled(p *corev1.Pod) bool {
 	return r.cpus != nil && r.cpus.Holds(p.UID)
 }
 
-// fixed says why a pod cannot get other resources while it runs, "" where it can.
-func (r *resources) fixed(p *corev1.Pod) string {
+// fixed says why a pod cannot get other resources while it runs, "" where it can, and Kubernetes' short name for that.
+func (r *resources) fixed(p *corev1.Pod) (why, short string) {
 	switch {
 	case podspec.QOSClass(p) != corev1.PodQOSGuaranteed:
-		return ""
+		return "", ""
 	case r.cpus != nil:
-		return "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+		return "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy", "guaranteed_pod_cpu_manager_static_policy"
 	case r.memory != nil:
-		return "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"
+		return "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy", "guaranteed_pod_memory_manager_static_policy"
 	}
-	return ""
+	return "", ""
 }
 
 // on is a node that has at least what was given away: while a plugin is away it tells of less.

@@ -127,6 +127,8 @@ func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 type Image struct {
 	ID   string // by which the runtime knows it
 	User container.ImageUser
+	// Pulled says that it was not there, or not to be taken as it was.
+	Pulled bool
 }
 
 // Want is an image that a pod needs: for a container, or for a volume.
@@ -248,7 +250,9 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 	took := p.clock.Since(now).Truncate(time.Millisecond)
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference, took, took, image.GetSize()))
-	return found(image), nil
+	out := found(image)
+	out.Pulled = true
+	return out, nil
 }
 
 // fetch pulls with each of the matching logins in turn, the pod's own before the node's, then without.
@@ -375,7 +379,7 @@ func (p *Puller) Forget(pod types.UID) {
 }
 
 func found(image *runtimeapi.Image) Image {
-	return Image{image.GetId(), container.ParseImageUser(image.GetUid(), image.GetUsername())}
+	return Image{ID: image.GetId(), User: container.ParseImageUser(image.GetUid(), image.GetUsername())}
 }
 
 // Normalize returns the full name of an image, with its registry and tag.
