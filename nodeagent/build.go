@@ -65,7 +65,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	tellName(cfg.Registerer, cfg.NodeName)
 	b.recorder, a.record = object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	b.tell = events{b.recorder}
-	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote)
+	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote, b.metrics.synced)
 	var err error
 	if a.resources, err = a.newResources(thresholds); err != nil {
 		return err
@@ -76,6 +76,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.pageLimits = b.cgroups.LimitsPages()
 	a.swap = container.Swap{Bounded: b.cgroups.LimitsSwap(machine.Proc), Limited: cfg.SwapBehavior == limitedSwap, Capacity: machine.Swap()}
+	b.cgroups.Measure(cfg.Registerer)
 	b.cgroups.Unthrottled = a.resources.unthrottled
 	b.buildVolumes()
 	a.running = a.newSet(b.tell)
@@ -178,9 +179,9 @@ func (b *builder) logsLeave(path string) {
 func (b *builder) prober() *probe.Runner {
 	return &probe.Runner{
 		Checker: probe.NewChecker(worker.Exec(b.runtime.Runtime)), Clock: b.cfg.Clock, Events: b.tell,
-		Count: func(t probe.Target, kind probe.Kind, result string) {
+		Count: func(t probe.Target, kind probe.Kind, result string, took time.Duration) {
 			b.metrics.probed(kind, result)
-			b.probes.probed(t, kind, result)
+			b.probes.probed(t, kind, result, took)
 		},
 	}
 }
@@ -254,6 +255,7 @@ func (b *builder) buildReporter() {
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
 		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
 		Event:        func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },
+		Registerer:   cfg.Registerer,
 	})
 	b.network.changed = b.reporter.Poke
 }

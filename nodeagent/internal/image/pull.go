@@ -82,6 +82,7 @@ type Puller struct {
 	events    Events
 	clock     clock.PassiveClock
 	ensured   *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -109,8 +110,12 @@ func NewPuller(cfg PullerConfig) *Puller {
 			Help: "Images that pods needed, by their policy, whether the image was on the node, and whether it had to be pulled.",
 		}, []string{"pull_policy", "present_locally", "pull_required"}),
 	}
+	p.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubelet_image_pull_duration_seconds", Help: "How long pulls took that succeeded, waiting included, by the size of the image.",
+		Buckets: []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600},
+	}, []string{"image_size_in_bytes"})
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(p.ensured)
+		cfg.Registerer.MustRegister(p.ensured, p.seconds)
 	}
 	return p
 }
@@ -248,6 +253,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 	delete(p.failed, key)
 	p.mu.Unlock()
 	took := p.clock.Since(now).Truncate(time.Millisecond)
+	p.seconds.WithLabelValues(sizeClass(image.GetSize())).Observe(took.Seconds())
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference, took, took, image.GetSize()))
 	out := found(image)
