@@ -112,7 +112,8 @@ func (b *builder) buildVolumes() {
 		Drivers: b.drivers.volumes, Attachments: b.drivers.waiter, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
 		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
-		NodeLabels:  b.labels,
+		Pods:        func() []*corev1.Pod { return b.running.List() }, Registerer: cfg.Registerer,
+		NodeLabels: b.labels,
 		ISCSI: iscsi.New(iscsi.Config{
 			Command: volume.Execute, Sys: "/sys", Dev: "/dev", Write: iscsi.Write, Busy: iscsi.Busy, Clock: cfg.Clock, Patience: 30 * time.Second, Rest: 10 * time.Second,
 		}),
