@@ -120,7 +120,7 @@ func New(cfg Config) (*Agent, error) {
 	if a.hostDNS, err = container.ReadDNS(cfg.ResolvConf); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
-	if a.runtime, err = cri.Dial(cfg.RuntimeEndpoint); err != nil {
+	if a.runtime, err = cri.Dial(cfg.RuntimeEndpoint, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
 	a.pods = object.InformerFor(a.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName=" + cfg.NodeName})
@@ -182,7 +182,8 @@ func (a *Agent) freshNode(ctx context.Context) (*corev1.Node, error) {
 
 // room is what the node has for a pod.
 func (a *Agent) room(p *corev1.Pod) pod.Room {
-	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}, Fixed: a.resources.fixed(p)}
+	r := pod.Room{Allocatable: a.node().Allocatable, Others: corev1.ResourceList{}}
+	r.Fixed, r.FixedBy = a.resources.fixed(p)
 	for _, other := range a.running.List() {
 		if other.UID == p.UID || pod.Finished(other) {
 			continue

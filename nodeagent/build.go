@@ -65,7 +65,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	tellName(cfg.Registerer, cfg.NodeName)
 	b.recorder, a.record = object.Recorder(cfg.Objects, "kubelet", cfg.NodeName)
 	b.tell = events{b.recorder}
-	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote)
+	a.writer = status.New(cfg.Objects, cfg.Clock, b.metrics.wrote, b.metrics.synced)
 	var err error
 	if a.resources, err = a.newResources(thresholds); err != nil {
 		return err
@@ -76,6 +76,7 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	}
 	a.pageLimits = b.cgroups.LimitsPages()
 	a.swap = container.Swap{Bounded: b.cgroups.LimitsSwap(machine.Proc), Limited: cfg.SwapBehavior == limitedSwap, Capacity: machine.Swap()}
+	b.cgroups.Measure(cfg.Registerer)
 	b.cgroups.Unthrottled = a.resources.unthrottled
 	b.buildVolumes()
 	a.running = a.newSet(b.tell)
@@ -111,7 +112,8 @@ func (b *builder) buildVolumes() {
 		Drivers: b.drivers.volumes, Attachments: b.drivers.waiter, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
 		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
-		NodeLabels:  b.labels,
+		Pods:        func() []*corev1.Pod { return b.running.List() }, Registerer: cfg.Registerer,
+		NodeLabels: b.labels,
 		ISCSI: iscsi.New(iscsi.Config{
 			Command: volume.Execute, Sys: "/sys", Dev: "/dev", Write: iscsi.Write, Busy: iscsi.Busy, Clock: cfg.Clock, Patience: 30 * time.Second, Rest: 10 * time.Second,
 		}),
@@ -154,7 +156,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		RefreshEvery: cfg.RefreshEvery, MaxRestartPeriod: cfg.MaxContainerRestartPeriod,
 	})
 	b.running.Serve(b.workers)
-	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed)
+	b.pleg = pleg.New(b.runtime.Runtime, cautious{b.workers, b.running.Known()}, cfg.Clock, b.metrics.listed, cfg.Registerer)
 }
 
 func (b *builder) buildCollector() {
@@ -178,9 +180,9 @@ func (b *builder) logsLeave(path string) {
 func (b *builder) prober() *probe.Runner {
 	return &probe.Runner{
 		Checker: probe.NewChecker(worker.Exec(b.runtime.Runtime)), Clock: b.cfg.Clock, Events: b.tell,
-		Count: func(t probe.Target, kind probe.Kind, result string) {
+		Count: func(t probe.Target, kind probe.Kind, result string, took time.Duration) {
 			b.metrics.probed(kind, result)
-			b.probes.probed(t, kind, result)
+			b.probes.probed(t, kind, result, took)
 		},
 	}
 }
@@ -254,6 +256,7 @@ func (b *builder) buildReporter() {
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
 		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
 		Event:        func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },
+		Registerer:   cfg.Registerer,
 	})
 	b.network.changed = b.reporter.Poke
 }

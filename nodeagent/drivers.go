@@ -49,6 +49,9 @@ func (a *Agent) newDrivers(objects *lookup.Objects, tell events) *drivers {
 		Waiter: d.waiter, Exhausted: d.keeper.Ask,
 		Event:      func(pod *corev1.Pod, kind, reason, message string) { tell.Event(pod, "", kind, reason, message) },
 		ClaimGrown: tell.claimGrown,
+		Operated: func(driver, operation string, took time.Duration, err error) {
+			a.volumes.Operated(volume.CSIPlugin(driver), operation, took, err)
+		},
 	})
 	return d
 }

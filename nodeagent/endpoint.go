@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ import (
 func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	cfg := a.cfg
 	config := endpoint.Config{
-		NodeName: cfg.NodeName, Version: release.Version(), Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results},
+		NodeName: cfg.NodeName, Version: release.Version(), Streams: a.streams, Registerer: cfg.Registerer, Probes: []prometheus.Collector{probes.results, probes.seconds},
 		Pods: func() []*corev1.Pod { return a.running.List() }, Pod: a.running.Get, Cores: runtime.NumCPU(), LogDir: "/var/log", Settings: cfg.settings(), Flags: cfg.Flags, Clock: cfg.Clock,
 		Usage: a.usage,
 		Healthy: func() error {
@@ -147,18 +148,30 @@ func byName(list, sign string) map[string]string {
 }
 
 // probeMetrics are those of /metrics/probes: by container, while its pod is there.
-type probeMetrics struct{ results *prometheus.CounterVec }
-
-func newProbeMetrics() *probeMetrics {
-	return &probeMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prober_probe_total", Help: "Probes, by container, type and result.",
-	}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"})}
+type probeMetrics struct {
+	results *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
 }
 
-func (m *probeMetrics) probed(t probe.Target, kind probe.Kind, result string) {
+func newProbeMetrics() *probeMetrics {
+	return &probeMetrics{
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prober_probe_total", Help: "Probes, by container, type and result.",
+		}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prober_probe_duration_seconds", Help: "How long probes took that did not fail, by container and type.", Buckets: prometheus.DefBuckets,
+		}, []string{"probe_type", "container", "pod", "namespace"}),
+	}
+}
+
+func (m *probeMetrics) probed(t probe.Target, kind probe.Kind, result string, took time.Duration) {
+	if result != "failed" { // as a kubelet does
+		m.seconds.WithLabelValues(string(kind), t.Container.Name, t.Pod.Name, t.Pod.Namespace).Observe(took.Seconds())
+	}
 	m.results.WithLabelValues(string(kind), result, t.Container.Name, t.Pod.Name, t.Pod.Namespace, string(t.Pod.UID)).Inc()
 }
 
 func (m *probeMetrics) forget(p *corev1.Pod) {
 	m.results.DeletePartialMatch(prometheus.Labels{"pod_uid": string(p.UID)})
+	m.seconds.DeletePartialMatch(prometheus.Labels{"namespace": p.Namespace, "pod": p.Name})
 }

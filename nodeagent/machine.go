@@ -22,7 +22,7 @@ const clearCall = time.Minute
 
 // CheckRuntime says why no container runtime answers at an endpoint, such as unix:///run/containerd/containerd.sock.
 func CheckRuntime(ctx context.Context, endpoint string) error {
-	client, err := cri.Dial(endpoint)
+	client, err := cri.Dial(endpoint, nil)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func removeTree(path string) error {
 }
 
 func removePods(ctx context.Context, endpoint string) (int, error) {
-	client, err := cri.Dial(endpoint)
+	client, err := cri.Dial(endpoint, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -89,8 +89,12 @@ func (a *Agent) newSet(tell events) *source.Set {
 			URL: m.URL, Header: m.Header, Node: cfg.NodeName, Every: m.URLEvery, Clock: cfg.Clock, Client: &http.Client{}, Report: problems.report,
 		})
 	}
+	restarts := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_restarted_pods_total", Help: "Static pods that started once more because their manifest came back while they ended.", ConstLabels: prometheus.Labels{"static": "true"},
+	})
+	cfg.Registerer.MustRegister(restarts)
 	set := source.New(source.Config{
-		API: a.pods, Manifests: manifests, Clock: cfg.Clock, Changed: func(name types.NamespacedName) { a.mirrors.Changed(name) },
+		API: a.pods, Manifests: manifests, Clock: cfg.Clock, Changed: func(name types.NamespacedName) { a.mirrors.Changed(name) }, Restarted: restarts.Inc,
 	})
 	count := func(static bool) func() float64 {
 		return func() float64 {

@@ -1,6 +1,8 @@
 package nodeagent
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"howdah.dev/nodeagent/internal/probe"
@@ -9,6 +11,7 @@ import (
 type metrics struct {
 	lists   *prometheus.CounterVec
 	writes  prometheus.Histogram
+	syncs   prometheus.Histogram
 	probes  *prometheus.CounterVec
 	streams *prometheus.GaugeVec
 }
@@ -21,6 +24,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		writes: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "howdah_nodeagent_status_batch_size", Help: "Pod writes that shared a call.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
+		syncs: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kubelet_pod_status_sync_duration_seconds", Help: "Time from a change of a pod's status until the API had it.",
+			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 20, 30, 45, 60},
+		}),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_probe_total", Help: "Probes, by type and result.",
 		}, []string{"probe_type", "result"}),
@@ -28,7 +35,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "howdah_nodeagent_open_streams", Help: "Streams into pods that are open now.",
 		}, []string{"subresource"}),
 	}
-	registerer.MustRegister(m.lists, m.writes, m.probes, m.streams)
+	registerer.MustRegister(m.lists, m.writes, m.syncs, m.probes, m.streams)
 	return m
 }
 
@@ -50,6 +57,8 @@ func (m *metrics) listed(ok bool) {
 }
 
 func (m *metrics) wrote(pods int) { m.writes.Observe(float64(pods)) }
+
+func (m *metrics) synced(took time.Duration) { m.syncs.Observe(took.Seconds()) }
 
 func (m *metrics) probed(kind probe.Kind, result string) {
 	m.probes.WithLabelValues(string(kind), result).Inc()

@@ -83,7 +83,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 			node, _ := nodes.Get("", cfg.NodeName)
 			return node
 		},
-		Clock: cfg.Clock,
+		Clock: cfg.Clock, Metrics: cfg.Registerer,
 		Failed: func(service types.NamespacedName, port uint16, err error) {
 			tell.healthPortFailed(service, fmt.Sprintf("node %s cannot answer health checks of the service at port %d: %v", cfg.NodeName, port, err))
 		},

@@ -48,14 +48,16 @@ func (a *Agent) newResources(thresholds pressure.Settings) (*resources, error) {
 	})
 	providers := []assign.Provider{r.devices}
 	var machine topology.Machine
+	var aligned *topology.Aligned
 	m := cfg.Managers
 	if m.CPUPolicy != cpu.None || m.MemoryPolicy != memory.None || m.TopologyPolicy != string(topology.None) {
 		var err error
 		if machine, err = topology.ReadMachine(m.System); err != nil {
 			return nil, fmt.Errorf("look at the machine's CPUs: %w", err)
 		}
+		aligned = topology.NewAligned(cfg.Registerer)
 	}
-	if err := r.addCPUs(a, machine); err != nil {
+	if err := r.addCPUs(a, machine, aligned); err != nil {
 		return nil, err
 	}
 	if r.cpus != nil {
@@ -72,7 +74,7 @@ func (a *Agent) newResources(thresholds pressure.Settings) (*resources, error) {
 		return nil, err
 	}
 	r.Assigner = assign.New(assign.Config{
-		Providers: providers, Topology: merger, Scope: topology.Scope(m.TopologyScope), Clock: cfg.Clock, Registerer: cfg.Registerer,
+		Providers: providers, Topology: merger, Scope: topology.Scope(m.TopologyScope), Clock: cfg.Clock, Registerer: cfg.Registerer, Aligned: aligned,
 	})
 	if r.claims, err = dra.New(dra.Config{
 		NodeName: cfg.NodeName, Client: cfg.Objects, State: filepath.Join(cfg.RootDir, "dra_manager_state"), Here: a.here, Clock: cfg.Clock, Registerer: cfg.Registerer,
@@ -90,7 +92,7 @@ func (a *Agent) newResources(thresholds pressure.Settings) (*resources, error) {
 	return r, nil
 }
 
-func (r *resources) addCPUs(a *Agent, machine topology.Machine) error {
+func (r *resources) addCPUs(a *Agent, machine topology.Machine, aligned *topology.Aligned) error {
 	m, path := a.cfg.Managers, filepath.Join(a.cfg.RootDir, "cpu_manager_state")
 	if m.CPUPolicy == cpu.None {
 		return cpu.CheckNone(path)
@@ -102,7 +104,7 @@ func (r *resources) addCPUs(a *Agent, machine topology.Machine) error {
 	}
 	var err error
 	r.cpus, err = cpu.New(cpu.Config{
-		Machine: machine, Reserved: reserved, Options: options, State: path, Registerer: a.cfg.Registerer, Changed: func() { r.keeper.Poke() },
+		Machine: machine, Reserved: reserved, Options: options, State: path, Registerer: a.cfg.Registerer, Aligned: aligned, Changed: func() { r.keeper.Poke() },
 	})
 	r.keeper = cpu.NewKeeper(cpu.KeeperConfig{Runtime: a.runtime.Runtime, CPUs: r.cpus, Every: m.CPUEvery, Clock: a.cfg.Clock})
 	return err
@@ -175,17 +177,17 @@ func (r *resources) unthrottled(p *corev1.Pod) bool {
 	return r.cpus != nil && r.cpus.Holds(p.UID)
 }
 
-// fixed says why a pod cannot get other resources while it runs, "" where it can.
-func (r *resources) fixed(p *corev1.Pod) string {
+// fixed says why a pod cannot get other resources while it runs, "" where it can, and Kubernetes' short name for that.
+func (r *resources) fixed(p *corev1.Pod) (why, short string) {
 	switch {
 	case podspec.QOSClass(p) != corev1.PodQOSGuaranteed:
-		return ""
+		return "", ""
 	case r.cpus != nil:
-		return "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+		return "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy", "guaranteed_pod_cpu_manager_static_policy"
 	case r.memory != nil:
-		return "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"
+		return "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy", "guaranteed_pod_memory_manager_static_policy"
 	}
-	return ""
+	return "", ""
 }
 
 // on is a node that has at least what was given away: while a plugin is away it tells of less.

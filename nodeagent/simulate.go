@@ -62,7 +62,7 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 		hollow.Memory = hollowMemory
 	}
 	m := newMetrics(cfg.Registerer)
-	s := &Simulation{informers: object.NewInformers(cfg.Objects), writer: status.New(cfg.Objects, cfg.Clock, m.wrote)}
+	s := &Simulation{informers: object.NewInformers(cfg.Objects), writer: status.New(cfg.Objects, cfg.Clock, m.wrote, m.synced)}
 	pods := object.InformerFor(s.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName!=", Slim: slim})
 	s.fleet = simulate.New(simulate.Config{
 		Prefix: cfg.NodeName, Nodes: n, Labels: hollow.Labels, Client: cfg.Objects, Pods: pods, Status: s.writer, Clock: cfg.Clock,

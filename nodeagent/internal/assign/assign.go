@@ -36,6 +36,8 @@ type Config struct {
 	Scope      topology.Scope
 	Clock      clock.PassiveClock
 	Registerer prometheus.Registerer
+	// Aligned, which may be nil, hears of pods and containers that have to have all on one NUMA node.
+	Aligned *topology.Aligned
 }
 
 // Assigner asks the providers for pods.
@@ -86,6 +88,7 @@ func (a *Assigner) allocate(ctx context.Context, p *corev1.Pod) error {
 	if a.cfg.Scope == topology.ScopePod && a.cfg.Topology.Policy != topology.None {
 		var fits bool
 		if whole, fits = a.merge(func(provider Provider) topology.Hints { return provider.PodHints(p) }); !fits {
+			a.aligned(topology.ScopePod, false)
 			return affinityError{}
 		}
 	}
@@ -95,6 +98,7 @@ func (a *Assigner) allocate(ctx context.Context, p *corev1.Pod) error {
 			if a.cfg.Scope != topology.ScopePod && a.cfg.Topology.Policy != topology.None {
 				var fits bool
 				if near, fits = a.merge(func(provider Provider) topology.Hints { return provider.Hints(p, c) }); !fits {
+					a.aligned(topology.ScopeContainer, false)
 					return affinityError{}
 				}
 			}
@@ -103,9 +107,22 @@ func (a *Assigner) allocate(ctx context.Context, p *corev1.Pod) error {
 					return err
 				}
 			}
+			if a.cfg.Scope != topology.ScopePod {
+				a.aligned(topology.ScopeContainer, true)
+			}
 		}
 	}
+	if a.cfg.Scope == topology.ScopePod {
+		a.aligned(topology.ScopePod, true)
+	}
 	return nil
+}
+
+// aligned counts what was placed where only one NUMA node will do.
+func (a *Assigner) aligned(scope topology.Scope, ok bool) {
+	if a.cfg.Topology.Policy == topology.SingleNode {
+		a.cfg.Aligned.Count(scope, topology.NUMANode, ok)
+	}
 }
 
 func (a *Assigner) merge(hints func(Provider) topology.Hints) (topology.Hint, bool) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +58,26 @@ type smt struct{}
 func (smt) Error() string  { return "half a core" }
 func (smt) Reason() string { return "SMTAlignmentError" }
 
+// counted are the counters of what lies within a boundary.
+func counted(t *testing.T, registry *prometheus.Registry) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range families {
+		name, ok := strings.CutPrefix(f.GetName(), "kubelet_container_aligned_compute_resources_")
+		if !ok {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			out = append(out, fmt.Sprint(name, " ", m.GetLabel()[0].GetValue(), " ", m.GetLabel()[1].GetValue(), " ", m.GetCounter().GetValue()))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 func TestAdmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy        topology.Policy
@@ -64,11 +85,14 @@ func TestAdmit(t *testing.T) {
 		first, second provider
 		reason, text  string
 		given         []string
+		counted       string // of what has to be on one node
 	}{
 		"both nodes suit the first, one the second": {policy: topology.SingleNode, first: provider{nodes: []int{0, 1}}, second: provider{nodes: []int{1}},
-			given: []string{"init [1]", "main [1]"}},
+			given: []string{"init [1]", "main [1]"}, counted: "count numa_node container 2"},
 		"nothing suits both": {policy: topology.SingleNode, first: provider{nodes: []int{0}}, second: provider{nodes: []int{1}},
-			reason: "TopologyAffinityError", text: "Resources cannot be allocated with Topology locality"},
+			reason: "TopologyAffinityError", text: "Resources cannot be allocated with Topology locality", counted: "failure_count numa_node container 1"},
+		"of a pod as a whole, on one node": {policy: topology.SingleNode, scope: topology.ScopePod, first: provider{nodes: []int{1}}, second: provider{nodes: []int{0, 1}},
+			given: []string{"init [1]", "main [1]"}, counted: "count numa_node pod 1"},
 		"nobody asks": {policy: topology.None, first: provider{nodes: []int{0}}, second: provider{nodes: []int{1}}, given: []string{"init []", "main []"}},
 		"of the pod as a whole": {policy: topology.Restricted, scope: topology.ScopePod, first: provider{nodes: []int{1}}, second: provider{nodes: []int{0, 1}},
 			given: []string{"init [1]", "main [1]"}},
@@ -80,8 +104,9 @@ func TestAdmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.first.name, c.second.name = "first", "second"
+			registry := prometheus.NewRegistry()
 			a := New(Config{
-				Providers: []Provider{&c.first, &c.second}, Scope: c.scope, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
+				Providers: []Provider{&c.first, &c.second}, Scope: c.scope, Clock: clock.RealClock{}, Registerer: registry, Aligned: topology.NewAligned(registry),
 				Topology: topology.Merger{Policy: c.policy, Nodes: topology.Of(0, 1)},
 			})
 			p := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init"}}, Containers: []corev1.Container{{Name: "main"}}}}
@@ -98,6 +123,9 @@ func TestAdmit(t *testing.T) {
 				if !slices.Contains(c.first.released, "u") || !slices.Contains(c.second.released, "u") {
 					t.Error("what the pod had is not taken back")
 				}
+			}
+			if got := counted(t, registry); got != c.counted {
+				t.Errorf("counted: %s, not %s", got, c.counted)
 			}
 			asks := c.policy != topology.None
 			if c.first.forWhole != (asks && c.scope == topology.ScopePod) || c.first.forSingle != (asks && c.scope != topology.ScopePod) {

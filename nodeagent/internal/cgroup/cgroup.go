@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,6 +29,7 @@ type Tree struct {
 	unified       bool
 	// Unthrottled, which may be nil, says of which pods' time on the CPUs no account is to be kept: they have some for themselves.
 	Unthrottled func(p *corev1.Pod) bool
+	seconds     *prometheus.HistogramVec // nil until Measure
 
 	mu        sync.Mutex
 	burstable map[types.UID]int64 // requested thousandths of a core
@@ -58,12 +61,15 @@ func (t *Tree) Ensure(p *corev1.Pod) error {
 	if t.Unthrottled != nil && t.Unthrottled(p) {
 		r.cpuLimit = 0
 	}
+	began := time.Now()
 	if err := t.create(path); err != nil {
 		return fmt.Errorf("control group of pod: %w", err)
 	}
+	began = t.took("create", began)
 	if err := t.apply(path, r); err != nil {
 		return fmt.Errorf("limits of pod: %w", err)
 	}
+	t.took("update", began)
 	if podspec.QOSClass(p) == corev1.PodQOSBurstable {
 		t.mu.Lock()
 		t.burstable[p.UID] = r.request
@@ -78,6 +84,7 @@ func (t *Tree) Remove(p *corev1.Pod) error {
 	t.mu.Lock()
 	delete(t.burstable, p.UID)
 	t.mu.Unlock()
+	began := time.Now()
 	var problems []error
 	for _, root := range t.roots() {
 		for _, class := range []string{"", "burstable", "besteffort"} {
@@ -87,6 +94,7 @@ func (t *Tree) Remove(p *corev1.Pod) error {
 			}
 		}
 	}
+	t.took("destroy", began)
 	return errors.Join(append(problems, t.weigh())...)
 }
 

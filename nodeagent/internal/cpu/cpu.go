@@ -65,6 +65,8 @@ type Config struct {
 	// State is the file that outlives the agent.
 	State      string
 	Registerer prometheus.Registerer
+	// Aligned, which may be nil, hears of containers that have to have whole cores.
+	Aligned *topology.Aligned
 	// Changed is called when there are others than before in the shared pool.
 	Changed func()
 }
@@ -204,6 +206,9 @@ func (m *Manager) Allocate(_ context.Context, p *corev1.Pod, c *corev1.Container
 	}
 	m.metrics.requests.Inc()
 	set, err := m.choose(n, m.reusable(p, c), near.Nodes)
+	if m.cfg.Options.FullCores {
+		m.cfg.Aligned.Count(topology.ScopeContainer, topology.PhysicalCPU, err == nil)
+	}
 	if err != nil {
 		m.metrics.errors.Inc()
 		return err

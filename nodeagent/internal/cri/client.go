@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,14 +26,16 @@ type Client struct {
 }
 
 // Dial connects to an endpoint such as "unix:///run/containerd/containerd.sock".
-// It returns at once; calls wait for the connection.
-func Dial(endpoint string) (*Client, error) {
+// It returns at once; calls wait for the connection. registerer, which may be nil, gets the metrics of what is asked of the runtime.
+func Dial(endpoint string, registerer prometheus.Registerer) (*Client, error) {
+	m := newMetrics(registerer)
 	conn, err := grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{ // a socket of this machine
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: time.Second,
 		}),
+		grpc.WithUnaryInterceptor(m.unary), grpc.WithStreamInterceptor(m.stream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
 		return nil, fmt.Errorf("dial runtime %s: %w", endpoint, err)

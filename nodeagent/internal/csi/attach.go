@@ -19,13 +19,13 @@ import (
 // waits another volume may go; when it has waited in vain that is the end (Exhausted).
 func (v *Volumes) attached(ctx context.Context, w *Want, about *storagev1.CSIDriver) (said map[string]string, err error) {
 	full := ""
-	err = v.cfg.Waiter.Wait(ctx, object.AttachableName(w.driver(), w.handle()), func(ctx context.Context, yet error) error {
+	err = v.cfg.Waiter.Wait(ctx, object.AttachableName(w.Driver(), w.handle()), func(ctx context.Context, yet error) error {
 		before := full
 		full = ""
 		if yet != nil && !counted(about) {
 			return yet
 		}
-		a, err := v.cfg.Objects.Attachment(ctx, object.AttachmentName(w.handle(), w.driver(), v.cfg.NodeName))
+		a, err := v.cfg.Objects.Attachment(ctx, object.AttachmentName(w.handle(), w.Driver(), v.cfg.NodeName))
 		switch {
 		case apierrors.IsNotFound(err):
 			return &attach.NotYet{What: "volume attachment is not there yet"}
@@ -33,7 +33,7 @@ func (v *Volumes) attached(ctx context.Context, w *Want, about *storagev1.CSIDri
 			return err
 		case counted(about) && exhausted(a):
 			if full = a.Status.AttachError.Message; before == "" {
-				v.cfg.Exhausted(w.driver())
+				v.cfg.Exhausted(w.Driver())
 			}
 			return &attach.NotYet{What: full}
 		case yet != nil:

@@ -197,6 +197,7 @@ type world struct {
 	reported []corev1.UniqueVolumeName
 	changes  int
 	told     []string // at claims
+	operated []string // of what was taken away
 }
 
 const stageCap, expandCap = csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME
@@ -250,6 +251,9 @@ func (w *world) start(dir string, drivers *Drivers) {
 			},
 			Clock: clk,
 		}),
+		Operated: func(driver, operation string, _ time.Duration, err error) {
+			w.operated = append(w.operated, fmt.Sprintf("%s %s %t", driver, operation, err == nil))
+		},
 		Exhausted: func(string) {}, Event: func(*corev1.Pod, string, string, string) {},
 		ClaimGrown: func(claim *corev1.PersistentVolumeClaim, message string) {
 			w.told = append(w.told, claim.Name+": "+message)
@@ -364,6 +368,9 @@ func TestVolumeOfAPod(t *testing.T) {
 	}
 	w.sweep(t.Context())
 	w.must(t, "unpublish unstage")
+	if want := []string{"d volume_unmount true", "d volume_unmount true", "d unmount_device true"}; !slices.Equal(w.operated, want) {
+		t.Errorf("measured: %q, not %q", w.operated, want)
+	}
 	for _, dir := range []string{"pods/u", "pods/u2", "plugins/kubernetes.io/csi/d"} {
 		if _, err := os.Stat(filepath.Join(w.cfg.Dir, dir)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", dir, err)

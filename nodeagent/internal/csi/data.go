@@ -126,7 +126,7 @@ func (p paths) staged(w *Want) place {
 	if w.Block() {
 		return p.stagedDevice(w.Name)
 	}
-	return p.stagedFolder(w.driver(), w.handle())
+	return p.stagedFolder(w.Driver(), w.handle())
 }
 
 // published is where the pod has its volume.

@@ -83,6 +83,9 @@ func TestDeviceOfAPod(t *testing.T) {
 	}
 	w.sweep(t.Context())
 	w.must(t, "unpublish unstage")
+	if want := []string{"d unmap_volume true", "d unmap_volume true", "d unmap_device true"}; !slices.Equal(w.operated, want) {
+		t.Errorf("measured: %q, not %q", w.operated, want)
+	}
 	for _, dir := range []string{"pods/u", "pods/u2", "plugins/kubernetes.io/csi/volumeDevices/pv", "plugins/kubernetes.io/csi/volumeDevices/publish/pv", "plugins/kubernetes.io/csi/volumeDevices/staging/pv"} {
 		if _, err := os.Lstat(under(dir)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", dir, err)

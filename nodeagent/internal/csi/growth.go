@@ -70,7 +70,7 @@ func (v *Volumes) growth(w *Want) *growth {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if refused, ok := v.inUse[object.AttachableName(w.driver(), w.handle())]; ok && refused.Cmp(g.size) == 0 {
+	if refused, ok := v.inUse[object.AttachableName(w.Driver(), w.handle())]; ok && refused.Cmp(g.size) == 0 {
 		return nil
 	}
 	return g
@@ -170,7 +170,7 @@ func (c *calls) expand(ctx context.Context, g *growth) (done bool, _ error) {
 	if status.Code(err) == codes.FailedPrecondition || g.told && infeasible(err) {
 		c.v.mu.Lock()
 		defer c.v.mu.Unlock()
-		c.v.inUse[object.AttachableName(c.w.driver(), c.w.handle())] = g.size
+		c.v.inUse[object.AttachableName(c.w.Driver(), c.w.handle())] = g.size
 		return false, nil
 	}
 	return false, err

@@ -63,7 +63,7 @@ func (p place) path() string {
 
 // Mount makes a volume for a pod, and returns where its folder or its device is. What is there already is left as it is, without a question to anybody.
 func (v *Volumes) Mount(ctx context.Context, w *Want) (string, error) {
-	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
+	release, err := v.hold(ctx, string(object.AttachableName(w.Driver(), w.handle())))
 	if err != nil {
 		return "", failed(w.steps().prepare, err)
 	}
@@ -72,14 +72,14 @@ func (v *Volumes) Mount(ctx context.Context, w *Want) (string, error) {
 	if there, err := v.there(at); err != nil || there {
 		return at.path(), failed(w.steps().prepare, err)
 	}
-	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
+	about, err := v.cfg.Objects.CSIDriver(ctx, w.Driver())
 	if err != nil {
 		return "", failed(w.steps().prepare, err)
 	}
-	if err := allowed(about, w.driver(), w.lifecycle()); err != nil {
+	if err := allowed(about, w.Driver(), w.lifecycle()); err != nil {
 		return "", failed(w.steps().prepare, err)
 	}
-	data := Data{Driver: w.driver(), Handle: w.handle(), Name: w.Name, Node: v.cfg.NodeName, Lifecycle: string(w.lifecycle())}
+	data := Data{Driver: w.Driver(), Handle: w.handle(), Name: w.Name, Node: v.cfg.NodeName, Lifecycle: string(w.lifecycle())}
 	if err := w.alone(v.paths.users(data.unique())); err != nil {
 		return "", failed(w.steps().prepare, err)
 	}
@@ -288,7 +288,7 @@ func (v *Volumes) lead(at place) error {
 // Renew does for a volume that a pod has what has to be done every now and then: it is published again where the driver asks for that, and
 // its file system follows the size of the volume.
 func (v *Volumes) Renew(ctx context.Context, w *Want) error {
-	about, err := v.cfg.Objects.CSIDriver(ctx, w.driver())
+	about, err := v.cfg.Objects.CSIDriver(ctx, w.Driver())
 	if err != nil {
 		return failed(w.steps().prepare, err)
 	}
@@ -296,7 +296,7 @@ func (v *Volumes) Renew(ctx context.Context, w *Want) error {
 	if !again && v.growth(w) == nil {
 		return nil
 	}
-	release, err := v.hold(ctx, string(object.AttachableName(w.driver(), w.handle())))
+	release, err := v.hold(ctx, string(object.AttachableName(w.Driver(), w.handle())))
 	if err != nil {
 		return failed(w.steps().prepare, err)
 	}

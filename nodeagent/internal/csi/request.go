@@ -30,7 +30,7 @@ type Want struct {
 	Own func(path string, group int64) error
 }
 
-func (w *Want) driver() string {
+func (w *Want) Driver() string {
 	if w.PV != nil {
 		return w.PV.Spec.CSI.Driver
 	}

@@ -55,11 +55,13 @@ func (p place) teardownError(err error) error {
 }
 
 // unpublish has the driver take a volume from a pod, and removes the folder.
-func (v *Volumes) unpublish(ctx context.Context, at place) error {
+func (v *Volumes) unpublish(ctx context.Context, at place) (problem error) {
+	began := v.cfg.Clock.Now()
 	data, err := read(at.record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	defer func() { v.operated(data.Driver, at, "volume_unmount", "unmap_volume", began, problem) }()
 	if err == nil {
 		release, err := v.hold(ctx, string(data.unique()))
 		if err != nil {
@@ -81,6 +83,18 @@ func (v *Volumes) unpublish(ctx context.Context, at place) error {
 	}
 	_ = os.Remove(filepath.Dir(at.target)) // unless other pods have it
 	return nil
+}
+
+// operated tells of what was done with a volume, by one name for file systems and another for block devices.
+func (v *Volumes) operated(driver string, at place, filesystem, device string, began time.Time, err error) {
+	if v.cfg.Operated == nil || driver == "" {
+		return
+	}
+	operation := filesystem
+	if filepath.Dir(at.target) != at.record {
+		operation = device
+	}
+	v.cfg.Operated(driver, operation, v.cfg.Clock.Since(began), err)
 }
 
 // remove removes the place of a volume of which the driver has nothing any more; never what is in a mount. What is known of it goes last.
@@ -135,7 +149,7 @@ func (v *Volumes) sweep(ctx context.Context) time.Duration {
 }
 
 // unstage takes a volume from the node unless a pod has it, and reports whether it is gone.
-func (v *Volumes) unstage(ctx context.Context, at place) (bool, error) {
+func (v *Volumes) unstage(ctx context.Context, at place) (_ bool, problem error) {
 	data, err := read(at.record)
 	if err != nil {
 		return false, err
@@ -151,6 +165,8 @@ func (v *Volumes) unstage(ctx context.Context, at place) (bool, error) {
 	if len(v.paths.users(data.unique())) > 0 { // somebody came meanwhile
 		return false, nil
 	}
+	began := v.cfg.Clock.Now()
+	defer func() { v.operated(data.Driver, at, "unmount_device", "unmap_device", began, problem) }()
 	if data, err = read(at.record); err != nil {
 		return false, err
 	}

@@ -13,7 +13,7 @@ func (v *Volumes) Usage(ctx context.Context, w *Want) ([]*csipb.VolumeUsage, err
 	if there, err := v.there(at); err != nil || !there {
 		return nil, err
 	}
-	driver, err := v.cfg.Drivers.Get(w.driver())
+	driver, err := v.cfg.Drivers.Get(w.Driver())
 	if err != nil {
 		return nil, err
 	}

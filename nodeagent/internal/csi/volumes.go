@@ -51,7 +51,9 @@ type Config struct {
 	Event func(pod *corev1.Pod, kind, reason, message string)
 	// ClaimGrown tells at a claim that its volume is larger.
 	ClaimGrown func(claim *corev1.PersistentVolumeClaim, message string)
-	Clock      clock.Clock
+	// Operated, which may be nil, hears of what was taken from a pod or the node, by Kubernetes' name for it.
+	Operated func(driver, operation string, took time.Duration, err error)
+	Clock    clock.Clock
 }
 
 // Volumes makes and removes the volumes of the node's drivers.

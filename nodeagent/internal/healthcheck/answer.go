@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -58,13 +59,13 @@ func (s *Server) node() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		eligible := stays(s.cfg.Node())
-		s.answerNode(w, &eligible)
+		s.answerNode(w, &eligible, s.healthz)
 	})
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { s.answerNode(w, nil) })
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { s.answerNode(w, nil, s.livez) })
 	return mux
 }
 
-func (s *Server) answerNode(w http.ResponseWriter, eligible *bool) {
+func (s *Server) answerNode(w http.ResponseWriter, eligible *bool, answers *prometheus.CounterVec) {
 	health, now := s.cfg.Health(), s.cfg.Clock.Now()
 	healthy := health.Healthy && (eligible == nil || *eligible)
 	family := familyAnswer{LastUpdated: health.Written, Healthy: health.Healthy}
@@ -75,6 +76,11 @@ func (s *Server) answerNode(w http.ResponseWriter, eligible *bool) {
 	if healthy {
 		body.LastUpdated = now // who is healthy is up to date, however long ago something had to be written
 	}
+	code := http.StatusOK
+	if !healthy {
+		code = http.StatusServiceUnavailable
+	}
+	answers.WithLabelValues(strconv.Itoa(code)).Inc()
 	answer(w, healthy, body)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,8 @@ type Config struct {
 	// Node is this node as the API has it; nil if it has none.
 	Node  func() *corev1.Node
 	Clock clock.Clock
+	// Metrics is where it is told what was answered for the node; default nowhere.
+	Metrics prometheus.Registerer
 	// Failed is told once when a service's port cannot be had; default nobody.
 	Failed func(service types.NamespacedName, port uint16, err error)
 }
@@ -49,6 +52,8 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	wake chan struct{}
+	// Answers for the node, by code.
+	healthz, livez *prometheus.CounterVec
 
 	mu       sync.Mutex
 	services map[types.NamespacedName]lb.HealthPort
@@ -65,7 +70,19 @@ func New(cfg Config) *Server {
 	if cfg.Failed == nil {
 		cfg.Failed = func(types.NamespacedName, uint16, error) {}
 	}
-	return &Server{cfg: cfg, wake: make(chan struct{}, 1)}
+	s := &Server{
+		cfg: cfg, wake: make(chan struct{}, 1),
+		healthz: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubeproxy_proxy_healthz_total", Help: "Answers whether the node takes traffic, by code.",
+		}, []string{"code"}),
+		livez: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubeproxy_proxy_livez_total", Help: "Answers whether the node balances, by code.",
+		}, []string{"code"}),
+	}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(s.healthz, s.livez)
+	}
+	return s
 }
 
 // Set replaces what is answered for the services, which must not be changed afterwards. It does not block: ports are opened and

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -131,6 +132,9 @@ func TestEnsure(t *testing.T) {
 	clk.Step(11 * time.Second)
 	if got := ensure("bad:1", ""); got != "ImagePullBackOff" {
 		t.Errorf("the second back-off is no longer: %s", got)
+	}
+	if n := testutil.CollectAndCount(p.seconds); n != 1 {
+		t.Errorf("pulls of %d sizes are measured, not of one", n)
 	}
 	p.Forget(pod.UID)
 	if got := ensure("bad:1", ""); got != "ErrImagePull" {

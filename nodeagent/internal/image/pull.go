@@ -82,6 +82,7 @@ type Puller struct {
 	events    Events
 	clock     clock.PassiveClock
 	ensured   *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -109,8 +110,12 @@ func NewPuller(cfg PullerConfig) *Puller {
 			Help: "Images that pods needed, by their policy, whether the image was on the node, and whether it had to be pulled.",
 		}, []string{"pull_policy", "present_locally", "pull_required"}),
 	}
+	p.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubelet_image_pull_duration_seconds", Help: "How long pulls took that succeeded, waiting included, by the size of the image.",
+		Buckets: []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600},
+	}, []string{"image_size_in_bytes"})
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(p.ensured)
+		cfg.Registerer.MustRegister(p.ensured, p.seconds)
 	}
 	return p
 }
@@ -127,6 +132,8 @@ func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 type Image struct {
 	ID   string // by which the runtime knows it
 	User container.ImageUser
+	// Pulled says that it was not there, or not to be taken as it was.
+	Pulled bool
 }
 
 // Want is an image that a pod needs: for a container, or for a volume.
@@ -246,9 +253,12 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 	delete(p.failed, key)
 	p.mu.Unlock()
 	took := p.clock.Since(now).Truncate(time.Millisecond)
+	p.seconds.WithLabelValues(sizeClass(image.GetSize())).Observe(took.Seconds())
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference, took, took, image.GetSize()))
-	return found(image), nil
+	out := found(image)
+	out.Pulled = true
+	return out, nil
 }
 
 // fetch pulls with each of the matching logins in turn, the pod's own before the node's, then without.
@@ -375,7 +385,7 @@ func (p *Puller) Forget(pod types.UID) {
 }
 
 func found(image *runtimeapi.Image) Image {
-	return Image{image.GetId(), container.ParseImageUser(image.GetUid(), image.GetUsername())}
+	return Image{ID: image.GetId(), User: container.ParseImageUser(image.GetUid(), image.GetUsername())}
 }
 
 // Normalize returns the full name of an image, with its registry and tag.

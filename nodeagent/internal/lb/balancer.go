@@ -40,6 +40,7 @@ type Config struct {
 // Balancer keeps the kernel's maps as the objects say.
 type Balancer struct {
 	cfg     Config
+	began   time.Time // when it was made: what happened before was another's to write
 	metrics *metrics
 	wake    chan struct{}
 	ready   chan struct{}
@@ -50,6 +51,7 @@ type Balancer struct {
 	in     *inputs
 	synced bool
 	dirty  map[owner]*pending.Cause
+	news   news
 	// waiting are closed after the next round that wrote everything.
 	waiting pending.Waiters
 	// behind is since when a change waits that was taken up and is not written yet; zero if there is none.
@@ -85,12 +87,14 @@ func New(cfg Config) (*Balancer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	m, err := newMetrics(cfg.Metrics)
+	m, err := newMetrics(cfg.Metrics, cfg.families())
 	if err != nil {
 		return nil, fmt.Errorf("load balancer: %w", err)
 	}
 	return &Balancer{
 		cfg:     cfg,
+		began:   cfg.Now(),
+		news:    newNews(),
 		metrics: m,
 		wake:    make(chan struct{}, 1),
 		ready:   make(chan struct{}),
@@ -126,18 +130,21 @@ func (b *Balancer) take(ctx context.Context, obj any, gone bool) {
 	if m, err := meta.Accessor(obj); err == nil {
 		revision = m.GetResourceVersion()
 	}
+	now := b.cfg.Now()
 	b.mu.Lock()
+	b.hear(obj, gone)
 	owners := b.in.update(obj, gone)
 	for _, o := range owners {
 		c := b.dirty[o]
 		if c == nil {
-			c = pending.NewCause(b.cfg.Now())
+			c = pending.NewCause(now)
 			b.dirty[o] = c
 		}
 		c.Add(ctx, revision)
 	}
 	b.mu.Unlock()
 	if len(owners) > 0 {
+		b.metrics.proxy.queue(now)
 		b.poke()
 	}
 }

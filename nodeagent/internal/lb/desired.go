@@ -65,7 +65,7 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 	everywhere, here := rotation(endpoints, false, node), rotation(endpoints, true, node)
 
 	inside := everywhere
-	if p := svc.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+	if insideOnly(svc) {
 		inside = here
 	}
 	outside := everywhere
@@ -118,6 +118,12 @@ func addPort(out Table, svc *corev1.Service, port corev1.ServicePort, ip netip.A
 // localOnly says whether traffic from outside stays on the node that it comes to.
 func localOnly(svc *corev1.Service) bool {
 	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// insideOnly says whether traffic from the cluster stays on the node that it comes from.
+func insideOnly(svc *corev1.Service) bool {
+	p := svc.Spec.InternalTrafficPolicy
+	return p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal
 }
 
 func clusterIPs(svc *corev1.Service) []netip.Addr {

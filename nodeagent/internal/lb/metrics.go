@@ -8,10 +8,13 @@ type metrics struct {
 	backends  prometheus.Gauge
 	seconds   prometheus.Histogram
 	errors    prometheus.Counter
+	proxy     *proxyMetrics
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, families []family) (*metrics, error) {
+	proxy, more := newProxyMetrics(families)
 	m := &metrics{
+		proxy: proxy,
 		services: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "howdah_lb_services", Help: "Objects (services, pods with hostPorts) that have frontends in the maps."}),
 		frontends: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -27,7 +30,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.services, m.frontends, m.backends, m.seconds, m.errors} {
+	for _, c := range append(more, m.services, m.frontends, m.backends, m.seconds, m.errors) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -92,10 +92,12 @@ type syncer struct {
 	problems     map[owner]string
 	settling     pending.Waiters
 	health       map[types.NamespacedName]HealthPort
+	triggers     map[owner][]trigger // of changes that are not written yet
+	nobody       map[owner]nobodyHere
 }
 
 func newSyncer(b *Balancer, m Maps) *syncer {
-	return &syncer{Balancer: b, maps: m, claims: newClaims(), pending: map[bpf.LBFrontendKey]bool{}, problems: map[owner]string{}, health: map[types.NamespacedName]HealthPort{}}
+	return &syncer{Balancer: b, maps: m, claims: newClaims(), pending: map[bpf.LBFrontendKey]bool{}, problems: map[owner]string{}, health: map[types.NamespacedName]HealthPort{}, triggers: map[owner][]trigger{}, nobody: map[owner]nobodyHere{}}
 }
 
 // update is one owner whose table was computed anew.
@@ -106,6 +108,7 @@ type update struct {
 	born     time.Time
 	problems []string
 	health   HealthPort
+	nobody   nobodyHere
 }
 
 // start begins the span of writing the owner's table.
@@ -152,7 +155,9 @@ func (s *syncer) sync(ctx context.Context, full bool) error {
 	err = errors.Join(err, collect(s.maps, s.st))
 	s.settle(w, updates, err)
 	if !p.empty() || full {
-		s.metrics.seconds.Observe(s.cfg.Now().Sub(began).Seconds())
+		took := s.cfg.Now().Sub(began)
+		s.metrics.seconds.Observe(took.Seconds())
+		s.metrics.proxy.wrote(took, full)
 	}
 	s.count()
 	return err
@@ -164,6 +169,7 @@ func (s *syncer) collect(full bool) ([]update, map[bpf.LBAddress]uint8) {
 	defer s.mu.Unlock()
 	dirty := s.dirty
 	s.dirty = map[owner]*pending.Cause{}
+	s.takeNews()
 	s.settling.Take(&s.waiting)
 	if full || dirty[allOwners] != nil {
 		for _, o := range s.in.owners() {
@@ -178,7 +184,7 @@ func (s *syncer) collect(full bool) ([]update, map[bpf.LBAddress]uint8) {
 			continue
 		}
 		table, born, problems := s.in.table(o)
-		updates = append(updates, update{owner: o, cause: c, table: table, born: born, problems: problems, health: s.in.healthPort(o)})
+		updates = append(updates, update{owner: o, cause: c, table: table, born: born, problems: problems, health: s.in.healthPort(o), nobody: s.in.nobodyHere(o)})
 		s.fallBehind(c.Since())
 	}
 	if full || s.nodesPending || dirty[nodeAddresses] != nil || dirty[allOwners] != nil {
@@ -242,6 +248,7 @@ func (s *syncer) settle(w wanted, updates []update, err error) {
 		clear(s.pending)
 		s.nodesPending = false
 		s.caughtUp()
+		s.tellWritten(updates)
 		s.tellHealth(updates)
 		s.settling.Release()
 		return

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -152,10 +154,11 @@ func TestReporter(t *testing.T) {
 	api, client := objecttest.Start(t)
 	runtime := fakecri.New()
 	runtime.AddImage("docker.io/library/x:1")
+	registry := prometheus.NewRegistry()
 	r := New(Config{
 		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, AgentPort: 7443, Version: "v1.36.3", MaxPods: 110,
-		Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
-		Short: enough, Taints: []corev1.Taint{{Key: "waits", Effect: corev1.TaintEffectNoSchedule}},
+		Machine: machine(t, map[string]string{"proc/stat": "cpu 1 2\nbtime 1000\n"}), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
+		Registerer: registry, Short: enough, Taints: []corev1.Taint{{Key: "waits", Effect: corev1.TaintEffectNoSchedule}},
 	})
 	if err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
@@ -168,6 +171,11 @@ func TestReporter(t *testing.T) {
 		node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || object.AgentPort(node) != 7443 || len(node.Status.Images) != 1 || !Ready(node) ||
 		len(node.Spec.Taints) != 1 {
 		t.Errorf("node: %s", node.String())
+	}
+	for _, step := range []string{"pre_kubelet_", "pre_registration_", "registration_", "post_registration_", ""} {
+		if n, err := testutil.GatherAndCount(registry, "kubelet_node_startup_"+step+"duration_seconds"); n != 1 || err != nil {
+			t.Errorf("the node is ready; %sduration is told %d times, %v", step, n, err)
+		}
 	}
 	if r.Heard() {
 		t.Error("the control plane has heard of a node that has no lease")

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,8 @@ type Config struct {
 	Problems func() []string
 	// Event, which may be nil, records an event of the node.
 	Event func(kind, reason, message string)
+	// Registerer, which may be nil, is told how long the node took to be ready.
+	Registerer prometheus.Registerer
 }
 
 // Reporter keeps the Node object true.
@@ -68,6 +71,7 @@ type Reporter struct {
 	poke chan struct{}
 	// renewed is when the lease was last renewed, in nanoseconds of the clock.
 	renewed atomic.Int64
+	startup *startup
 
 	mu    sync.Mutex
 	node  *corev1.Node // as the API last answered
@@ -76,7 +80,11 @@ type Reporter struct {
 
 // New returns a Reporter.
 func New(cfg Config) *Reporter {
-	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
+	r := &Reporter{cfg: cfg, poke: make(chan struct{}, 1), startup: &startup{booted: cfg.Machine.Booted(), began: cfg.Clock.Now()}}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(r.startup)
+	}
+	return r
 }
 
 // Poke makes the reporter look at once: something about the node changed.
@@ -105,6 +113,7 @@ func (r *Reporter) Here(ctx context.Context) *corev1.Node {
 // Register makes sure that the node is in the API; it repeats until it is,
 // or ctx ends.
 func (r *Reporter) Register(ctx context.Context) error {
+	r.startup.asking(r.cfg.Clock.Now())
 	for {
 		node, err := r.register(obs.Untraced(ctx))
 		if err == nil {
@@ -134,6 +143,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.startup.made(r.cfg.Clock.Now())
 		r.tell(&corev1.Node{}, node)
 		if len(created.Status.Conditions) > 0 {
 			return created, nil
@@ -203,6 +213,9 @@ func Labels(name string, info corev1.NodeSystemInfo, more map[string]string) map
 }
 
 func (r *Reporter) keep(node *corev1.Node) {
+	if Ready(node) {
+		r.startup.isReady(r.cfg.Clock.Now())
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.node, r.wrote = node, r.cfg.Clock.Now()

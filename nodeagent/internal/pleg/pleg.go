@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,16 +45,18 @@ type Generator struct {
 	pods    Pods
 	clock   clock.Clock
 	listed  func(ok bool)
+	metrics *metrics
 	stream  chan bool
 }
 
 // New returns a Generator. listed, which may be nil, hears of every list
-// whether the runtime answered.
-func New(runtime runtimeapi.RuntimeServiceClient, pods Pods, clk clock.Clock, listed func(ok bool)) *Generator {
+// whether the runtime answered; registerer, which may be nil too, gets the
+// metrics of lists.
+func New(runtime runtimeapi.RuntimeServiceClient, pods Pods, clk clock.Clock, listed func(ok bool), registerer prometheus.Registerer) *Generator {
 	if listed == nil {
 		listed = func(bool) {}
 	}
-	return &Generator{runtime, pods, clk, listed, make(chan bool, 1)}
+	return &Generator{runtime, pods, clk, listed, newMetrics(registerer), make(chan bool, 1)}
 }
 
 // Run watches until ctx ends.
@@ -121,6 +124,7 @@ type state struct {
 
 func (g *Generator) relist(ctx context.Context) error {
 	var last map[string]state
+	var lastAt time.Time // when the runtime was last asked and answered
 	period := every
 	timer := g.clock.NewTimer(0)
 	defer timer.Stop()
@@ -135,8 +139,10 @@ func (g *Generator) relist(ctx context.Context) error {
 			continue
 		case <-timer.C():
 		}
+		began := g.clock.Now()
 		now, err := g.list(ctx)
 		g.listed(err == nil)
+		g.metrics.observe(lastAt, began, g.clock.Now())
 		if err != nil {
 			if ctx.Err() == nil {
 				slog.Warn("list the runtime's pods", "err", err)
@@ -145,7 +151,8 @@ func (g *Generator) relist(ctx context.Context) error {
 			for _, uid := range changed(last, now) {
 				g.pods.Wake(uid)
 			}
-			last = now
+			last, lastAt = now, began
+			g.metrics.seen(began)
 		}
 		timer.Reset(period)
 	}

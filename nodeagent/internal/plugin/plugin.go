@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,6 +67,7 @@ type Watcher struct {
 
 	mu         sync.Mutex
 	registered map[string]Plugin // by path of the socket of registration
+	found      []string          // paths of the sockets that are there
 }
 
 // New returns a Watcher.
@@ -75,6 +78,7 @@ func New(cfg Config) *Watcher {
 			Name: "howdah_nodeagent_plugins", Help: "Plugins that are registered, by type.", ConstLabels: prometheus.Labels{"type": kind},
 		}, func() float64 { return float64(w.count(kind)) }))
 	}
+	cfg.Registerer.MustRegister(collector{w})
 	return w
 }
 
@@ -123,6 +127,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 			slog.Warn("list the sockets of plugins", "dir", w.cfg.Dir, "err", err)
 		} else {
 			w.adjust(ctx, followers, found)
+			w.mu.Lock()
+			w.found = slices.Collect(maps.Keys(followers))
+			w.mu.Unlock()
 		}
 		timer := w.cfg.Clock.NewTimer(every)
 	quiet:

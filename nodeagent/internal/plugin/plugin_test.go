@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,7 +62,8 @@ func (f *fake) heard(t *testing.T) *registerapi.RegistrationStatus {
 
 // handler notes what it is called with.
 type handler struct {
-	calls chan string
+	calls    chan string
+	registry *prometheus.Registry
 
 	mu   sync.Mutex
 	fail int // so many registrations fail
@@ -92,10 +94,36 @@ func (h *handler) want(t *testing.T, want string) {
 	}
 }
 
+// counted waits until so many plugins are told of.
+func (h *handler) counted(t *testing.T, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		families, err := h.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range families {
+			if f.GetName() != "plugin_manager_total_plugins" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got = append(got, fmt.Sprint(filepath.Base(m.GetLabel()[0].GetValue()), " ", m.GetLabel()[1].GetValue(), " ", m.GetGauge().GetValue()))
+			}
+		}
+		if strings.Join(got, ", ") == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("told of %q, not of %s", got, want)
+		}
+	}
+}
+
 func run(t *testing.T, dir string) *handler {
 	t.Helper()
-	h := &handler{calls: make(chan string, 10)}
-	w := New(Config{Dir: dir, Handlers: map[string]Handler{"CSIPlugin": h}, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry()})
+	h := &handler{calls: make(chan string, 10), registry: prometheus.NewRegistry()}
+	w := New(Config{Dir: dir, Handlers: map[string]Handler{"CSIPlugin": h}, Clock: clock.RealClock{}, Registerer: h.registry})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.Run(ctx) }()
@@ -113,6 +141,7 @@ func TestPluginsComeAndGo(t *testing.T) {
 	if s := early.heard(t); !s.GetPluginRegistered() {
 		t.Errorf("told %v", s)
 	}
+	h.counted(t, "early.sock actual_state_of_world 1, early.sock desired_state_of_world 1")
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +161,7 @@ func TestPluginsComeAndGo(t *testing.T) {
 	if got != "+late other " {
 		t.Errorf("the handler heard %q", got)
 	}
+	h.counted(t, "late.sock actual_state_of_world 1, late.sock desired_state_of_world 1")
 }
 
 // TestTriedAgain registers a plugin whose handler cannot take it at first.

@@ -73,8 +73,8 @@ type Room struct {
 	Allocatable corev1.ResourceList
 	// Others is what the node's other pods ask for.
 	Others corev1.ResourceList
-	// Fixed, where it is set, is why what the pod has cannot change.
-	Fixed string
+	// Fixed, where it is set, is why what the pod has cannot change, and FixedBy Kubernetes' short name for that.
+	Fixed, FixedBy string
 }
 
 // Pending says why a pod does not get the resources that its specification asks for; Reason is a condition's:

@@ -209,12 +209,19 @@ func TestWarningsAreEventsOfProbesThatSucceed(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := &told{}
-	runner := &Runner{Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Events: events, Checker: NewChecker(nil)}
+	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
+	var counted []string
+	runner := &Runner{Clock: clk, Events: events, Checker: NewChecker(nil), Count: func(_ Target, kind Kind, outcome string, took time.Duration) {
+		counted = append(counted, fmt.Sprint(kind, " ", outcome, " ", took))
+	}}
 	ok, valid := runner.once(t.Context(), Liveness, &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.Parse(port)}}, TimeoutSeconds: 5,
 	}, Target{Pod: &corev1.Pod{}, Container: &corev1.Container{Name: "c"}, PodIP: "127.0.0.1"})
 	if !ok || !valid {
 		t.Errorf("it did not succeed: %v, %v", ok, valid)
+	}
+	if !slices.Equal(counted, []string{"Liveness successful 0s"}) {
+		t.Errorf("counted: %q", counted)
 	}
 	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "c ProbeWarning Liveness probe warning: Probe terminated redirects, Response body: ") {
 		t.Errorf("events: %q", events.events)

@@ -29,8 +29,8 @@ type Runner struct {
 	Checker *Checker
 	Clock   clock.Clock
 	Events  Events
-	// Count, where set, counts outcomes.
-	Count func(t Target, kind Kind, outcome string)
+	// Count, where set, counts outcomes, and hears how long they took.
+	Count func(t Target, kind Kind, outcome string, took time.Duration)
 }
 
 // Run carries a probe out every period until ctx ends, or until a startup
@@ -64,30 +64,31 @@ func (r *Runner) Run(ctx context.Context, kind Kind, p *corev1.Probe, t Target, 
 // once carries the probe out, up to three times where it cannot be.
 func (r *Runner) once(ctx context.Context, kind Kind, p *corev1.Probe, t Target) (ok, valid bool) {
 	for range 3 {
+		began := r.Clock.Now()
 		found, output, err := r.Checker.Check(ctx, p, t)
 		switch {
 		case ctx.Err() != nil:
 			return false, false
 		case err != nil:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored and resulted in unknown state: %v", kind, err))
-			r.count(t, kind, "unknown")
+			r.count(t, kind, "unknown", began)
 			continue
 		case found == Failed:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, output))
-			r.count(t, kind, "failed")
+			r.count(t, kind, "failed", began)
 			return false, true
 		case found == Warned:
 			r.Events.Event(t.Pod, t.Container.Name, corev1.EventTypeWarning, "ProbeWarning", fmt.Sprintf("%s probe warning: %s", kind, output))
 		}
-		r.count(t, kind, "successful")
+		r.count(t, kind, "successful", began)
 		return true, true
 	}
 	return false, false
 }
 
-func (r *Runner) count(t Target, kind Kind, outcome string) {
+func (r *Runner) count(t Target, kind Kind, outcome string, began time.Time) {
 	if r.Count != nil {
-		r.Count(t, kind, outcome)
+		r.Count(t, kind, outcome, r.Clock.Since(began))
 	}
 }
 

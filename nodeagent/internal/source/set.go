@@ -46,6 +46,8 @@ type Config struct {
 	Clock     clock.PassiveClock
 	// Changed hears of static pods that come, change and go; it must not call back.
 	Changed func(name types.NamespacedName)
+	// Restarted, which may be nil, hears of static pods that start once more because their manifest came back while they ended.
+	Restarted func()
 }
 
 // Set is the node's pods. No lock of the workers may be held by those who call it.
@@ -199,6 +201,9 @@ func (s *Set) Ended(uid types.UID) {
 			delete(s.traces, uid)
 			s.tracing.Unlock()
 			p.running, p.ends = nil, nil
+			if p.wanted != nil && p.wanted.UID == uid && s.cfg.Restarted != nil {
+				s.cfg.Restarted()
+			}
 		case slices.Contains(p.left, uid):
 			p.left = slices.DeleteFunc(p.left, func(left types.UID) bool { return left == uid })
 		default:

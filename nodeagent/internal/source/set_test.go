@@ -22,6 +22,8 @@ type world struct {
 	api   map[types.NamespacedName]*corev1.Pod
 	calls []string
 	given map[types.UID]*corev1.Pod
+	// restarts is how often a pod started that had just ended.
+	restarts int
 }
 
 func (w *world) List(string) (out []*corev1.Pod) {
@@ -56,7 +58,7 @@ func (named) Run(ctx context.Context, _ func([]*corev1.Pod)) error { <-ctx.Done(
 
 func newWorld(t *testing.T, sources ...Manifests) *world {
 	w := &world{t: t, api: map[types.NamespacedName]*corev1.Pod{}, given: map[types.UID]*corev1.Pod{}}
-	w.set = New(Config{API: w, Manifests: sources, Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), Changed: func(types.NamespacedName) {}})
+	w.set = New(Config{API: w, Manifests: sources, Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), Changed: func(types.NamespacedName) {}, Restarted: func() { w.restarts++ }})
 	w.set.Serve(w)
 	return w
 }
@@ -126,6 +128,9 @@ func TestNextPodStartsAfterTheOneBefore(t *testing.T) {
 	w.set.Tell("file", []*corev1.Pod{static("a", "a3")}) // it comes back while it ends
 	w.set.Ended("a3")
 	w.did("remove a3", "update a3")
+	if w.restarts != 1 {
+		t.Errorf("%d pods started once more, not the one that came back", w.restarts)
+	}
 	w.set.Tell("file", nil)
 	w.set.Ended("a3")
 	w.did("end a3", "remove a3")

@@ -37,6 +37,7 @@ type Writer struct {
 	client  *object.Client
 	clock   clock.Clock
 	written func(pods int)
+	synced  func(took time.Duration)
 
 	mu    sync.Mutex
 	dirty map[types.UID]*entry
@@ -53,16 +54,21 @@ type entry struct {
 	ctx    context.Context
 	pod    *corev1.Pod
 	status *corev1.PodStatus
+	since  time.Time // when the API began to lack a status
 	remove bool
 }
 
-// New returns a Writer; written, which may be nil, is told of each call's size.
-func New(client *object.Client, clk clock.Clock, written func(pods int)) *Writer {
+// New returns a Writer; written, which may be nil, is told of each call's size, and synced, which may be nil too, how long the API did not have a status
+// that it has now.
+func New(client *object.Client, clk clock.Clock, written func(pods int), synced func(took time.Duration)) *Writer {
 	if written == nil {
 		written = func(int) {}
 	}
+	if synced == nil {
+		synced = func(time.Duration) {}
+	}
 	return &Writer{
-		client: client, clock: clk, written: written,
+		client: client, clock: clk, written: written, synced: synced,
 		dirty: map[types.UID]*entry{}, last: map[types.UID]*corev1.Pod{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -79,7 +85,8 @@ func (w *Writer) Set(ctx context.Context, p *corev1.Pod, s corev1.PodStatus) {
 	if pod.Equal(&w.newest(p).Status, &s) {
 		return
 	}
-	w.add(ctx, p).status = &s
+	e := w.add(ctx, p)
+	e.status, e.since = &s, w.clock.Now()
 }
 
 // Delete asks for the pod to be removed from the API, after its status.
@@ -315,6 +322,7 @@ func (w *Writer) settle(ctx context.Context, e *entry, stored *corev1.Pod, err e
 	switch {
 	case err == nil && e.status != nil:
 		w.last[e.pod.UID] = stored
+		w.synced(w.clock.Since(e.since))
 		if e.remove {
 			w.again(e, false)
 		}
@@ -356,8 +364,11 @@ func (w *Writer) again(e *entry, withStatus bool) {
 		w.dirty[e.pod.UID] = back
 		w.order = append(w.order, e.pod.UID)
 	}
-	if withStatus && back.status == nil {
-		back.status = e.status
+	if withStatus {
+		if back.status == nil {
+			back.status = e.status
+		}
+		back.since = e.since
 	}
 	back.remove = back.remove || e.remove
 }

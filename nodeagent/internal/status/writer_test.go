@@ -28,7 +28,7 @@ func start(t *testing.T) (*objecttest.Server, object.Resource[*corev1.Pod], *Wri
 func serve(t *testing.T, api *objecttest.Server) (object.Resource[*corev1.Pod], *Writer) {
 	t.Helper()
 	client := api.Serve(t)
-	w := New(client, clock.RealClock{}, nil)
+	w := New(client, clock.RealClock{}, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.Run(ctx) })
@@ -165,12 +165,17 @@ func TestFailuresAreRepeated(t *testing.T) {
 		return nil
 	}
 	pods, w := serve(t, api)
+	synced := make(chan time.Duration, 10)
+	w.synced = func(took time.Duration) { synced <- took }
 	p := create(t, pods, "p")
 	w.Set(t.Context(), p, phase(corev1.PodRunning))
 	eventually(t, "it runs", func() bool {
 		now, err := pods.Get(t.Context(), "ns", "p")
 		return err == nil && now.Status.Phase == corev1.PodRunning
 	})
+	if took := <-synced; took < 3*retryBase || len(synced) > 0 {
+		t.Errorf("told %v after it was asked for, and %d times more", took, len(synced))
+	}
 }
 
 // Who waits for what was asked for waits over failures, too.

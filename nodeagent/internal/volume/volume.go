@@ -15,6 +15,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -60,6 +61,10 @@ type Config struct {
 	Attachments Attachments
 	// GitRepos has volumes of the source gitRepo made, with what pods' authors have in their repositories and as root.
 	GitRepos bool
+	// Pods, which may be nil, are those of the node; their volumes are counted.
+	Pods func() []*corev1.Pod
+	// Registerer may be nil.
+	Registerer prometheus.Registerer
 }
 
 // Attachments are of volumes that the node reaches by itself, and that the controller keeps from other nodes meanwhile.
@@ -97,14 +102,20 @@ type Manager struct {
 	mu     sync.Mutex
 	tokens map[tokenKey]token
 	bound  map[boundKey]binding // what claims of pods stand for
+	// made are the volumes that pods are known to have: what makes each, by its name.
+	made map[types.UID]map[string]string
+
+	metrics *metrics
 }
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{
-		cfg: cfg, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
+	m := &Manager{
+		cfg: cfg, made: map[types.UID]map[string]string{}, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
 		records: iscsi.Records{Dir: filepath.Join(cfg.RootDir, "plugins", "kubernetes.io", "iscsi")}, pauses: pause.New(cfg.Clock), loop: sweep.New(cfg.Clock),
 	}
+	m.metrics = newMetrics(m, cfg.Registerer)
+	return m
 }
 
 // Error says which volume could not be made; its text is that of the event.
@@ -156,6 +167,9 @@ func (m *Manager) Setup(ctx context.Context, pod *corev1.Pod, status *corev1.Pod
 func (m *Manager) Refresh(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	var problems []error
 	for _, v := range Used(pod) {
+		if plugin := m.plugin(pod.UID, v); plugin != "" { // the pod runs: it has its volumes, if from another life of the agent
+			m.note(pod.UID, v.Name, plugin)
+		}
 		switch {
 		case Written(v):
 			if _, _, err := m.setup(ctx, pod, status, v); err != nil {
@@ -180,8 +194,29 @@ func Written(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// setup makes a volume, and returns where it is and whether it is a block device.
+// setup makes a volume, and returns where it is and whether it is a block device. Of one that is there nothing is measured, unless its files are written anew.
 func (m *Manager) setup(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (path string, device bool, _ error) {
+	began := m.cfg.Clock.Now()
+	path, device, err := m.make(ctx, pod, status, v)
+	plugin := m.plugin(pod.UID, v)
+	if plugin == "" || ctx.Err() != nil {
+		return path, device, err
+	}
+	there := m.has(pod.UID, v.Name)
+	if err == nil {
+		m.note(pod.UID, v.Name, plugin)
+	}
+	if !there || Written(v) {
+		operation := "volume_mount"
+		if device {
+			operation = "map_volume"
+		}
+		m.metrics.operated(plugin, operation, m.cfg.Clock.Since(began), err)
+	}
+	return path, device, err
+}
+
+func (m *Manager) make(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, v *corev1.Volume) (path string, device bool, _ error) {
 	if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 		return m.claimed(ctx, pod, v)
 	}
@@ -341,7 +376,11 @@ func own(path string, group *int64, readOnly bool) error {
 
 // Release takes from a pod that has ended the volumes that others may wait for: those of CSI drivers, and iSCSI disks.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
-	return errors.Join(m.cfg.Drivers.Unmount(ctx, uid), m.releaseISCSI(ctx, uid))
+	err := errors.Join(m.cfg.Drivers.Unmount(ctx, uid), m.releaseISCSI(ctx, uid))
+	if err == nil {
+		m.released(uid)
+	}
+	return err
 }
 
 // Cleanup removes everything of a pod from the node's disk.
@@ -366,8 +405,15 @@ func (m *Manager) Cleanup(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return err
 	}
+	took := map[string]time.Duration{} // by the volume's folder
 	for _, point := range points {
-		if err := m.cfg.Mounter.Unmount(point); err != nil {
+		began := m.cfg.Clock.Now()
+		err := m.cfg.Mounter.Unmount(point)
+		took[point] = m.cfg.Clock.Since(began)
+		if plugin := pluginOf(point); err != nil && plugin != "" {
+			m.metrics.operated(plugin, "volume_unmount", took[point], err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -375,7 +421,30 @@ func (m *Manager) Cleanup(ctx context.Context, uid types.UID) error {
 	if points, err = m.cfg.Mounter.Below(dir); err != nil || len(points) > 0 {
 		return errors.Join(err, fmt.Errorf("%d mounts remain below %s", len(points), dir))
 	}
+	if err := m.removeFolders(dir, took); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	delete(m.made, uid)
+	m.mu.Unlock()
 	return os.RemoveAll(dir)
+}
+
+// removeFolders removes the folders of a pod's volumes one by one, to tell how long each has taken: took is what its mount did.
+func (m *Manager) removeFolders(dir string, took map[string]time.Duration) error {
+	all, err := filepath.Glob(filepath.Join(dir, "volumes", "kubernetes.io~*", "*"))
+	if err != nil {
+		return err
+	}
+	for _, volume := range all {
+		began := m.cfg.Clock.Now()
+		err := os.RemoveAll(volume)
+		m.metrics.operated(pluginOf(volume), "volume_unmount", took[volume]+m.cfg.Clock.Since(began), err)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Orphans removes the folders of pods that keep does not know, and reports whether none is left.
@@ -389,15 +458,18 @@ func (m *Manager) Orphans(ctx context.Context, keep func(uid types.UID) bool) bo
 		found = append(found, types.UID(e.Name()))
 	}
 	slices.Sort(found)
-	left := false
+	orphans, left := 0, 0
 	for _, uid := range slices.Compact(found) {
 		if keep(uid) {
 			continue
 		}
+		orphans++
 		if err := m.Cleanup(ctx, uid); err != nil {
 			slog.Warn("remove the folder of a pod that is gone", "uid", uid, "err", err)
-			left = true
+			left++
 		}
 	}
-	return !left
+	m.metrics.orphansCleaned.Set(float64(orphans))
+	m.metrics.orphansStuck.Set(float64(left))
+	return left == 0
 }

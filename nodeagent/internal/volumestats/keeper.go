@@ -45,7 +45,8 @@ type Config struct {
 
 // Keeper measures volumes.
 type Keeper struct {
-	cfg Config
+	cfg     Config
+	seconds *prometheus.HistogramVec // of measurements, by how a volume is measured
 
 	mu    sync.Mutex
 	known map[types.UID]measured
@@ -59,8 +60,11 @@ type measured struct {
 
 // New returns a Keeper; it measures nothing yet.
 func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, known: map[types.UID]measured{}}
-	cfg.Registerer.MustRegister(collector{k})
+	k := &Keeper{cfg: cfg, known: map[types.UID]measured{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubelet_volume_metric_collection_duration_seconds", Help: "How long it took to find out what a volume takes up, by how: du, statfs, block, or the driver that was asked.",
+		Buckets: prometheus.DefBuckets,
+	}, []string{"metric_source"})}
+	cfg.Registerer.MustRegister(collector{k}, k.seconds)
 	return k
 }
 
@@ -98,7 +102,9 @@ func (k *Keeper) look(ctx context.Context) {
 		}
 		m := measured{namespace: p.Namespace}
 		for _, place := range k.cfg.Volumes.Places(ctx, p) {
+			began := k.cfg.Clock.Now()
 			v, err := k.measure(ctx, place)
+			k.seconds.WithLabelValues(way(place)).Observe(k.cfg.Clock.Since(began).Seconds())
 			switch {
 			case err != nil && ctx.Err() == nil:
 				slog.WarnContext(ctx, "measure a volume", "namespace", p.Namespace, "pod", p.Name, "volume", place.Name, "err", err)
@@ -116,6 +122,19 @@ func (k *Keeper) look(ctx context.Context) {
 	k.mu.Lock()
 	k.known = next
 	k.mu.Unlock()
+}
+
+// way is a kubelet's name for how a volume is measured.
+func way(place volume.Place) string {
+	switch {
+	case place.Driver != nil:
+		return place.Driver.Driver()
+	case place.Device != "":
+		return "block"
+	case place.Folder != "":
+		return "du"
+	}
+	return "statfs"
 }
 
 // measure returns nil for a volume that is not there, or whose driver does not tell.

@@ -73,10 +73,10 @@ func TestVolumesAreMeasured(t *testing.T) {
 		places: map[types.UID][]volume.Place{
 			"a": {
 				{Name: "scratch", Folder: dir, Scratch: true}, {Name: "disk", Disk: dir, Claim: "local"}, {Name: "absent", Folder: filepath.Join(dir, "none")},
-				{Name: "driven", Claim: "shared", Driver: &csi.Want{}}, {Name: "raw", Claim: "raw", Device: filepath.Join(dir, "file")},
+				{Name: "driven", Claim: "shared", Driver: &csi.Want{Inline: &corev1.CSIVolumeSource{Driver: "d.test"}}}, {Name: "raw", Claim: "raw", Device: filepath.Join(dir, "file")},
 				{Name: "no device", Device: filepath.Join(dir, "none")},
 			},
-			"b":     {{Name: "again", Claim: "shared", Driver: &csi.Want{}}},
+			"b":     {{Name: "again", Claim: "shared", Driver: &csi.Want{Inline: &corev1.CSIVolumeSource{Driver: "d.test"}}}},
 			"ended": {{Name: "scratch", Folder: dir}},
 		},
 		told: []*csipb.VolumeUsage{
@@ -122,6 +122,9 @@ func TestVolumesAreMeasured(t *testing.T) {
 	}
 	if raw := k.Of("a")[3]; raw.Claim != "raw" || *raw.Capacity != 9000 || raw.Used != nil || raw.Available != nil || raw.Inodes != nil {
 		t.Errorf("a device has a size and nothing else: %+v", raw)
+	}
+	if n := testutil.CollectAndCount(k.seconds); n != 4 {
+		t.Errorf("%d ways to measure are told of, not du, statfs, block and the driver", n)
 	}
 	const want = `
 # HELP kubelet_volume_stats_used_bytes Bytes of the volume that are used.

@@ -38,9 +38,12 @@ const (
 // act carries a plan out and reports whether it changed anything, so that
 // another look is due at once.
 func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *corev1.PodStatus, plan pod.Plan) bool {
+	began := w.cfg.Clock.Now()
 	if plan.Regroup && !w.regroup(ctx, p, observed, true) {
+		w.cfg.Metrics.resizing(w.cfg.Clock.Since(began), false)
 		return false
 	}
+	grouped := w.cfg.Clock.Since(began)
 	if plan.Restarting && w.memory.Life < plan.Life {
 		w.cfg.Metrics.restarted()
 	}
@@ -69,7 +72,12 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 		w.memory.Life = plan.Life
 	}
 	if plan.Regroup {
-		changed = w.resize(ctx, p, observed, s, plan.Resize) || changed
+		began = w.cfg.Clock.Now()
+		resized := w.resize(ctx, p, observed, s, plan.Resize)
+		if ctx.Err() == nil { // otherwise another round goes on with it
+			w.cfg.Metrics.resizing(grouped+w.cfg.Clock.Since(began), resized)
+		}
+		changed = resized || changed
 	}
 	if len(plan.Start) == 0 {
 		return changed
@@ -114,7 +122,7 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 		return true
 	}
 	spanCtx, span := w.tracer.startContainer("image pull", c.Name)
-	picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, image.ForContainer(c))
+	picture, err := w.ensure(join(ctx, spanCtx), p, image.ForContainer(c))
 	obs.End(span, err)
 	if problem, ok := errors.AsType[*image.Problem](err); ok {
 		w.imageFailed(p, c, problem)

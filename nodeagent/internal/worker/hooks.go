@@ -74,6 +74,7 @@ func (w *worker) hook(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, c
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
+			w.cfg.Metrics.awoken.Inc()
 		}
 		return nil
 	}

@@ -154,7 +154,9 @@ type Manager struct {
 
 // New returns a Manager; it does nothing before Run.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, workers: map[types.UID]*worker{}, gone: map[types.UID]time.Time{}, taken: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, workers: map[types.UID]*worker{}, gone: map[types.UID]time.Time{}, taken: map[types.UID]bool{}}
+	cfg.Metrics.manager.Store(m)
+	return m
 }
 
 // Run lets the workers run until ctx ends, and waits for them. Containers
@@ -182,6 +184,7 @@ func (m *Manager) Update(p *corev1.Pod) {
 	if _, ended := m.gone[p.UID]; ended {
 		return
 	}
+	m.cfg.Metrics.seen(p)
 	w, ok := m.workers[p.UID]
 	if !ok {
 		w = newWorker(m, p)
@@ -193,14 +196,15 @@ func (m *Manager) Update(p *corev1.Pod) {
 	}
 	w.update(p, false)
 	if pod.Finished(p) {
-		m.roomier()
+		m.roomier("pod_terminated")
 	}
 }
 
-// roomier wakes the pods that wait for room on the node. The lock is held.
-func (m *Manager) roomier() {
+// roomier wakes the pods that wait for room on the node; why is a kubelet's name for what has made some. The lock is held.
+func (m *Manager) roomier(why string) {
 	for _, w := range m.workers {
 		if w.deferred.Load() {
+			w.retry.Store(&why)
 			w.wake()
 		}
 	}
@@ -215,7 +219,7 @@ func (m *Manager) Remove(p *corev1.Pod) {
 	if w, ok := m.workers[p.UID]; ok {
 		w.update(p, true)
 	}
-	m.roomier()
+	m.roomier("pods_removed")
 }
 
 // Adopt ends a pod of which only the runtime knows.
@@ -229,7 +233,8 @@ func (m *Manager) Adopt(uid types.UID, namespace, name string) {
 	}
 	slog.Info("ending a pod that the API does not know", "namespace", namespace, "name", name, "uid", uid)
 	w := newWorker(m, pod)
-	w.gone = true
+	w.gone, w.adopted = true, true
+	m.cfg.Metrics.orphans.Inc()
 	m.workers[uid] = w
 	if m.ctx != nil {
 		m.launch(w)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -33,16 +35,25 @@ type Metrics struct {
 	preemptions, restarts               prometheus.Counter
 	terminations                        *prometheus.CounterVec
 
+	*startups
+	*resizes
+	// Of the workers' rounds.
+	rounds          [len(operationNames)]prometheus.Observer
+	began, perPod   prometheus.Histogram
+	orphans, awoken prometheus.Counter
+	manager         atomic.Pointer[Manager] // whose pods are counted
+
 	mu       sync.Mutex
 	statuses map[types.UID]*corev1.PodStatus // as last observed; never changed
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: clk, statuses: map[types.UID]*corev1.PodStatus{}}
+	m := &Metrics{clock: clk, startups: newStartups(clk), statuses: map[types.UID]*corev1.PodStatus{}}
+	m.resizes = newResizes(m)
 	m.start = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "kubelet_pod_start_duration_seconds", Help: "Time from the node's first sight of a pod to its containers running.",
-		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
+		Buckets: startBuckets,
 	})
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kubelet_running_pods", Help: "Pods whose containers run.",
@@ -79,7 +90,28 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.terminations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_terminated_containers_total", Help: "Containers that ended, by kind, exit code and reason.",
 	}, []string{"container_type", "exit_code", "reason"})
+	rounds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubelet_pod_worker_duration_seconds", Help: "Time from when a pod's worker was asked for something until it had done what there was to do, by what it was asked for.",
+		Buckets: prometheus.DefBuckets,
+	}, []string{"operation_type"})
+	for o := range m.rounds {
+		m.rounds[o] = rounds.WithLabelValues(operation(o).String())
+	}
+	m.began = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "kubelet_pod_worker_start_duration_seconds", Help: "Time from the agent's first sight of a pod until its worker takes care of it.", Buckets: prometheus.DefBuckets,
+	})
+	m.perPod = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "kubelet_containers_per_pod_count", Help: "How many containers pods have that the node took, init containers aside.", Buckets: prometheus.ExponentialBuckets(1, 2, 5),
+	})
+	m.orphans = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_orphaned_runtime_pods_total", Help: "Pods that the agent ended because only the runtime knew them.",
+	})
+	m.awoken = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_sleep_action_terminated_early_total", Help: "Hooks that were to sleep longer than they could.",
+	})
 	if registerer != nil {
+		registerer.MustRegister(rounds, m.began, m.perPod, m.orphans, m.awoken, podsByState{m}, m.total, m.sli)
+		m.resizes.register(registerer)
 		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.usersStarted, m.usersFailed, m.podsStarted, m.podsFailed, m.containersStarted, m.containersFailed, containersByState{m}, m.rejections, m.preemptions, m.restarts, m.terminations)
 	}
 	return m
@@ -213,7 +245,19 @@ func (m *Metrics) preempted() { m.preemptions.Inc() }
 // restarted counts a pod whose containers all start over.
 func (m *Metrics) restarted() { m.restarts.Inc() }
 
+// worked tells of rounds that are done, and since when they were wanted.
+func (m *Metrics) worked(what operation, since time.Time) {
+	m.rounds[what].Observe(m.clock.Since(since).Seconds())
+}
+
+// took tells of a pod that the node took, and when it was first seen.
+func (m *Metrics) took(p *corev1.Pod, seen time.Time) {
+	m.began.Observe(m.clock.Since(seen).Seconds())
+	m.perPod.Observe(float64(len(p.Spec.Containers)))
+}
+
 func (m *Metrics) forget(uid types.UID) {
+	m.startups.forget(uid)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.statuses, uid)

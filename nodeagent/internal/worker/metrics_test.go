@@ -2,6 +2,9 @@ package worker
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +67,52 @@ func TestMetricsCountEveryEndOfAContainerOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// read returns what a registry holds: values of counters and gauges, and how often histograms were told of something.
+func read(t *testing.T, registry *prometheus.Registry, names ...string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, family := range families {
+		if len(names) > 0 && !slices.Contains(names, family.GetName()) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			name := family.GetName()
+			if len(labels) > 0 {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			out[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return out
+}
+
+// series is the value of one series, 0 where it is not there.
+func series(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	return read(t, registry)[name]
+}
+
+// expect checks all series of some metrics.
+func expect(t *testing.T, registry *prometheus.Registry, names []string, want string) {
+	t.Helper()
+	all := read(t, registry, names...)
+	var got strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&got, "%s %v\n", name, all[name])
+	}
+	if got.String() != want {
+		t.Errorf("the metrics are\n%s, not\n%s", got.String(), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -17,21 +18,39 @@ import (
 // enough for a change.
 func (w *worker) allocate(p *corev1.Pod) *corev1.Pod {
 	var room pod.Room
-	resized := pod.Resized(p, w.memory.Given)
+	resized, trigger := pod.Resized(p, w.memory.Given), ""
 	if resized {
+		trigger = w.retried()
 		room = w.cfg.Room(p)
 	}
 	given, pending := pod.Allocate(p, w.memory.Given, room)
 	switch {
 	case pending == nil && resized:
 		w.resizing = true
+		if w.deferred.Load() {
+			w.cfg.Metrics.accepted.WithLabelValues(trigger).Inc()
+		}
 		w.cfg.Events.Event(p, "", corev1.EventTypeNormal, "ResizeStarted", pod.ResizeMessage(p, "Pod resize started", ""))
 	case pending != nil && (w.memory.Pending == nil || *pending != *w.memory.Pending):
+		if pending.Reason == corev1.PodReasonInfeasible {
+			w.cfg.Metrics.refused.WithLabelValues(cmp.Or(room.FixedBy, "insufficient_node_allocatable")).Inc()
+		}
 		w.cfg.Events.Event(p, "", corev1.EventTypeWarning, "Resize"+pending.Reason, pod.ResizeMessage(p, "Pod resize "+pending.Reason, pending.Message))
 	}
 	w.memory.Pending, w.memory.Given = pending, pod.Given(given)
 	w.deferred.Store(pending != nil && pending.Reason == corev1.PodReasonDeferred)
 	return given
+}
+
+// retried is a kubelet's name for why a change of resources is tried once more.
+func (w *worker) retried() string {
+	switch why := w.retry.Swap(nil); {
+	case why != nil:
+		return *why
+	case w.doing == update:
+		return "pod_updated"
+	}
+	return "periodic_retry"
 }
 
 // resized tells of a change of resources that is done.

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/nodeagent/internal/pod"
 )
@@ -38,7 +40,16 @@ func TestResourcesChangeInPlace(t *testing.T) {
 	w := newWorld(t)
 	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	w.room = pod.Room{Allocatable: two, Others: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	registry := prometheus.NewRegistry()
+	w.metrics = NewMetrics(registry, clock.RealClock{})
 	m, stop := w.start()
+	generation := int64(1)
+	resized := func(name, cpu, memory string) *corev1.Pod {
+		p := sized(name, cpu, memory)
+		generation++
+		p.Generation = generation
+		return p
+	}
 	m.Update(sized("p", "500m", "64Mi"))
 	w.eventually("ready", w.ready("uid-p"))
 	limit := func(cpu string) func() bool {
@@ -47,18 +58,21 @@ func TestResourcesChangeInPlace(t *testing.T) {
 			return len(s) == 1 && s[0].Resources != nil && s[0].Resources.Limits.Cpu().String() == cpu
 		}
 	}
-	m.Update(sized("p", "750m", "64Mi"))
+	m.Update(resized("p", "750m", "64Mi"))
 	w.eventually("more CPU", func() bool {
 		return limit("750m")() && w.called("UpdateContainerResources p cpu=75000 memory=67108864") && w.condition("uid-p", corev1.PodResizeInProgress) == "none"
 	})
-	m.Update(sized("p", "3", "64Mi"))
+	m.Update(resized("p", "3", "64Mi"))
 	w.eventually("infeasible", func() bool {
 		return w.condition("uid-p", corev1.PodResizePending) == corev1.PodReasonInfeasible && limit("750m")()
 	})
-	m.Update(sized("p", "1500m", "64Mi"))
+	m.Update(resized("p", "1500m", "64Mi"))
 	w.eventually("deferred", func() bool {
 		return w.condition("uid-p", corev1.PodResizePending) == corev1.PodReasonDeferred && limit("750m")()
 	})
+	expect(t, registry, []string{"kubelet_pod_pending_resizes", "kubelet_pod_in_progress_resizes"}, `kubelet_pod_in_progress_resizes 0
+kubelet_pod_pending_resizes{reason="deferred"} 1
+`)
 	w.mu.Lock()
 	w.room.Others = nil
 	w.mu.Unlock()
@@ -67,11 +81,26 @@ func TestResourcesChangeInPlace(t *testing.T) {
 	if s := w.status("uid-p").ContainerStatuses[0]; s.RestartCount != 0 {
 		t.Errorf("it was restarted: %s", s.String())
 	}
-	m.Update(sized("p", "1500m", "128Mi"))
+	m.Update(resized("p", "1500m", "128Mi"))
 	w.eventually("more memory by a restart", func() bool {
 		s := w.status("uid-p")
 		return w.ready("uid-p")() && s.ContainerStatuses[0].RestartCount == 1 && s.ContainerStatuses[0].Resources.Limits.Memory().String() == "128Mi"
 	})
+
+	expect(t, registry, []string{
+		"kubelet_container_requested_resizes_total", "kubelet_pod_deferred_accepted_resizes_total", "kubelet_pod_infeasible_resizes_total", "kubelet_pod_pending_resizes",
+	}, `kubelet_container_requested_resizes_total{operation="decrease",requirement="limits",resource="cpu"} 1
+kubelet_container_requested_resizes_total{operation="decrease",requirement="requests",resource="cpu"} 1
+kubelet_container_requested_resizes_total{operation="increase",requirement="limits",resource="cpu"} 2
+kubelet_container_requested_resizes_total{operation="increase",requirement="limits",resource="memory"} 1
+kubelet_container_requested_resizes_total{operation="increase",requirement="requests",resource="cpu"} 2
+kubelet_container_requested_resizes_total{operation="increase",requirement="requests",resource="memory"} 1
+kubelet_pod_deferred_accepted_resizes_total{retry_trigger="pods_removed"} 1
+kubelet_pod_infeasible_resizes_total{reason_detail="insufficient_node_allocatable"} 1
+`)
+	if n := series(t, registry, `kubelet_pod_resize_duration_milliseconds{success="true"}`); n < 3 {
+		t.Errorf("%v changes were measured, not 3", n)
+	}
 
 	// Another life of the agent knows it from the API.
 	before := len(w.runtime.Calls())

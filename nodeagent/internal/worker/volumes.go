@@ -50,7 +50,7 @@ func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, m *mountable) b
 			continue
 		}
 		spanCtx, span := w.tracer.start("volume image pull")
-		picture, err := w.cfg.Images.Ensure(join(ctx, spanCtx), p, image.ForVolume(v.Image))
+		picture, err := w.ensure(join(ctx, spanCtx), p, image.ForVolume(v.Image))
 		obs.End(span, err)
 		if problem, ok := errors.AsType[*image.Problem](err); ok {
 			m.problems[v.Name] = problem
@@ -61,6 +61,17 @@ func (w *worker) pullVolumes(ctx context.Context, p *corev1.Pod, m *mountable) b
 		}
 	}
 	return true
+}
+
+// ensure makes sure that an image is there, and notes how long a pull of it has taken.
+func (w *worker) ensure(ctx context.Context, p *corev1.Pod, want image.Want) (image.Image, error) {
+	began := w.cfg.Clock.Now()
+	picture, err := w.cfg.Images.Ensure(ctx, p, want)
+	problem, failed := errors.AsType[*image.Problem](err)
+	if picture.Pulled || failed && problem.Reason == "ErrImagePull" {
+		w.cfg.Metrics.pulled(p.UID, w.cfg.Clock.Since(began))
+	}
+	return picture, err
 }
 
 // missingImage reports whether a container cannot have an image that it mounts, and tells why.

@@ -48,14 +48,21 @@ type worker struct {
 	overAt   time.Time // when it was; not to be read before
 
 	signal chan struct{}
-	memory *pod.Memory
-	probes map[string]context.CancelFunc
-	tracer podTrace
+	asked  requests
+	doing  operation // what the rounds are for that run now
+	seen   time.Time // when the agent first saw the pod
+	// adopted says that only the runtime knows the pod.
+	adopted bool
+	memory  *pod.Memory
+	probes  map[string]context.CancelFunc
+	tracer  podTrace
 	// resizing says that other resources were given to the pod, and that it was not told that it has them.
 	resizing bool
 	// deferred says that the pod waits for room on the node.
 	deferred atomic.Bool
-	fresh    bool // the first round is still to come
+	// retry is why it may have room now, by a kubelet's names; nil where nobody said so.
+	retry atomic.Pointer[string]
+	fresh bool // the first round is still to come
 	// left says that the pod need not wait for its services any more; waited are the seconds that it did.
 	left   bool
 	waited int64
@@ -68,8 +75,9 @@ type worker struct {
 func newWorker(m *Manager, p *corev1.Pod) *worker {
 	w := &worker{
 		m: m, cfg: &m.cfg, uid: p.UID, pod: p, found: map[string]finding{}, signal: make(chan struct{}, 1), stopped: make(chan struct{}),
-		memory: pod.NewMemory(), probes: map[string]context.CancelFunc{}, fresh: true,
+		memory: pod.NewMemory(), probes: map[string]context.CancelFunc{}, fresh: true, seen: m.cfg.Clock.Now(),
 	}
+	w.asked.add(create, w.seen)
 	w.memory.MaxDelay = m.cfg.MaxRestartPeriod
 	w.tracer = newPodTrace(m.cfg.Trace(p), p, m.cfg.Clock)
 	w.wake()
@@ -77,6 +85,7 @@ func newWorker(m *Manager, p *corev1.Pod) *worker {
 }
 
 func (w *worker) wake() {
+	w.asked.add(look, w.cfg.Clock.Now())
 	select {
 	case w.signal <- struct{}{}:
 	default:
@@ -87,11 +96,17 @@ func (w *worker) wake() {
 // sooner, interrupts what the worker is doing.
 func (w *worker) update(p *corev1.Pod, gone bool) {
 	w.mu.Lock()
-	if ending(p, gone) && (!ending(w.pod, w.gone) || sooner(p, w.pod) || gone != w.gone) && w.cancel != nil {
+	ends := ending(p, gone) && (!ending(w.pod, w.gone) || sooner(p, w.pod) || gone != w.gone)
+	if ends && w.cancel != nil {
 		w.cancel()
+	}
+	what := asks(w.pod, p, ends)
+	if what == update {
+		w.cfg.Metrics.requested(w.pod, p)
 	}
 	w.pod, w.gone = p, w.gone || gone
 	w.mu.Unlock()
+	w.asked.add(what, w.cfg.Clock.Now())
 	w.wake()
 }
 
@@ -103,6 +118,7 @@ func (w *worker) evict(why *pod.Failure) bool {
 		return false
 	}
 	w.evicted = why
+	w.asked.add(kill, w.cfg.Clock.Now())
 	if w.cancel != nil {
 		w.cancel()
 	}
@@ -139,7 +155,13 @@ func (w *worker) run(ctx context.Context) {
 		case <-w.signal:
 		case <-timer.C():
 		}
+		what, since := w.asked.take(w.cfg.Clock.Now())
+		w.doing = what
 		next, done := w.rounds(ctx)
+		if done {
+			what = terminated
+		}
+		w.cfg.Metrics.worked(what, since)
 		if done || ctx.Err() != nil {
 			return
 		}
@@ -280,6 +302,9 @@ func (w *worker) begin(ctx, actionCtx context.Context, p *corev1.Pod, observed *
 		if w.memory.Failed, room = w.m.admit(ctx, p); !await(actionCtx, room) {
 			return false // it is to end itself
 		}
+	}
+	if w.memory.Failed == nil && !w.adopted {
+		w.cfg.Metrics.took(p, w.seen)
 	}
 	around := pod.Whole(p)
 	if given, applied, ok := pod.ToldWhole(p); ok && len(observed.Sandboxes) > 0 {

@@ -416,7 +416,7 @@ func TestPodsThatOnlyTheRuntimeKnowsEnd(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	w.runtime.Fail("GetContainerEvents", errors.New("none"))
-	go func() { done <- pleg.New(w.runtime, m, clock.RealClock{}, nil).Run(ctx) }()
+	go func() { done <- pleg.New(w.runtime, m, clock.RealClock{}, nil, nil).Run(ctx) }()
 	w.eventually("removed", func() bool { return slices.Contains(w.runtime.Calls(), "RemovePodSandbox sandbox-1") })
 	if !slices.Contains(w.runtime.Calls(), "StopContainer a 5") {
 		t.Errorf("it was not ended with its own grace: %v", w.runtime.Calls())
