@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (w *worker) hook(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, c
 		}
 		return nil
 	case hook.HTTPGet != nil:
-		if err := get(ctx, hook.HTTPGet, probe.Target{Pod: p, Container: c, PodIP: s.PodIP}); err != nil {
+		if err := w.get(ctx, hook.HTTPGet, probe.Target{Pod: p, Container: c, PodIP: s.PodIP}); err != nil {
 			return fmt.Errorf("HTTP lifecycle hook (%s) %s: %w", hook.HTTPGet.Path, of, err)
 		}
 		return nil
@@ -93,12 +94,30 @@ func (w *worker) command(ctx context.Context, id string, command []string) (outp
 	return append(resp.GetStdout(), resp.GetStderr()...), err
 }
 
-// get asks what a hook names; any answer will do.
-func get(ctx context.Context, action *corev1.HTTPGetAction, target probe.Target) error {
+// get asks what a hook names; any answer will do. A server that answers a TLS client in plain text is asked once more without, and without what is not for everybody's eyes:
+// for HTTPS was once taken as HTTP.
+func (w *worker) get(ctx context.Context, action *corev1.HTTPGetAction, target probe.Target) error {
 	request, err := probe.Request(ctx, action, target)
 	if err != nil {
 		return err
 	}
+	err = send(request)
+	if !errors.Is(err, http.ErrSchemeMismatch) {
+		return err
+	}
+	plain := request.Clone(ctx)
+	plain.URL.Scheme = "http"
+	plain.Header.Del("Authorization")
+	if send(plain) != nil {
+		return err
+	}
+	w.cfg.Metrics.fellBack.Inc()
+	w.cfg.Events.Event(target.Pod, "", corev1.EventTypeWarning, "LifecycleHTTPFallback",
+		fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", request.URL.Host))
+	return nil
+}
+
+func send(request *http.Request) error {
 	response, err := probe.Client(hookTimeout).Do(request)
 	if err != nil {
 		return err

@@ -41,6 +41,7 @@ type Metrics struct {
 	rounds          [len(operationNames)]prometheus.Observer
 	began, perPod   prometheus.Histogram
 	orphans, awoken prometheus.Counter
+	fellBack        prometheus.Counter
 	manager         atomic.Pointer[Manager] // whose pods are counted
 
 	mu       sync.Mutex
@@ -109,8 +110,11 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.awoken = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kubelet_sleep_action_terminated_early_total", Help: "Hooks that were to sleep longer than they could.",
 	})
+	m.fellBack = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kubelet_lifecycle_handler_http_fallbacks_total", Help: "Hooks that were to be asked by HTTPS and answered by HTTP.",
+	})
 	if registerer != nil {
-		registerer.MustRegister(rounds, m.began, m.perPod, m.orphans, m.awoken, podsByState{m}, m.total, m.sli)
+		registerer.MustRegister(m.fellBack, rounds, m.began, m.perPod, m.orphans, m.awoken, podsByState{m}, m.total, m.sli)
 		m.resizes.register(registerer)
 		registerer.MustRegister(m.start, running, m.imagesAsked, m.imagesMounted, m.imagesFailed, m.usersStarted, m.usersFailed, m.podsStarted, m.podsFailed, m.containersStarted, m.containersFailed, containersByState{m}, m.rejections, m.preemptions, m.restarts, m.terminations)
 	}
