@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ func (m *Manager) admit(ctx context.Context, p *corev1.Pod) (failure *pod.Failur
 		var site admit.Site
 		if failure, site = m.check(ctx, p, admit.Late); failure != nil {
 			if victims := admit.Preempt(p, site); len(victims) > 0 {
-				failure, room = nil, m.preempt(victims)
+				failure, room = nil, m.preempt(victims, strings.TrimPrefix(failure.Reason, "OutOf"))
 			}
 		}
 	}
@@ -64,8 +65,8 @@ func (m *Manager) Evict(p *corev1.Pod, why *pod.Failure) bool {
 	return true
 }
 
-// preempt ends pods, and returns what is closed when they have ended.
-func (m *Manager) preempt(victims []*corev1.Pod) []<-chan struct{} {
+// preempt ends pods for what is lacking, and returns what is closed when they have ended.
+func (m *Manager) preempt(victims []*corev1.Pod, lacking string) []<-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var room []<-chan struct{}
@@ -76,7 +77,7 @@ func (m *Manager) preempt(victims []*corev1.Pod) []<-chan struct{} {
 		}
 		if why := admit.Preempted(); w.evict(why) {
 			m.cfg.Events.Event(victim, "", corev1.EventTypeWarning, why.Reason, why.Message)
-			m.cfg.Metrics.preempted()
+			m.cfg.Metrics.preempted(lacking)
 		}
 		room = append(room, w.stopped)
 	}

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/nodeagent/internal/container"
@@ -90,6 +92,8 @@ func TestPodThatHasLeftTakesNoPlace(t *testing.T) {
 func TestCriticalPodMakesRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	registry := prometheus.NewRegistry()
+	w.metrics = NewMetrics(registry, clock.RealClock{})
 	m, _ := w.start()
 	pods := w.bound("1500m", "small", "smaller", "critical")
 	pods[1].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
@@ -114,6 +118,9 @@ func TestCriticalPodMakesRoom(t *testing.T) {
 	}
 	if !w.told(" Preempting: Preempted in order to admit critical pod") {
 		t.Errorf("events %v", w.events)
+	}
+	if n := series(t, registry, `kubelet_preemptions{preemption_signal="cpu"}`); n != 1 {
+		t.Errorf("%v pods had to go for want of a processor", n)
 	}
 	calls := w.runtime.Calls()
 	if ended, began := slices.Index(calls, "StopPodSandbox sandbox-3"), slices.Index(calls, "RunPodSandbox critical"); ended < 0 || began < ended {

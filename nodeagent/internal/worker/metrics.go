@@ -32,7 +32,8 @@ type Metrics struct {
 	podsStarted, podsFailed             prometheus.Counter
 	containersStarted, containersFailed *prometheus.CounterVec
 	rejections                          *prometheus.CounterVec
-	preemptions, restarts               prometheus.Counter
+	restarts                            prometheus.Counter
+	preemptions                         *prometheus.CounterVec
 	terminations                        *prometheus.CounterVec
 
 	*startups
@@ -82,9 +83,9 @@ func NewMetrics(registerer prometheus.Registerer, clk clock.PassiveClock) *Metri
 	m.rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_admission_rejections_total", Help: "Pods that the node did not take, by reason.",
 	}, []string{"reason"})
-	m.preemptions = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kubelet_preemptions", Help: "Pods that the node ended to make room for pods of the system's priorities.",
-	})
+	m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_preemptions", Help: "Pods that the node ended to make room for pods of the system's priorities, by what these lacked.",
+	}, []string{"preemption_signal"})
 	m.restarts = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "howdah_nodeagent_pod_restarts_total", Help: "How often all containers of a pod started over because of a rule of one of them.",
 	})
@@ -244,7 +245,8 @@ func (m *Metrics) rejected(reason string) {
 }
 
 // preempted counts a pod that ended to make room.
-func (m *Metrics) preempted() { m.preemptions.Inc() }
+// preempted counts a pod that had to go for another that lacks a resource.
+func (m *Metrics) preempted(lacking string) { m.preemptions.WithLabelValues(lacking).Inc() }
 
 // restarted counts a pod whose containers all start over.
 func (m *Metrics) restarted() { m.restarts.Inc() }
