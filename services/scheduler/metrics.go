@@ -61,7 +61,7 @@ func newMetrics(registerer prometheus.Registerer, state state) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 15),
 		}),
 		pods: seconds("scheduler_pod_scheduling_sli_duration_seconds", "Time from when a pod could first be tried to its binding, by how many attempts that took.",
-			prometheus.ExponentialBuckets(0.01, 2, 20), "attempts"),
+			append([]float64{0.00125, 0.0025, 0.005}, prometheus.ExponentialBuckets(0.01, 2, 20)...), "attempts"),
 		tries: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "scheduler_pod_scheduling_attempts", Help: "Attempts until a pod was bound.", Buckets: prometheus.ExponentialBuckets(1, 2, 5),
 		}),

@@ -304,13 +304,13 @@ func (r *round) rate() {
 	r.meter.end(plugin.PreScore, Success)
 	for _, w := range raters {
 		s := w.score
+		r.meter.rate(w, r, len(r.candidates))
 		if s.FollowsPods {
 			r.raters = append(r.raters, w)
 			continue
 		}
 		for i, c := range r.candidates {
-			r.meter.choose(i, len(r.candidates))
-			ratings[i] = r.meter.rate(&w, r.snapshot.Nodes[c.index])
+			ratings[i] = w.rate(r.snapshot.Nodes[c.index])
 		}
 		if s.Normalise != nil {
 			raw := slices.Clone(ratings)
@@ -324,14 +324,12 @@ func (r *round) rate() {
 		}
 	}
 	for i := range r.candidates {
-		r.meter.choose(i, len(r.candidates))
 		r.follow(&r.candidates[i])
 	}
 	if len(r.shared) > 0 {
 		r.ratings, r.scratch = make([]int64, len(r.candidates)), ratings
 		r.share()
 	}
-	r.meter.unchoose()
 	r.meter.end(plugin.Score, Success)
 }
 
@@ -380,7 +378,7 @@ func (r *round) share() {
 func (r *round) follow(c *candidate) {
 	c.following = 0
 	for i := range r.raters {
-		c.following += r.raters[i].score.Weight * r.meter.rate(&r.raters[i], r.snapshot.Nodes[c.index])
+		c.following += r.raters[i].score.Weight * r.raters[i].rate(r.snapshot.Nodes[c.index])
 	}
 	c.total = c.fixed + c.following
 }
@@ -420,6 +418,7 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		fits := r.feasible(node)
 		if fits {
 			r.follow(c)
+			r.meter.followed(r.raters)
 		}
 		r.countIn(c, fits)
 		best.update(fits)

@@ -59,7 +59,7 @@ const (
 type meter struct {
 	now    func() time.Time
 	timing *Timing
-	// timed says that plugins are timed in this cycle, and node that they are for the node which is being asked about.
+	// timed says that plugins are timed in this cycle, and node that filters are for the node which is being asked about.
 	timed, node bool
 	last        time.Time // when the last extension point ended
 }
@@ -144,8 +144,9 @@ func (m *meter) refusing(checks []asked, n *cluster.Node) asked {
 	if m.node {
 		return m.refusingTimed(checks, n)
 	}
+	counts := m.timing.Asked.Filter
 	for i := range checks {
-		m.timing.Asked.Filter[checks[i].at]++
+		counts[checks[i].at]++
 		if !checks[i].check.Check(n) {
 			return checks[i]
 		}
@@ -174,7 +175,7 @@ func (m *meter) refusingTimed(checks []asked, n *cluster.Node) asked {
 	return asked{}
 }
 
-// choose says whether plugins are timed for the i-th of so many nodes.
+// choose says whether filters are timed for the i-th of so many nodes.
 func (m *meter) choose(i, nodes int) {
 	if m != nil {
 		m.node = m.timed && i%max(nodes/timedNodes, 1) == 0
@@ -201,19 +202,20 @@ func (m *meter) ready(at int, name string, ready bool, start time.Time) {
 	m.ran(plugin.PreScore, name, code, start, 1)
 }
 
-// rate asks a score about a node.
-func (m *meter) rate(w *rater, n *cluster.Node) int64 {
+// rate notes that a score is asked about so many candidates. Where plugins are timed it is asked about some of them here already.
+func (m *meter) rate(w rater, r *round, candidates int) {
 	if m == nil {
-		return w.rate(n)
+		return
 	}
-	m.timing.Asked.Score[w.at]++
-	if !m.node {
-		return w.rate(n)
+	m.timing.Asked.Score[w.at] += candidates
+	if !m.timed {
+		return
 	}
-	start := m.now()
-	rating := w.rate(n)
-	m.ran(plugin.Score, w.score.Name, Success, start, 1)
-	return rating
+	for i := 0; i < candidates; i += max(candidates/timedNodes, 1) {
+		start := m.now()
+		w.rate(r.snapshot.Nodes[r.candidates[i].index])
+		m.ran(plugin.Score, w.score.Name, Success, start, 1)
+	}
 }
 
 // shared asks a score about all nodes at once. Each is said to take the same share of that.
@@ -223,7 +225,17 @@ func (m *meter) shared(s shared, ratings []int64) {
 		return
 	}
 	m.timing.Asked.Score[s.at] += len(ratings)
-	start := m.start(m.node)
+	start := m.start(m.timed)
 	s.rating.Rate(ratings)
 	m.ran(plugin.Score, s.score.Name, Success, start, len(ratings))
+}
+
+// followed notes that scores were asked about a node once more.
+func (m *meter) followed(raters []rater) {
+	if m == nil {
+		return
+	}
+	for i := range raters {
+		m.timing.Asked.Score[raters[i].at]++
+	}
 }
