@@ -69,6 +69,7 @@ func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n
 			timing.Scored = meter.last
 		}
 		placed := round.place(alike(pods, snapshot), tie)
+		meter.settle(round.checks)
 		placements = append(placements, placed...)
 		pods = pods[len(placed):]
 		snapshot = round.snapshot
@@ -217,8 +218,9 @@ func (r *round) filter() {
 		return
 	}
 	r.candidates = make([]candidate, 0, r.askedCount())
+	count := r.askedCount()
 	for i := range r.asked() {
-		r.meter.choose(i, r.askedCount())
+		r.meter.choose(i, count)
 		if r.feasible(r.snapshot.Nodes[i]) {
 			r.candidates = append(r.candidates, candidate{index: i, at: len(r.candidates)})
 		}

@@ -46,7 +46,7 @@ func (r *round) refusal(n *cluster.Node) (asked, *cluster.Node) {
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := r.meter.refusing(r.where(crowded).checks, crowded); c.check != nil {
+		if c := r.meter.refusingOnce(r.where(crowded).checks, crowded); c.check != nil {
 			return c, crowded
 		}
 	}
