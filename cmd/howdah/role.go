@@ -34,6 +34,7 @@ type role struct {
 
 	identity *rpc.Identity
 	registry *prometheus.Registry
+	pages    []obs.Page // of metrics, beside those of the registry
 }
 
 func (r *role) flags(cmd *cobra.Command) {
@@ -105,6 +106,13 @@ func (r *role) start(cmd *cobra.Command) (func(), error) {
 	return finish, nil
 }
 
+// page adds a page of metrics, and returns what they are registered with.
+func (r *role) page(path string) prometheus.Registerer {
+	registry := prometheus.NewRegistry()
+	r.pages = append(r.pages, obs.Page{Path: path, Registry: registry})
+	return registry
+}
+
 // service is a role's part that serves gRPC.
 type service interface {
 	Register(grpc.ServiceRegistrar)
@@ -127,7 +135,7 @@ func (r *role) serveOn(ctx context.Context, listener net.Listener, tlsConfig *tl
 	return task.Run(ctx,
 		s.Run,
 		func(ctx context.Context) error { return server.ServeUntil(ctx, listener) },
-		func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) },
+		func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry, r.pages...) },
 		func(ctx context.Context) error {
 			server.SetReady(ready(ctx))
 			<-ctx.Done()

@@ -37,7 +37,7 @@ func schedulerCommand() *cobra.Command {
 		}
 		s := scheduler.New(scheduler.Config{
 			Objects: object.NewClient(conn, "kube-scheduler"), Leadership: leadership,
-			Name: name, Configuration: configuration, Clock: clock.RealClock{}, Registerer: r.registry,
+			Name: name, Configuration: configuration, Clock: clock.RealClock{}, Registerer: r.registry, Resources: r.page("/metrics/resources"),
 		})
 		return r.serve(ctx, s, s.Ready)
 	})

@@ -185,7 +185,7 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 		return nil, nil, err
 	}
 	parts = append(parts, api.run, decider.run, control.run, front,
-		func(ctx context.Context) error { return obs.ServeMetrics(ctx, s.metricsListen, s.registry) })
+		func(ctx context.Context) error { return obs.ServeMetrics(ctx, s.metricsListen, s.registry, s.pages...) })
 	if s.simulate > 0 {
 		nodes, err := s.simulatedPart(m)
 		if err != nil {
@@ -273,7 +273,7 @@ func (s *standalone) schedulerPart(m mesh) (part, error) {
 	}
 	server := scheduler.New(scheduler.Config{
 		Objects: object.NewClient(conn, "kube-scheduler"), Leadership: leadership,
-		Name: "default-scheduler", Configuration: s.scheduling, Clock: clock.RealClock{}, Registerer: s.registry,
+		Name: "default-scheduler", Configuration: s.scheduling, Clock: clock.RealClock{}, Registerer: s.registry, Resources: s.page("/metrics/resources"),
 	})
 	return servedPart(m.scheduler, server, server.Ready), nil
 }

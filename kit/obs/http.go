@@ -13,15 +13,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// ServeMetrics serves /metrics from the registry, /healthz, and the profiles
-// under /debug/pprof/ on address until ctx ends. An empty address serves nothing.
-func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry) error {
+// Page is metrics that have a path of their own: there are so many of them that not everybody wants to read them each time.
+type Page struct {
+	Path     string
+	Registry *prometheus.Registry
+}
+
+// ServeMetrics serves /metrics from the registry, /healthz, the profiles
+// under /debug/pprof/, and the pages on address until ctx ends. An empty address serves nothing.
+func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry, pages ...Page) error {
 	if address == "" {
 		<-ctx.Done()
 		return nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	for _, p := range pages {
+		mux.Handle(p.Path, promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{}))
+	}
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -161,9 +161,13 @@ func TestServeMetrics(t *testing.T) {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	_ = listener.Close()
+	many := prometheus.NewRegistry()
+	many.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_of_many", Help: "h"}))
 	done := make(chan error)
-	go func() { done <- obs.ServeMetrics(ctx, address, registry) }()
-	for path, want := range map[string]string{"/metrics": "test_total 1", "/healthz": "ok", "/debug/pprof/": "goroutine"} {
+	go func() {
+		done <- obs.ServeMetrics(ctx, address, registry, obs.Page{Path: "/metrics/many", Registry: many})
+	}()
+	for path, want := range map[string]string{"/metrics": "test_total 1", "/metrics/many": "test_of_many 0", "/healthz": "ok", "/debug/pprof/": "goroutine"} {
 		if body := fetch(t, "http://"+address+path); !strings.Contains(body, want) {
 			t.Errorf("%s answers %q", path, body)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,13 +98,14 @@ func daemons() []*corev1.Pod {
 func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.Node)) {
 	for b.Loop() {
 		s := &Server{cfg: Config{Clock: clock.RealClock{}}, profiles: profilesOf(config.Default("default-scheduler")), cache: cluster.NewCache(), queue: queue.New(clock.RealClock{}, queue.DefaultBackoffs), seed: seed}
+		s.profiles.count(newMetrics(prometheus.NewRegistry(), state{s.queue, s.cache}))
 		for i := range burstNodes {
 			n := node(numbered("node", i), "16")
 			n.Labels = map[string]string{corev1.LabelHostname: n.Name}
 			for _, c := range change {
 				c(i, n)
 			}
-			s.nodeChanged(nil, n)
+			s.nodeChanged("NodeAdd", nil, n)
 		}
 		for i := range 5 { // those of replicas
 			app := fmt.Sprint("app-", i)
@@ -112,7 +114,7 @@ func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.No
 			})
 		}
 		for _, p := range pods {
-			s.podChanged(nil, p)
+			s.podChanged(queue.PodAdd, nil, p)
 		}
 		for placed := 0; placed < burstPods; {
 			items := s.queue.Pop(context.Background(), groupLimit)
@@ -120,13 +122,15 @@ func decide(b *testing.B, pods []*corev1.Pod, change ...func(i int, n *corev1.No
 			for i, item := range items {
 				group[i] = item.Pod
 			}
-			placements, _ := s.profiles.of(group[0]).Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
+			profile := s.profiles.of(group[0])
+			placements, timing := profile.Place(group, s.cache.Snapshot(), rand.IntN, time.Now)
+			profile.metrics.cycle(timing)
 			demand := cluster.DemandOf(group[0])
 			for i, p := range placements {
 				bound := *p.Pod
 				bound.Spec.NodeName = p.Node
 				s.cache.Assume(&bound, demand)
-				s.podChanged(p.Pod, &bound)
+				s.podChanged(queue.AssignedPodAdd, p.Pod, &bound)
 				s.queue.Delete(items[i].Pod.UID)
 			}
 			placed += len(items)

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/kit/task"
 	"howdah.dev/services/scheduler/internal/cycle"
 	"howdah.dev/services/scheduler/internal/device"
+	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/queue"
 	"howdah.dev/services/scheduler/internal/storage"
 )
@@ -57,8 +58,13 @@ type decision struct {
 	devicesDone bool
 	// release is a claim whose devices are to be given back; nil for none.
 	release *resourcev1.ResourceClaim
-	ctx     context.Context // in the decision's span
-	span    trace.Span
+	// began is when the cycle did that it was decided in; told says that the outcome is counted.
+	began time.Time
+	told  bool
+	// preBinding is when what goes before the binding began to be written; zero where nothing does.
+	preBinding time.Time
+	ctx        context.Context // in the decision's span
+	span       trace.Span
 }
 
 // mustBind reports whether the volumes of the pod are not bound yet.
@@ -171,7 +177,9 @@ func (b *binder) abandon(decisions []decision) {
 func (b *binder) write(ctx context.Context, decisions []decision) {
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
-	decisions = b.bindDevices(ctx, b.bindVolumes(ctx, decisions))
+	b.s.metrics.binding.Inc()
+	defer b.s.metrics.binding.Dec()
+	decisions = b.preBind(ctx, decisions)
 	items := make([]object.Item, 0, len(decisions))
 	written := make([]decision, 0, len(decisions))
 	spans := make([]trace.Span, 0, len(decisions))
@@ -187,7 +195,9 @@ func (b *binder) write(ctx context.Context, decisions []decision) {
 	if len(items) == 0 {
 		return
 	}
+	began := b.s.cfg.Clock.Now()
 	results, err := b.s.cfg.Objects.Batch(trace.ContextWithSpan(ctx, spans[0]), items, false)
+	took := b.s.cfg.Clock.Since(began)
 	outcomes := make([]error, len(written))
 	for i := range written {
 		outcomes[i] = err
@@ -195,6 +205,9 @@ func (b *binder) write(ctx context.Context, decisions []decision) {
 			outcomes[i] = results[i].Err
 		}
 		obs.End(spans[i], outcomes[i])
+		if written[i].node != "" {
+			b.s.profiles.of(written[i].item.Pod).metrics.point(plugin.Bind, codeOf(outcomes[i]), took)
+		}
 		if outcomes[i] != nil {
 			b.s.takeBack(written[i])
 		}
@@ -243,15 +256,16 @@ func (b *binder) item(d decision) (object.Item, bool) {
 func (b *binder) finish(d decision, err error) {
 	s, pod := b.s, d.item.Pod
 	defer obs.End(d.span, err)
+	s.attempted(&d, err)
 	switch {
 	case d.node == "":
-		s.queue.FailFor(d.item, d.failure || d.again && !s.queue.Woken(d.item) || err != nil && !apierrors.IsNotFound(err), d.cause)
+		s.queue.FailFor(d.item, d.failure || d.again && !s.queue.Woken(d.item) || err != nil && !apierrors.IsNotFound(err), d.cause, d.blamed())
 		if !d.again {
 			s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", d.message)
 		}
 	case err == nil:
 		s.queue.Delete(pod.UID)
-		s.metrics.bound(s.cfg.Clock.Since(d.item.Added))
+		s.metrics.bound(d.item, s.cfg.Clock.Now())
 		s.profiles.of(pod).events.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, d.node)
 	case apierrors.IsNotFound(err):
 		s.cache.Forget(pod.UID)

@@ -7,15 +7,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/filter"
+	"howdah.dev/services/scheduler/internal/queue"
 )
 
 // podChanged keeps cache and queue true to a pod.
-func (s *Server) podChanged(old, pod *corev1.Pod) {
+func (s *Server) podChanged(_ queue.Event, old, pod *corev1.Pod) {
 	if pod == nil || pod.DeletionTimestamp != nil {
 		defer s.leaving.Delete(cmp.Or(pod, old).UID) // the cache tells of it from then on
 	}
@@ -25,9 +25,9 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 		s.volumes.poke() // it may wait for them
 		switch {
 		case old.Spec.NodeName != "":
-			s.wakeAfter(old)
+			s.wakeAfter(queue.AssignedPodDelete, old)
 		case old.Status.NominatedNodeName != "":
-			s.queue.Wake()
+			s.queue.Wake(queue.AssignedPodDelete)
 		}
 		return
 	}
@@ -35,19 +35,25 @@ func (s *Server) podChanged(old, pod *corev1.Pod) {
 		s.queue.Delete(pod.UID)
 		less := s.cache.SetPod(pod)
 		switch {
-		case less && old != nil: // it has ended, or was resized
-			s.wakeAfter(pod)
+		case less && old != nil && ended(pod):
+			s.wakeAfter(queue.AssignedPodDelete, pod)
+		case less && old != nil: // it was resized
+			s.wakeAfter(queue.AssignedPodScaleDown, pod)
 		case old == nil || old.Spec.NodeName == "":
-			s.queue.WakeSociable(func(waiting *corev1.Pod) bool {
+			s.queue.WakeSociable(queue.AssignedPodAdd, func(waiting *corev1.Pod) bool {
 				return filter.Awaits(waiting, pod, s.constraints(waiting), s.cache.Namespaces())
 			})
 		case !maps.Equal(old.Labels, pod.Labels):
-			s.queue.WakeSociable(func(*corev1.Pod) bool { return true })
+			s.queue.WakeSociable(queue.AssignedPodLabel, func(*corev1.Pod) bool { return true })
 		}
 		return
 	}
 	if !s.waits(pod) {
-		s.queue.Delete(pod.UID)
+		if s.gated(pod) {
+			s.queue.Gate(pod)
+		} else {
+			s.queue.Delete(pod.UID)
+		}
 		s.cache.Nominate(pod, "")
 		return
 	}
@@ -64,7 +70,7 @@ func (s *Server) enqueue(pod *corev1.Pod) {
 	}
 	s.queue.Hold(pod, group)
 	if s.cache.Devices.View().Missing(pod) == "" { // they came before the queue could tell of them
-		s.wakeFor(pod)
+		s.wakeFor("resource.k8s.io/ResourceClaimAdd", pod)
 	}
 }
 
@@ -81,13 +87,22 @@ func (s *Server) nominationChanged(old, pod *corev1.Pod) {
 	}
 	s.cache.Nominate(pod, is)
 	if was != "" {
-		s.queue.Wake() // others may have its room
+		s.queue.Wake(queue.AssignedPodDelete) // others may have its room
 	}
 }
 
 // waits reports whether a pod is to be placed.
 func (s *Server) waits(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && s.responsible(pod) && pod.DeletionTimestamp == nil && !ended(pod) && len(pod.Spec.SchedulingGates) == 0
+	return s.expects(pod) && len(pod.Spec.SchedulingGates) == 0
+}
+
+// gated reports whether a pod is to be placed once its scheduling gates are gone.
+func (s *Server) gated(pod *corev1.Pod) bool {
+	return s.expects(pod) && len(pod.Spec.SchedulingGates) > 0
+}
+
+func (s *Server) expects(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && s.responsible(pod) && pod.DeletionTimestamp == nil && !ended(pod)
 }
 
 func (s *Server) responsible(pod *corev1.Pod) bool { return s.profiles.has(pod.Spec.SchedulerName) }
@@ -97,47 +112,45 @@ func ended(pod *corev1.Pod) bool {
 }
 
 // namespaceChanged keeps the cache true to a namespace's labels, by which pods select whom they want to be near.
-func (s *Server) namespaceChanged(old, namespace *corev1.Namespace) {
+func (s *Server) namespaceChanged(event queue.Event, old, namespace *corev1.Namespace) {
 	if namespace == nil {
 		s.cache.DeleteNamespace(old.Name)
 		return
 	}
 	s.cache.SetNamespace(namespace.Name, namespace.Labels)
 	if old != nil && !maps.Equal(old.Labels, namespace.Labels) {
-		s.queue.WakeSociable(func(*corev1.Pod) bool { return true })
+		s.queue.WakeSociable(event, func(*corev1.Pod) bool { return true })
 	}
 }
 
 // nodeChanged keeps the cache true to a node and wakes pods where the change
 // may let one in; a heartbeat does not.
-func (s *Server) nodeChanged(old, node *corev1.Node) {
+func (s *Server) nodeChanged(event queue.Event, old, node *corev1.Node) {
 	if node == nil {
 		s.cache.DeleteNode(old.Name)
 		s.volumes.poke()
 		kin := cluster.Snapshot{Kin: s.cache.Kin()}
-		s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
-			return filter.LostBy(s.refusers(waiting, cause), waiting, old, kin)
+		s.queue.WakeFor(event, func(waiting *corev1.Pod, cause string) bool {
+			return s.help(event, s.refusers(waiting, cause), func(refusers []filter.Filter) bool { return filter.LostBy(refusers, waiting, old, kin) })
 		})
 		return
 	}
 	s.cache.SetNode(node)
-	if old == nil || old.Spec.Unschedulable != node.Spec.Unschedulable ||
-		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
-		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
-		!slices.Equal(old.Status.DeclaredFeatures, node.Status.DeclaredFeatures) ||
-		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {
+	if event != "" {
 		s.volumes.poke()
 		others := cluster.Snapshot{Devices: s.cache.Devices.View()}
-		s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
-			return filter.LetInBy(s.refusers(waiting, cause), waiting, old, node, others)
+		s.queue.WakeFor(event, func(waiting *corev1.Pod, cause string) bool {
+			return s.help(event, s.refusers(waiting, cause), func(refusers []filter.Filter) bool {
+				return filter.LetInBy(refusers, waiting, old, node, others)
+			})
 		})
 	}
 }
 
 // wakeAfter wakes those for whom a pod that has left its node may have made room.
-func (s *Server) wakeAfter(gone *corev1.Pod) {
-	s.queue.WakeFor(func(waiting *corev1.Pod, cause string) bool {
-		return filter.FreedBy(s.refusers(waiting, cause), waiting, gone)
+func (s *Server) wakeAfter(event queue.Event, gone *corev1.Pod) {
+	s.queue.WakeFor(event, func(waiting *corev1.Pod, cause string) bool {
+		return s.help(event, s.refusers(waiting, cause), func(refusers []filter.Filter) bool { return filter.FreedBy(refusers, waiting, gone) })
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/services/scheduler/internal/kin"
+	"howdah.dev/services/scheduler/internal/queue"
 	"howdah.dev/services/scheduler/internal/spread"
 )
 
@@ -19,21 +20,21 @@ func (s *Server) followKin() {
 	object.InformerFor(s.informers, object.Service, object.Option{Slim: func(o object.Object) {
 		service := o.(*corev1.Service)
 		service.ManagedFields, service.Spec, service.Status = nil, corev1.ServiceSpec{Selector: service.Spec.Selector}, corev1.ServiceStatus{}
-	}}).AddHandler(s.serviceChanged)
-	followController(s, object.ReplicaSet, func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.ReplicaSet) {
+	}}).AddHandler(handled(s, "Service", s.serviceChanged))
+	followController(s, "apps/ReplicaSet", object.ReplicaSet, func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.ReplicaSet) {
 		o.Spec, o.Status = appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}, appsv1.ReplicaSetStatus{}
 	})
-	followController(s, object.StatefulSet, func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.StatefulSet) {
+	followController(s, "apps/StatefulSet", object.StatefulSet, func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }, func(o *appsv1.StatefulSet) {
 		o.Spec, o.Status = appsv1.StatefulSetSpec{Selector: o.Spec.Selector}, appsv1.StatefulSetStatus{}
 	})
-	followController(s, object.ReplicationController, func(o *corev1.ReplicationController) *metav1.LabelSelector {
+	followController(s, "ReplicationController", object.ReplicationController, func(o *corev1.ReplicationController) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
 	}, func(o *corev1.ReplicationController) {
 		o.Spec, o.Status = corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}, corev1.ReplicationControllerStatus{}
 	})
 }
 
-func (s *Server) serviceChanged(old, service *corev1.Service) {
+func (s *Server) serviceChanged(event queue.Event, old, service *corev1.Service) {
 	switch {
 	case service == nil:
 		s.cache.ChangeKin(func(v *kin.View) { v.DeleteService(old) })
@@ -42,19 +43,19 @@ func (s *Server) serviceChanged(old, service *corev1.Service) {
 	default:
 		s.cache.ChangeKin(func(v *kin.View) { v.SetService(service) })
 	}
-	s.wakeDefaulted()
+	s.wakeDefaulted(event)
 }
 
 // followController keeps the cache true to the controllers of a kind. slim leaves of one what its selector needs.
 func followController[T interface {
 	comparable
 	object.Object
-}](s *Server, kind object.Kind[T], selector func(T) *metav1.LabelSelector, slim func(T)) {
+}](s *Server, label string, kind object.Kind[T], selector func(T) *metav1.LabelSelector, slim func(T)) {
 	var none T
 	object.InformerFor(s.informers, kind, object.Option{Slim: func(o object.Object) {
 		o.SetManagedFields(nil)
 		slim(o.(T))
-	}}).AddHandler(func(old, now T) {
+	}}).AddHandler(handled(s, label, func(event queue.Event, old, now T) {
 		var was, is types.UID
 		if old != none {
 			was = old.GetUID()
@@ -73,8 +74,8 @@ func followController[T interface {
 				v.SetController(is, selector(now))
 			}
 		})
-		s.wakeDefaulted()
-	})
+		s.wakeDefaulted(event)
+	}))
 }
 
 // defaulted reports whether a pod is refused nodes for who is selected with it: by constraints that are not its own, or because it is to be with them.
@@ -84,7 +85,7 @@ func (s *Server) defaulted(pod *corev1.Pod) bool {
 }
 
 // wakeDefaulted wakes those pods: who is selected with them has changed.
-func (s *Server) wakeDefaulted() { s.queue.WakeSociable(s.defaulted) }
+func (s *Server) wakeDefaulted(event queue.Event) { s.queue.WakeSociable(event, s.defaulted) }
 
 // constraints are those of a pod that refuse nodes.
 func (s *Server) constraints(pod *corev1.Pod) []spread.Constraint {

@@ -61,8 +61,10 @@ func (s *Server) makeRoom(decisions []decision) {
 		}
 		s.metrics.preemptions.Inc()
 		if last == nil || last.why == "" { // nothing has changed since the last one was refused
+			began := s.cfg.Clock.Now()
 			v := s.roomFor(d.item.Pod, profile, budgets)
 			last = &v
+			s.lookedForRoom(profile, v, s.cfg.Clock.Since(began))
 		}
 		if last.why != "" {
 			d.message += " " + s.claimsWhy(profile, d) + "preemption: " + last.why

@@ -19,8 +19,9 @@ func LoadConfiguration(path string) (*Configuration, error) { return config.Load
 // profile is what decides for the pods of one schedulerName, and who tells of it in events.
 type profile struct {
 	config.Profile
-	events object.Reporter
-	send   object.Sender
+	metrics *profileMetrics
+	events  object.Reporter
+	send    object.Sender
 }
 
 // profiles has one at least. They share the queue.
@@ -53,6 +54,13 @@ func (p profiles) of(pod *corev1.Pod) *profile {
 func (p profiles) record(client *object.Client) {
 	for _, own := range p.all {
 		own.events, own.send = object.NewReporter(client, own.Name)
+	}
+}
+
+// count has each profile count what it does.
+func (p profiles) count(m *metrics) {
+	for _, own := range p.all {
+		own.metrics = m.of(own.Name, own.Profile.Profile)
 	}
 }
 

@@ -73,17 +73,17 @@ func TestProfiles(t *testing.T) {
 	if got := condition(pods["large"]).Message; got != "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate" {
 		t.Errorf("a profile without preemption says %q", got)
 	}
-	for profile, want := range map[string]float64{"default-scheduler": 1, "packing": 1, "another": 0} {
-		if got := testutil.ToFloat64(w.s.metrics.attempts.WithLabelValues("scheduled", profile)); got != want {
-			t.Errorf("%v pods scheduled by %s, want %v", got, profile, want)
-		}
-	}
 	for pod, scores := range map[string]int{"packed": 1, "spread": 8, "stranger": 8} {
 		if got := explain(t, w, pod).GetNodes()[0].GetScores(); len(got) != scores {
 			t.Errorf("%s has the scores %v, want %d", pod, got, scores)
 		}
 	}
 	w.awaitSources(map[string]string{"spread": "default-scheduler", "packed": "packing"})
+	for profile, want := range map[string]float64{"default-scheduler": 1, "packing": 1, "another": 0} {
+		if got := testutil.ToFloat64(w.s.metrics.attempts.WithLabelValues("scheduled", profile)); got != want {
+			t.Errorf("%v pods scheduled by %s, want %v", got, profile, want)
+		}
+	}
 }
 
 // awaitSources follows the events until one of each pod tells that it was scheduled, by the scheduler that is wanted.

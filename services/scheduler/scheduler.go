@@ -45,6 +45,8 @@ type Config struct {
 	Configuration *Configuration
 	Clock         clock.WithTicker
 	Registerer    prometheus.Registerer
+	// Resources gets what each pod requests and may use, which is for a page of its own: the series are as many as the pods. Nil is for nobody.
+	Resources prometheus.Registerer
 }
 
 // Server is a scheduler and its API.
@@ -76,7 +78,8 @@ func New(cfg Config) *Server {
 		cache: cluster.NewCache(), queue: queue.New(cfg.Clock, configuration.Backoffs),
 		seed: maphash.MakeSeed(),
 	}
-	s.metrics = newMetrics(cfg.Registerer, s.queue.Counts)
+	s.metrics = newMetrics(cfg.Registerer, state{s.queue, s.cache})
+	s.profiles.count(s.metrics)
 	s.profiles.record(cfg.Objects)
 	s.pods = object.InformerFor(s.informers, object.Pod, object.Option{Slim: dropManagedFields})
 	s.nodes = object.InformerFor(s.informers, object.Node, object.Option{Slim: dropManagedFields})
@@ -86,10 +89,15 @@ func New(cfg Config) *Server {
 	s.followDevices()
 	s.followKin()
 	s.queue.AlsoSociable(s.defaulted)
-	s.queue.HeedOwn(func(was, is *corev1.Pod, cause string) bool { return filter.HelpedBy(s.refusers(is, cause), was, is) })
-	s.pods.AddHandler(s.podChanged)
-	s.nodes.AddHandler(s.nodeChanged)
-	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(s.namespaceChanged)
+	s.queue.HeedOwn(func(was, is *corev1.Pod, cause string) bool {
+		return s.help(queue.ChangeOf(was, is), s.refusers(is, cause), func(refusers []filter.Filter) bool { return filter.HelpedBy(refusers, was, is) })
+	})
+	s.pods.AddHandler(handledAs(s, s.podEvent, s.podChanged))
+	s.nodes.AddHandler(handledAs(s, nodeEvent, s.nodeChanged))
+	object.InformerFor(s.informers, object.Namespace, object.Option{Slim: dropManagedFields}).AddHandler(handled(s, "Namespace", s.namespaceChanged))
+	if cfg.Resources != nil {
+		cfg.Resources.MustRegister(podResources{s.pods})
+	}
 	return s
 }
 
@@ -156,9 +164,14 @@ func (s *Server) place(items []*queue.Item) []decision {
 	}
 	profile := s.profiles.of(pods[0])
 	placements, timing := profile.Place(pods, s.cache.Snapshot(), rand.IntN, s.cfg.Clock.Now)
-	s.metrics.cycle(profile.Name, placements, timing)
+	profile.metrics.cycle(timing)
 	decisions := s.decide(items, placements, timing)
 	s.makeRoom(decisions)
+	for i := range decisions {
+		if decisions[i].node == "" {
+			s.attempted(&decisions[i], nil)
+		}
+	}
 	return decisions
 }
 
@@ -186,9 +199,11 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 	}
 	for i, item := range items {
 		d := decision{item: item, node: placements[i].Node, message: placements[i].Message, ahead: placements[i].Ahead, cause: strings.Join(placements[i].Refusers, causes), volumes: placements[i].Volumes, devices: placements[i].Devices, release: placements[i].Release}
+		d.began = timing.Start
 		if placements[i].Fault {
 			d.fails(placements[i].Message)
 		}
+		reserves, began := d.volumes != nil || d.devices != nil && d.node != "", s.cfg.Clock.Now()
 		if d.volumes != nil && !s.cache.Storage.Assume(d.volumes) {
 			s.metrics.volumes.WithLabelValues("assume").Inc()
 			d.volumes = nil
@@ -200,6 +215,9 @@ func (s *Server) decide(items []*queue.Item, placements []cycle.Placement, timin
 			}
 			d.devices = nil
 			s.forgetVolumes(&d)
+		}
+		if reserves {
+			s.reserved(&d, began)
 		}
 		if d.node != "" {
 			bound := *item.Pod

@@ -98,7 +98,9 @@ type world struct {
 	s      *Server
 	clock  clock.WithTicker // nil is the real one
 
-	configuration *Configuration // nil is the default one
+	configuration *Configuration        // nil is the default one
+	registry      *prometheus.Registry  // of the scheduler that was started last
+	resources     prometheus.Registerer // likewise, nil for none
 }
 
 // start runs a scheduler with its leadership until the test ends, on an API
@@ -122,7 +124,12 @@ func (w *world) scheduler(leadership Leadership) *Server {
 	if w.clock != nil {
 		ticks = w.clock
 	}
-	s := New(Config{Objects: client, Leadership: leadership, Name: "default-scheduler", Configuration: w.configuration, Clock: ticks, Registerer: prometheus.NewRegistry()})
+	w.registry = prometheus.NewRegistry()
+	s := New(Config{
+		Objects: client, Leadership: leadership, Name: "default-scheduler", Configuration: w.configuration, Clock: ticks,
+		Registerer: w.registry, Resources: w.resources,
+	})
+	s.metrics.chance = func() bool { return true }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()

@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
+	"howdah.dev/services/scheduler/internal/queue"
 	"howdah.dev/services/scheduler/internal/storage"
 )
 
@@ -125,6 +126,7 @@ func (v *volumes) ready() ([]decision, time.Duration) {
 		}
 		switch {
 		case errors.Is(err, errPodGone):
+			v.s.attempted(&a.decision, err)
 			v.s.giveUp(&a.decision)
 			if a.volumesSpan != nil {
 				obs.End(a.volumesSpan, err)
@@ -199,7 +201,7 @@ func (s *Server) giveUp(d *decision) {
 	s.forgetVolumes(d)
 	s.cache.Devices.Forget(d.devices)
 	d.devices = nil
-	s.queue.Wake()
+	s.queue.Wake(queue.AssignedPodDelete)
 }
 
 // forgetVolumes takes back what a decision has assumed of volumes.

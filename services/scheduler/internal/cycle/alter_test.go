@@ -20,7 +20,7 @@ import (
 type anew struct{ Trial }
 
 func (a anew) where(n *cluster.Node) *round {
-	return newRound(a.round.profile, a.round.pod, a.round.snapshot.Replacing(n))
+	return newRound(a.round.profile, a.round.pod, a.round.snapshot.Replacing(n), nil)
 }
 
 func (a anew) Resolvable(n *cluster.Node) bool {

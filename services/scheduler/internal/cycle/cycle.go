@@ -48,31 +48,28 @@ type Placement struct {
 	Release *resourcev1.ResourceClaim
 }
 
-// Timing says when the parts of a cycle ended, for its spans.
-type Timing struct {
-	Start, Filtered, Scored, End time.Time
-	Feasible                     int
-}
-
 // Place decides for a group of identical pods. The nodes are filtered and
 // rated once; after each placement only the chosen node is asked again,
 // unless a filter looks across nodes. tie returns a number below n to choose
-// among equally good nodes.
+// among equally good nodes, and whether plugins are timed.
 func (p Profile) Place(pods []*corev1.Pod, snapshot cluster.Snapshot, tie func(n int) int, now func() time.Time) ([]Placement, Timing) {
 	timing := Timing{Start: now()}
+	meter := newMeter(p, &timing, tie(100) < sampled, now)
 	placements := make([]Placement, 0, len(pods))
 	snapshot = against(pods, p.sees(snapshot))
 	for len(pods) > 0 {
-		round := newRound(p, pods[0], snapshot)
+		meter.begin()
+		round := newRound(p, pods[0], snapshot, meter)
 		round.filter()
 		if timing.Filtered.IsZero() {
-			timing.Filtered, timing.Feasible = now(), len(round.candidates)
+			timing.Filtered, timing.Feasible = meter.last, len(round.candidates)
 		}
 		round.rate()
 		if timing.Scored.IsZero() {
-			timing.Scored = now()
+			timing.Scored = meter.last
 		}
 		placed := round.place(alike(pods, snapshot), tie)
+		meter.settle(round.checks)
 		placements = append(placements, placed...)
 		pods = pods[len(placed):]
 		snapshot = round.snapshot
@@ -111,6 +108,7 @@ func alike(pods []*corev1.Pod, snapshot cluster.Snapshot) []*corev1.Pod {
 // it is good for.
 type round struct {
 	profile    Profile
+	meter      *meter // nil where nothing is placed
 	pod        *corev1.Pod
 	snapshot   cluster.Snapshot
 	prepared   []prepared
@@ -135,20 +133,23 @@ type prepared struct {
 	check  filter.Check
 }
 
-// asked is a check of the filter of that name, "" for none's.
+// asked is a check of the filter of that name, "" for none's, at that place in the profile.
 type asked struct {
 	by    string
+	at    int
 	check filter.Check
 }
 
 type rater struct {
 	score score.Score
+	at    int // in the profile
 	rate  func(*cluster.Node) int64
 }
 
 // shared is a rating by the pods of all nodes.
 type shared struct {
-	weight int64
+	score  score.Score
+	at     int // in the profile
 	rating score.Shared
 }
 
@@ -169,26 +170,28 @@ type candidate struct {
 }
 
 // newRound has every filter look at the pod and the nodes. The snapshot's nominees are those that the pod leaves their nodes to.
-func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot) *round {
-	r := &round{profile: p, pod: pod, snapshot: snapshot}
+func newRound(p Profile, pod *corev1.Pod, snapshot cluster.Snapshot, m *meter) *round {
+	r := &round{profile: p, meter: m, pod: pod, snapshot: snapshot}
 	r.snapshot.Nodes = slices.Clone(snapshot.Nodes)
 	if r.ahead, r.aheadBy = p.ahead(pod, snapshot); r.ahead != "" {
 		r.checks = []asked{{check: filter.Everywhere(r.ahead)}}
+		m.aheadOf(p, r.aheadBy)
 		return r
 	}
-	for _, f := range p.Filters {
-		c := f.Prepare(pod, snapshot)
+	for i, f := range p.Filters {
+		c := m.prepare(i, f, r)
 		r.prepared = append(r.prepared, prepared{f, c})
 		if c == nil {
 			continue
 		}
-		r.checks = append(r.checks, asked{f.Name, c})
+		r.checks = append(r.checks, asked{f.Name, i, c})
 		r.across = r.across || f.AcrossNodes
 		if chooser, ok := c.(filter.Chooser); ok {
 			r.choosers, r.across = append(r.choosers, chooser), true
 		}
 	}
 	r.named, r.namedBy = p.named(pod, snapshot)
+	m.end(plugin.PreFilter, Success)
 	return r
 }
 
@@ -206,12 +209,18 @@ func (p Profile) ahead(pod *corev1.Pod, snapshot cluster.Snapshot) (why, by stri
 
 // filter finds the candidates. Where the node that is kept for the pod has room, it is the only one.
 func (r *round) filter() {
+	if r.ahead != "" {
+		return
+	}
+	defer r.filtered()
 	if kept, ok := r.snapshot.Index(r.pod.Status.NominatedNodeName); ok && r.feasible(r.snapshot.Nodes[kept]) {
 		r.candidates = []candidate{{index: kept}}
 		return
 	}
 	r.candidates = make([]candidate, 0, r.askedCount())
+	count := r.askedCount()
 	for i := range r.asked() {
+		r.meter.choose(i, count)
 		if r.feasible(r.snapshot.Nodes[i]) {
 			r.candidates = append(r.candidates, candidate{index: i, at: len(r.candidates)})
 		}
@@ -219,6 +228,16 @@ func (r *round) filter() {
 	if r.fault() != "" {
 		r.candidates = nil
 	}
+}
+
+// filtered ends the filtering of a round.
+func (r *round) filtered() {
+	r.meter.unchoose()
+	code := Success
+	if r.fault() != "" {
+		code = Failure
+	}
+	r.meter.end(plugin.Filter, code)
 }
 
 // fault says what is wrong with what the pod wants, "" where the nodes that were asked have shown nothing.
@@ -283,27 +302,17 @@ func (r *round) rate() {
 		return
 	}
 	ratings := make([]int64, len(r.candidates))
-	feasible := make([]*cluster.Node, len(r.candidates))
-	for i, c := range r.candidates {
-		feasible[i] = r.snapshot.Nodes[c.index]
-	}
-	for _, s := range r.profile.Scores {
-		if s.Share != nil {
-			if rating := s.Share(r.pod, r.snapshot, feasible); rating != nil {
-				r.shared = append(r.shared, shared{s.Weight, rating})
-			}
-			continue
-		}
-		rate := s.Prepare(r.pod, r.snapshot)
-		if rate == nil {
-			continue
-		}
+	raters := r.ready()
+	r.meter.end(plugin.PreScore, Success)
+	for _, w := range raters {
+		s := w.score
+		r.meter.rate(w, r, len(r.candidates))
 		if s.FollowsPods {
-			r.raters = append(r.raters, rater{s, rate})
+			r.raters = append(r.raters, w)
 			continue
 		}
 		for i, c := range r.candidates {
-			ratings[i] = rate(r.snapshot.Nodes[c.index])
+			ratings[i] = w.rate(r.snapshot.Nodes[c.index])
 		}
 		if s.Normalise != nil {
 			raw := slices.Clone(ratings)
@@ -323,15 +332,42 @@ func (r *round) rate() {
 		r.ratings, r.scratch = make([]int64, len(r.candidates)), ratings
 		r.share()
 	}
+	r.meter.end(plugin.Score, Success)
+}
+
+// ready has every score look at the pod and the candidates, and returns those that rate node by node.
+func (r *round) ready() []rater {
+	feasible := make([]*cluster.Node, len(r.candidates))
+	for i, c := range r.candidates {
+		feasible[i] = r.snapshot.Nodes[c.index]
+	}
+	raters := make([]rater, 0, len(r.profile.Scores))
+	for i, s := range r.profile.Scores {
+		start := r.meter.start(r.meter.times())
+		if s.Share != nil {
+			rating := s.Share(r.pod, r.snapshot, feasible)
+			if rating != nil {
+				r.shared = append(r.shared, shared{s, i, rating})
+			}
+			r.meter.ready(i, s.Name, rating != nil, start)
+			continue
+		}
+		rate := s.Prepare(r.pod, r.snapshot)
+		if rate != nil {
+			raters = append(raters, rater{s, i, rate})
+		}
+		r.meter.ready(i, s.Name, rate != nil, start)
+	}
+	return raters
 }
 
 // share rates the candidates by the pods of all nodes, as they are now, and totals their ratings.
 func (r *round) share() {
 	clear(r.ratings)
 	for _, s := range r.shared {
-		s.rating.Rate(r.scratch)
+		r.meter.shared(s, r.scratch)
 		for i, rating := range r.scratch {
-			r.ratings[i] += s.weight * rating
+			r.ratings[i] += s.score.Weight * rating
 		}
 	}
 	for i := range r.candidates {
@@ -343,8 +379,8 @@ func (r *round) share() {
 // follow rates a candidate by what is on its node now.
 func (r *round) follow(c *candidate) {
 	c.following = 0
-	for _, s := range r.raters {
-		c.following += s.score.Weight * s.rate(r.snapshot.Nodes[c.index])
+	for i := range r.raters {
+		c.following += r.raters[i].score.Weight * r.raters[i].rate(r.snapshot.Nodes[c.index])
 	}
 	c.total = c.fixed + c.following
 }
@@ -384,6 +420,7 @@ func (r *round) place(pods []*corev1.Pod, tie func(int) int) []Placement {
 		fits := r.feasible(node)
 		if fits {
 			r.follow(c)
+			r.meter.followed(r.raters)
 		}
 		r.countIn(c, fits)
 		best.update(fits)
@@ -432,6 +469,7 @@ func (r *round) countIn(c *candidate, fits bool) {
 
 // nowhere says of each pod why it goes to no node.
 func (r *round) nowhere(pods []*corev1.Pod) []Placement {
+	r.meter = nil // nodes are asked again for the sake of what is said
 	placement := Placement{Message: r.message(), Refusers: r.refusers(), Ahead: r.aheadBy, Fault: r.fault() != ""}
 	if !placement.Fault {
 		placement.Release = r.release()

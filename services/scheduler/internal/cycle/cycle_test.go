@@ -417,13 +417,13 @@ func TestDaemonPods(t *testing.T) {
 	if got := place([]*corev1.Pod{daemon}, nodes)[0]; got.Node != "n2" {
 		t.Errorf("placed %+v", got)
 	}
-	if r := newRound(Default(), daemon, nodes); r.askedCount() != 1 {
+	if r := newRound(Default(), daemon, nodes, nil); r.askedCount() != 1 {
 		t.Errorf("%d nodes were asked, want 1", r.askedCount())
 	}
 	anywhere := pod("b", "", named("n1"))
 	terms := &anywhere.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	*terms = append(*terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}})
-	if r := newRound(Default(), anywhere, nodes); r.askedCount() != 3 {
+	if r := newRound(Default(), anywhere, nodes, nil); r.askedCount() != 3 {
 		t.Errorf("%d nodes were asked for a pod with an alternative, want 3", r.askedCount())
 	}
 }

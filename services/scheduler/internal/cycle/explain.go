@@ -70,7 +70,7 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 			verdicts[i].Filters = append(verdicts[i].Filters, verdict)
 		}
 	}
-	round := newRound(p, pod, against([]*corev1.Pod{pod}, snapshot))
+	round := newRound(p, pod, against([]*corev1.Pod{pod}, snapshot), nil)
 	for i, n := range snapshot.Nodes {
 		if refused, as := round.refusal(n); verdicts[i].Feasible && refused.check != nil {
 			verdicts[i].Feasible = false

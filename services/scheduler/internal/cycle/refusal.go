@@ -46,11 +46,11 @@ func (r *round) refusal(n *cluster.Node) (asked, *cluster.Node) {
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := refusing(r.where(crowded).checks, crowded); c.check != nil {
+		if c := r.meter.refusingOnce(r.where(crowded).checks, crowded); c.check != nil {
 			return c, crowded
 		}
 	}
-	return refusing(r.checks, n), n
+	return r.meter.refusing(r.checks, n), n
 }
 
 func refusing(checks []asked, n *cluster.Node) asked {
@@ -70,12 +70,12 @@ func (r *round) where(n *cluster.Node) *round {
 	was := r.snapshot.Node(n.Name)
 	altered := *r
 	altered.checks = make([]asked, 0, len(r.prepared))
-	for _, p := range r.prepared {
+	for i, p := range r.prepared {
 		if p.filter.Alter != nil {
 			p.check = p.filter.Alter(r.pod, p.check, was, n)
 		}
 		if p.check != nil {
-			altered.checks = append(altered.checks, asked{p.filter.Name, p.check})
+			altered.checks = append(altered.checks, asked{p.filter.Name, i, p.check})
 		}
 	}
 	return &altered
@@ -86,7 +86,7 @@ type Trial struct{ round *round }
 
 // Trial returns the trial of a pod.
 func (p Profile) Trial(pod *corev1.Pod, snapshot cluster.Snapshot) Trial {
-	return Trial{newRound(p, pod, against([]*corev1.Pod{pod}, p.sees(snapshot)))}
+	return Trial{newRound(p, pod, against([]*corev1.Pod{pod}, p.sees(snapshot)), nil)}
 }
 
 // Asked are the nodes that the pod does not rule out by name.

@@ -251,7 +251,7 @@ func TestAGroupTakesEachVolumeOnce(t *testing.T) {
 	t.Run("pods whose claim is bound are placed at once", func(t *testing.T) {
 		t.Parallel()
 		s := stored(all, pvc("c", "late", "pv"), disk("pv", "late", "", nil))
-		if r := newRound(Default(), pod("a", "", using("c")), s); r.across {
+		if r := newRound(Default(), pod("a", "", using("c")), s, nil); r.across {
 			t.Error("one placement a round")
 		}
 	})

@@ -39,6 +39,8 @@ const (
 	Active        State = "active"
 	Backoff       State = "backoff"
 	Unschedulable State = "unschedulable"
+	// Gated is for those that are not to be tried yet: only counts tell them from the unschedulable ones.
+	Gated State = "gated"
 )
 
 // Item is a waiting pod.
@@ -49,6 +51,10 @@ type Item struct {
 	// Added is when the pod came; Attempts is how often it was tried.
 	Added    time.Time
 	Attempts int
+	// Since is when it could first be tried: what it was held back before is not the scheduler's time.
+	Since time.Time
+	// Flushed says that nothing woke it for its last attempt.
+	Flushed bool
 
 	state  State
 	ready  time.Time // end of the back-off, or of the idle wait
@@ -60,6 +66,7 @@ type Item struct {
 	at     int       // in the heap of its group, or of those that wait
 	eager  bool      // in back-off because something has changed: tried before its end where nothing else is to be done
 	cause  string    // which filters refused it in the last attempt, as Fail was told
+	blamed string    // the same for who counts, and which one refused it before any node was asked
 	held   bool      // not to be tried before something of its claims changes
 	self   *Item     // the queue's own, where this is the copy that Pop handed out
 }
@@ -93,6 +100,8 @@ type Queue struct {
 	sociable      map[*Item]bool // and those that go where other pods are, or are not
 	also          func(pod *corev1.Pod) bool
 	own           func(was, is *corev1.Pod, cause string) bool
+	gated         map[types.UID]string // the schedulers of pods with scheduling gates
+	moved         map[Move]int
 	told          []func(pod *corev1.Pod, cause string) bool // the last wakes, for pods that are being tried meanwhile
 	// counters
 	wakes, stores, moves, added int
@@ -105,6 +114,7 @@ func New(clock clock.WithTicker, backoffs Backoffs) *Queue {
 		active:  ordered[*group]{before: func(a, b *group) bool { return sooner(a.first(), b.first()) }},
 		waiting: ordered[*Item]{before: readier}, eager: ordered[*Item]{before: readier},
 		unschedulable: map[*Item]bool{}, claiming: map[*Item]bool{}, sociable: map[*Item]bool{},
+		gated: map[types.UID]string{}, moved: map[Move]int{},
 	}
 }
 
@@ -133,14 +143,14 @@ func (q *Queue) Add(pod *corev1.Pod, group uint64) {
 		q.added++
 		item = &Item{Pod: pod, Group: group, Added: q.clock.Now(), order: q.added, at: outside}
 		q.items[pod.UID] = item
-		q.activate(item)
+		q.activate(item, q.arrival(pod))
 		return
 	}
 	changed := item.Group != group
 	if changed && item.state == Active && !item.taken {
 		q.withdraw(item)
 		item.Pod, item.Group = pod, group
-		q.activate(item)
+		q.activate(item, "")
 		return
 	}
 	was := item.Pod
@@ -149,8 +159,27 @@ func (q *Queue) Add(pod *corev1.Pod, group uint64) {
 	case changed && item.taken:
 		item.wakes = -1 // what is being tried is not the pod of now
 	case changed && item.state == Unschedulable && (item.cause == "" || q.own == nil || q.own(was, pod, item.cause)):
-		q.backOff(item)
+		q.backOff(item, ChangeOf(was, pod))
 	}
+}
+
+// Gate counts a pod that is not to be tried before its scheduling gates are gone.
+func (q *Queue) Gate(pod *corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.gated[pod.UID]; !known {
+		q.gated[pod.UID] = pod.Spec.SchedulerName
+		q.count(PodAdd, Unschedulable)
+	}
+}
+
+// arrival is why a pod comes that was not there.
+func (q *Queue) arrival(pod *corev1.Pod) Event {
+	if _, gated := q.gated[pod.UID]; gated {
+		delete(q.gated, pod.UID)
+		return podUngated
+	}
+	return PodAdd
 }
 
 // Hold adds a pod that has no chance before something of its claims changes: other changes do not wake it. One that is there already it only
@@ -174,6 +203,7 @@ func (q *Queue) Hold(pod *corev1.Pod, group uint64) {
 	q.items[pod.UID] = item
 	q.claiming[item] = true
 	q.waiting.add(item)
+	q.count(q.arrival(pod), Unschedulable)
 	q.poke() // the popper's timer must know
 }
 
@@ -181,6 +211,7 @@ func (q *Queue) Hold(pod *corev1.Pod, group uint64) {
 func (q *Queue) Delete(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	delete(q.gated, uid)
 	if item, ok := q.items[uid]; ok {
 		delete(q.items, uid)
 		q.withdraw(item)
@@ -224,11 +255,11 @@ func (q *Queue) settle(key uint64, g *group) {
 
 // Wake makes all pods that no node could take worth another try, once their
 // back-off is over or nothing else is to be done.
-func (q *Queue) Wake() { q.WakeFor(func(*corev1.Pod, string) bool { return true }) }
+func (q *Queue) Wake(event Event) { q.WakeFor(event, func(*corev1.Pod, string) bool { return true }) }
 
 // WakeFor does the same for those of the pods for which helps is true of what refused them, as Fail was told, or for which that is not known: a node came or
 // changed, or a pod left. It asks once for all that can be placed as one and were refused by the same.
-func (q *Queue) WakeFor(helps func(pod *corev1.Pod, cause string) bool) {
+func (q *Queue) WakeFor(event Event, helps func(pod *corev1.Pod, cause string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wakes++
@@ -248,26 +279,26 @@ func (q *Queue) WakeFor(helps func(pod *corev1.Pod, cause string) bool) {
 			verdicts[asked] = verdict
 		}
 		if verdict {
-			q.backOff(item)
+			q.backOff(item, event)
 		}
 	}
 }
 
 // WakeClaiming does the same for those of the pods that use claims and that match: what they claim has changed.
-func (q *Queue) WakeClaiming(match func(pod *corev1.Pod) bool) {
+func (q *Queue) WakeClaiming(event Event, match func(pod *corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stores++
 	for item := range q.claiming {
 		if match(item.Pod) {
-			q.backOff(item)
+			q.backOff(item, event)
 		}
 	}
 }
 
 // WakeSociable does the same for those of the pods that look at others and that match: others have come, or are not as they were. It asks once for
 // all that can be placed as one.
-func (q *Queue) WakeSociable(match func(pod *corev1.Pod) bool) {
+func (q *Queue) WakeSociable(event Event, match func(pod *corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.moves++
@@ -279,7 +310,7 @@ func (q *Queue) WakeSociable(match func(pod *corev1.Pod) bool) {
 			verdicts[item.Group] = verdict
 		}
 		if verdict {
-			q.backOff(item)
+			q.backOff(item, event)
 		}
 	}
 }
@@ -293,32 +324,35 @@ func sociable(pod *corev1.Pod) bool {
 // Fail puts an item that Pop returned back after an attempt that found no
 // node. retriable says that the attempt failed for another reason (a write
 // that was refused), so that it needs no change to be worth another try.
-func (q *Queue) Fail(popped *Item, retriable bool) { q.FailFor(popped, retriable, "") }
+func (q *Queue) Fail(popped *Item, retriable bool) { q.FailFor(popped, retriable, "", "") }
 
-// FailFor does the same, and says what refused the pod: only what may change that wakes it; "" is not known.
-func (q *Queue) FailFor(popped *Item, retriable bool, cause string) {
+// FailFor does the same, and says what refused the pod: only what may change that wakes it; "" is not known. Those that are blamed are for who
+// counts, and wake nobody.
+func (q *Queue) FailFor(popped *Item, retriable bool, cause, blamed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	item := popped.self
 	if q.items[item.Pod.UID] != item {
 		return
 	}
-	item.taken, item.eager, item.cause = false, false, cause
+	item.taken, item.eager, item.Flushed, item.cause, item.blamed = false, false, false, cause, blamed
 	item.Attempts++
 	item.ready = q.clock.Now().Add(q.backoffs.after(item.Attempts))
 	claiming := storage.UsesClaims(item.Pod) || device.MayUse(item.Pod)
 	looking := sociable(item.Pod) || q.also != nil && q.also(item.Pod)
 	if retriable {
 		item.state = Backoff
+		q.count(Failed, Backoff)
 		q.waiting.add(item)
 		q.poke()
 		return
 	}
 	if q.woken(item) || claiming && item.stores != q.stores || looking && item.moves != q.moves { // something changed while it was being tried
 		item.state = Backoff
-		q.backOff(item)
+		q.backOff(item, Failed)
 		return
 	}
+	q.count(Failed, Unschedulable)
 	item.state, item.ready = Unschedulable, q.clock.Now().Add(idle)
 	q.unschedulable[item] = true
 	if claiming {
@@ -350,15 +384,16 @@ func (q *Queue) woken(item *Item) bool {
 }
 
 // backOff moves an item, which something has changed for, to the active ones when its back-off is over, or nothing else is to be done.
-func (q *Queue) backOff(item *Item) {
+func (q *Queue) backOff(item *Item, event Event) {
 	until := item.ready
 	if item.state == Unschedulable {
 		until = item.ready.Add(-idle).Add(q.backoffs.after(item.Attempts))
 	}
 	if !until.After(q.clock.Now()) {
-		q.activate(item)
+		q.activate(item, event)
 		return
 	}
+	q.count(event, Backoff)
 	q.withdraw(item)
 	item.state, item.ready, item.eager = Backoff, until, true
 	q.eager.add(item)
@@ -380,8 +415,12 @@ func (b Backoffs) after(attempts int) time.Duration {
 	return min(wait, b.Last)
 }
 
-func (q *Queue) activate(item *Item) {
+func (q *Queue) activate(item *Item, event Event) {
 	q.withdraw(item)
+	q.count(event, Active)
+	if item.Since.IsZero() {
+		item.Since = q.clock.Now()
+	}
 	item.state, item.held, item.eager = Active, false, false
 	g, ok := q.groups[item.Group]
 	if !ok {
@@ -463,7 +502,11 @@ func (q *Queue) expire() time.Duration {
 				next = min(next, left)
 				break
 			}
-			q.activate(item)
+			event := BackedOff
+			if item.state == Unschedulable {
+				event, item.Flushed = TimedOut, true
+			}
+			q.activate(item, event)
 		}
 	}
 	return next
@@ -473,7 +516,7 @@ func (q *Queue) expire() time.Duration {
 func (q *Queue) hasten() {
 	second := q.eager.first().ready.Truncate(time.Second)
 	for !q.eager.empty() && q.eager.first().ready.Truncate(time.Second).Equal(second) {
-		q.activate(q.eager.first())
+		q.activate(q.eager.first(), Hastened)
 	}
 }
 
@@ -489,13 +532,19 @@ func (q *Queue) Lookup(uid types.UID) (State, int) {
 	return item.state, item.Attempts
 }
 
-// Counts returns how many pods wait in each state.
+// Counts returns how many pods wait in each state; one that is being tried does not.
 func (q *Queue) Counts() map[State]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	counts := map[State]int{Active: 0, Backoff: 0, Unschedulable: 0}
+	counts := map[State]int{Active: 0, Backoff: 0, Unschedulable: 0, Gated: len(q.gated)}
 	for _, item := range q.items {
-		counts[item.state]++
+		switch {
+		case item.taken:
+		case item.held:
+			counts[Gated]++
+		default:
+			counts[item.state]++
+		}
 	}
 	return counts
 }

@@ -29,7 +29,7 @@ func TestOthersWakePodsThatLookAtThem(t *testing.T) {
 	}
 	clock.Step(30 * time.Second)
 	asked := 0
-	q.WakeSociable(func(p *corev1.Pod) bool {
+	q.WakeSociable(AssignedPodAdd, func(p *corev1.Pod) bool {
 		asked++
 		return p.Spec.Affinity != nil
 	})
@@ -40,7 +40,7 @@ func TestOthersWakePodsThatLookAtThem(t *testing.T) {
 	if names(woken) != "ab" {
 		t.Fatalf("popped %q", names(woken))
 	}
-	q.WakeSociable(func(*corev1.Pod) bool { return false }) // what is being tried may have been looked at before
+	q.WakeSociable(AssignedPodAdd, func(*corev1.Pod) bool { return false }) // what is being tried may have been looked at before
 	for _, item := range woken {
 		q.Fail(item, false)
 	}

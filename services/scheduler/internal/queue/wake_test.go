@@ -15,7 +15,7 @@ func TestWhoIsWokenDoesNotWaitWhereNothingElseIsToBeDone(t *testing.T) {
 		q.Add(pod(name, 0), uint64(i))
 		q.Fail(next(t, q)[0], name == "failed")
 	}
-	q.Wake()
+	q.Wake("NodeAdd")
 	q.Add(pod("new", 0), 9)
 	for _, want := range []string{"new", "first", "second", ""} {
 		if got := names(next(t, q)); got != want {
@@ -33,11 +33,11 @@ func TestOnlyWhatMayHelpWakes(t *testing.T) {
 	q, clock := setup()
 	for i, name := range []string{"taints", "room", ""} {
 		q.Add(pod("by-"+name, 0), uint64(i))
-		q.FailFor(next(t, q)[0], false, name)
+		q.FailFor(next(t, q)[0], false, name, name)
 	}
 	asked := 0
 	room := func(_ *corev1.Pod, cause string) bool { asked++; return cause == "room" }
-	q.WakeFor(room)
+	q.WakeFor("NodeAdd", room)
 	popped := map[string]*Item{}
 	for range 2 {
 		item := next(t, q)
@@ -46,9 +46,9 @@ func TestOnlyWhatMayHelpWakes(t *testing.T) {
 	if popped["by-room"] == nil || popped["by-"] == nil || len(next(t, q)) > 0 || asked != 2 {
 		t.Fatalf("popped %v after %d questions", popped, asked)
 	}
-	q.WakeFor(room) // while they are being tried
-	q.FailFor(popped["by-room"], false, "taints")
-	q.FailFor(popped["by-"], false, "room")
+	q.WakeFor("NodeAdd", room) // while they are being tried
+	q.FailFor(popped["by-room"], false, "taints", "taints")
+	q.FailFor(popped["by-"], false, "room", "room")
 	if got := names(next(t, q)); got != "by-" {
 		t.Errorf("popped %q", got)
 	}
@@ -67,9 +67,9 @@ func TestWhatIsForgottenWakes(t *testing.T) {
 	q.Add(pod("a", 0), 1)
 	item := next(t, q)[0]
 	for range remembered + 1 {
-		q.WakeFor(func(*corev1.Pod, string) bool { return false })
+		q.WakeFor("NodeAdd", func(*corev1.Pod, string) bool { return false })
 	}
-	q.FailFor(item, false, "taints")
+	q.FailFor(item, false, "taints", "taints")
 	if got := names(next(t, q)); got != "a" {
 		t.Errorf("popped %q", got)
 	}
