@@ -1,6 +1,39 @@
 package controllers
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/services/controllers/internal/cronjob"
+	"howdah.dev/services/controllers/internal/devicetainteviction"
+	"howdah.dev/services/controllers/internal/ephemeralvolume"
+	"howdah.dev/services/controllers/internal/job"
+	"howdah.dev/services/controllers/internal/nodelifecycle"
+	"howdah.dev/services/controllers/internal/persistentvolume"
+	"howdah.dev/services/controllers/internal/podautoscaler"
+	"howdah.dev/services/controllers/internal/statefulset"
+	"howdah.dev/services/controllers/internal/ttlafterfinished"
+)
+
+// measures are the metrics of single controllers. They are registered once; a controller of the next life goes on with them.
+type measures struct {
+	skew      prometheus.Observer // how late CronJobs' jobs are
+	jobs      *job.Metrics
+	sets      *statefulset.Metrics
+	devices   *devicetainteviction.Metrics
+	volumes   *persistentvolume.Metrics
+	ephemeral *ephemeralvolume.Metrics
+	nodes     *nodelifecycle.Metrics
+	late      prometheus.Observer // how late expired Jobs are deleted
+	scaling   *podautoscaler.Metrics
+}
+
+func newMeasures(r prometheus.Registerer) *measures {
+	return &measures{
+		skew: cronjob.NewSkew(r), jobs: job.NewMetrics(r), sets: statefulset.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
+		volumes: persistentvolume.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r), late: ttlafterfinished.NewLateness(r),
+		nodes: nodelifecycle.NewMetrics(r), scaling: podautoscaler.NewMetrics(r),
+	}
+}
 
 // collector shows the queues and the leadership at the time of a scrape.
 type collector struct{ s *Server }
