@@ -6,32 +6,45 @@ import (
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/devicetainteviction"
 	"howdah.dev/services/controllers/internal/ephemeralvolume"
+	"howdah.dev/services/controllers/internal/garbage"
 	"howdah.dev/services/controllers/internal/job"
+	"howdah.dev/services/controllers/internal/nodeipam"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 	"howdah.dev/services/controllers/internal/persistentvolume"
+	"howdah.dev/services/controllers/internal/pod"
 	"howdah.dev/services/controllers/internal/podautoscaler"
+	"howdah.dev/services/controllers/internal/podgc"
+	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/statefulset"
+	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
 )
 
 // measures are the metrics of single controllers. They are registered once; a controller of the next life goes on with them.
 type measures struct {
-	skew      prometheus.Observer // how late CronJobs' jobs are
 	jobs      *job.Metrics
+	late      prometheus.Observer // how late expired Jobs are deleted
+	skew      prometheus.Observer // how late CronJobs' jobs are
 	sets      *statefulset.Metrics
-	devices   *devicetainteviction.Metrics
+	scaling   *podautoscaler.Metrics
+	devices   *pod.Evictions
+	nodes     *nodelifecycle.Metrics
+	ranges    *nodeipam.Metrics
+	taints    *pod.Evictions
 	volumes   *persistentvolume.Metrics
 	ephemeral *ephemeralvolume.Metrics
-	nodes     *nodelifecycle.Metrics
-	late      prometheus.Observer // how late expired Jobs are deleted
-	scaling   *podautoscaler.Metrics
+	rootCA    *rootca.Metrics
+	garbage   *garbage.Metrics
+	leftovers *podgc.Metrics
 }
 
 func newMeasures(r prometheus.Registerer) *measures {
 	return &measures{
-		skew: cronjob.NewSkew(r), jobs: job.NewMetrics(r), sets: statefulset.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
-		volumes: persistentvolume.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r), late: ttlafterfinished.NewLateness(r),
-		nodes: nodelifecycle.NewMetrics(r), scaling: podautoscaler.NewMetrics(r),
+		jobs: job.NewMetrics(r), late: ttlafterfinished.NewLateness(r), skew: cronjob.NewSkew(r), sets: statefulset.NewMetrics(r),
+		scaling: podautoscaler.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
+		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
+		volumes: persistentvolume.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
+		rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
 	}
 }
 

@@ -83,13 +83,13 @@ func table(m *measures) []row {
 			if len(s.cidrs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return nodeipam.New(env, s.cidrs, s.masks)
+			return nodeipam.New(env, s.cidrs, s.masks, m.ranges)
 		}},
 		{"nodes", "nodelifecycle", "node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return nodelifecycle.New(env, s.cfg.nodes(), m.nodes), nil
 		}},
 		{"nodes", "nodettl", "ttl-controller", simple(nodettl.New)},
-		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
+		{"nodes", "tainteviction", "taint-eviction-controller", measured(tainteviction.New, m.taints)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"storage", "persistentvolume", "persistentvolume-binder-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return persistentvolume.New(env, m.volumes, s.runs("volumerecycler")), nil
@@ -111,10 +111,10 @@ func table(m *measures) []row {
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"storage", "storageversion", "storageversion-garbage-collector-controller", simple(storageversion.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
+			return podgc.New(env, s.cfg.TerminatedPodGCThreshold, m.leftovers), nil
 		}},
 		{"lifecycle", "namespace", "namespace-controller", simple(namespace.New)},
-		{"lifecycle", "garbagecollector", "garbage-collector-controller", simple(garbage.New)},
+		{"lifecycle", "garbagecollector", "garbage-collector-controller", measured(garbage.New, m.garbage)},
 		{"lifecycle", "resourcequota", "resourcequota-controller", simple(resourcequota.New)},
 		{"lifecycle", "policystatus", "validatingadmissionpolicy-status-controller", simple(policystatus.New)},
 		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
@@ -122,7 +122,7 @@ func table(m *measures) []row {
 			if len(s.cfg.RootCA) == 0 {
 				return controller.Unit{}, nil
 			}
-			return rootca.New(env, s.cfg.RootCA), nil
+			return rootca.New(env, s.cfg.RootCA, m.rootCA), nil
 		}},
 		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return accounttoken.New(env, s.cfg.RootCA), nil
