@@ -5,6 +5,8 @@ import (
 
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/devicetainteviction"
+	"howdah.dev/services/controllers/internal/endpointslice"
+	"howdah.dev/services/controllers/internal/endpointslicemirroring"
 	"howdah.dev/services/controllers/internal/ephemeralvolume"
 	"howdah.dev/services/controllers/internal/garbage"
 	"howdah.dev/services/controllers/internal/job"
@@ -28,6 +30,8 @@ type measures struct {
 	sets      *statefulset.Metrics
 	scaling   *podautoscaler.Metrics
 	devices   *pod.Evictions
+	slices    *endpointslice.Metrics
+	mirrors   *endpointslicemirroring.Metrics
 	nodes     *nodelifecycle.Metrics
 	ranges    *nodeipam.Metrics
 	taints    *pod.Evictions
@@ -42,6 +46,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 	return &measures{
 		jobs: job.NewMetrics(r), late: ttlafterfinished.NewLateness(r), skew: cronjob.NewSkew(r), sets: statefulset.NewMetrics(r),
 		scaling: podautoscaler.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
+		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
 		volumes: persistentvolume.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
 		rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),

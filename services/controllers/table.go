@@ -75,8 +75,8 @@ func table(m *measures) []row {
 		{"workloads", "job", "job-controller", measured(job.New, m.jobs)},
 		{"workloads", "ttlafterfinished", "ttl-after-finished-controller", measured(ttlafterfinished.New, m.late)},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
-		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
-		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},
+		{"network", "endpointslice", "endpointslice-controller", measured(endpointslice.New, m.slices)},
+		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", measured(endpointslicemirroring.New, m.mirrors)},
 		{"network", "servicecidr", "service-cidr-controller", simple(servicecidr.New)},
 		{"network", "serviceaddress", "ipallocator-repair-controller", simple(serviceaddress.New)},
 		{"nodes", "nodeipam", "node-ipam-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {

@@ -21,7 +21,8 @@ func TestMissedKindsAreCounted(t *testing.T) {
 	t.Parallel()
 	listener := rpc.ListenInMemory()
 	c := &controllertest.Cluster{T: t}
-	c.Go(func(ctx context.Context) error { return rpc.NewServer(nil, prometheus.NewRegistry()).ServeUntil(ctx, listener) }) // it serves nothing
+	serves := rpc.NewServer(nil, prometheus.NewRegistry()) // nothing
+	c.Go(func(ctx context.Context) error { return serves.ServeUntil(ctx, listener) })
 	conn, err := listener.Dial(rpc.User{Name: "test"})
 	if err != nil {
 		t.Fatal(err)
