@@ -16,6 +16,8 @@ import (
 	"howdah.dev/services/controllers/internal/pod"
 	"howdah.dev/services/controllers/internal/podautoscaler"
 	"howdah.dev/services/controllers/internal/podgc"
+	"howdah.dev/services/controllers/internal/replicaset"
+	"howdah.dev/services/controllers/internal/resourceclaim"
 	"howdah.dev/services/controllers/internal/rootca"
 	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/tainteviction"
@@ -24,11 +26,13 @@ import (
 
 // measures are the metrics of single controllers. They are registered once; a controller of the next life goes on with them.
 type measures struct {
+	replicas  *replicaset.Metrics
 	jobs      *job.Metrics
 	late      prometheus.Observer // how late expired Jobs are deleted
 	skew      prometheus.Observer // how late CronJobs' jobs are
 	sets      *statefulset.Metrics
 	scaling   *podautoscaler.Metrics
+	claims    *resourceclaim.Metrics
 	devices   *pod.Evictions
 	slices    *endpointslice.Metrics
 	mirrors   *endpointslicemirroring.Metrics
@@ -44,6 +48,7 @@ type measures struct {
 
 func newMeasures(r prometheus.Registerer) *measures {
 	return &measures{
+		replicas: replicaset.NewMetrics(r), claims: resourceclaim.NewMetrics(r),
 		jobs: job.NewMetrics(r), late: ttlafterfinished.NewLateness(r), skew: cronjob.NewSkew(r), sets: statefulset.NewMetrics(r),
 		scaling: podautoscaler.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
 		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),

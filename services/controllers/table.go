@@ -67,8 +67,8 @@ type row struct {
 func table(m *measures) []row {
 	return []row{
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
-		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
-		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
+		{"workloads", "replicaset", "replicaset-controller", measured(replicaset.New, m.replicas)},
+		{"workloads", "replicationcontroller", "replicationcontroller-controller", measured(replicationcontroller.New, m.replicas)},
 		{"workloads", "statefulset", "statefulset-controller", measured(statefulset.New, m.sets)},
 		{"workloads", "cronjob", "cronjob-controller", measured(cronjob.New, m.skew)},
 		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
@@ -106,7 +106,7 @@ func table(m *measures) []row {
 		}},
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
 		{"workloads", "podgroup", "podgroup-protection-controller", simple(podgroup.New)},
-		{"workloads", "resourceclaim", "resourceclaim-controller", simple(resourceclaim.New)},
+		{"workloads", "resourceclaim", "resourceclaim-controller", measured(resourceclaim.New, m.claims)},
 		{"workloads", "devicetainteviction", "device-taint-eviction-controller", measured(devicetainteviction.New, m.devices)},
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"storage", "storageversion", "storageversion-garbage-collector-controller", simple(storageversion.New)},
