@@ -3,6 +3,7 @@ package controllers
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"howdah.dev/services/controllers/internal/attachdetach"
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/devicetainteviction"
 	"howdah.dev/services/controllers/internal/endpointslice"
@@ -40,6 +41,7 @@ type measures struct {
 	ranges    *nodeipam.Metrics
 	taints    *pod.Evictions
 	volumes   *persistentvolume.Metrics
+	attached  *attachdetach.Metrics
 	ephemeral *ephemeralvolume.Metrics
 	rootCA    *rootca.Metrics
 	garbage   *garbage.Metrics
@@ -53,7 +55,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 		scaling: podautoscaler.NewMetrics(r), devices: devicetainteviction.NewMetrics(r),
 		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
-		volumes: persistentvolume.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
+		volumes: persistentvolume.NewMetrics(r), attached: attachdetach.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
 		rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
 	}
 }

@@ -99,7 +99,7 @@ func table(m *measures) []row {
 		{"storage", "volumerecycler", "persistentvolume-recycler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return volumerecycler.New(env, s.cfg.RecyclerImage)
 		}},
-		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", simple(attachdetach.New)},
+		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", measured(attachdetach.New, m.attached)},
 		{"storage", "volumeexpand", "persistentvolume-expander-controller", simple(volumeexpand.New)},
 		{"workloads", "podautoscaler", "horizontal-pod-autoscaler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return podautoscaler.New(env, s.cfg.Autoscaling.internal(), m.scaling)
