@@ -20,6 +20,7 @@ import (
 	"howdah.dev/services/controllers/internal/replicaset"
 	"howdah.dev/services/controllers/internal/resourceclaim"
 	"howdah.dev/services/controllers/internal/rootca"
+	"howdah.dev/services/controllers/internal/servicelb"
 	"howdah.dev/services/controllers/internal/statefulset"
 	"howdah.dev/services/controllers/internal/tainteviction"
 	"howdah.dev/services/controllers/internal/ttlafterfinished"
@@ -43,6 +44,7 @@ type measures struct {
 	volumes   *persistentvolume.Metrics
 	attached  *attachdetach.Metrics
 	ephemeral *ephemeralvolume.Metrics
+	balancers *servicelb.Metrics
 	rootCA    *rootca.Metrics
 	garbage   *garbage.Metrics
 	leftovers *podgc.Metrics
@@ -56,7 +58,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
 		volumes: persistentvolume.NewMetrics(r), attached: attachdetach.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
-		rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
+		balancers: servicelb.NewMetrics(r), rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
 	}
 }
 
@@ -64,25 +66,26 @@ func newMeasures(r prometheus.Registerer) *measures {
 type collector struct{ s *Server }
 
 // descriptions of what a collector shows.
-func descriptions() (depth, unfinished, failures, leader *prometheus.Desc) {
+func descriptions() (depth, unfinished, failures, leader, running *prometheus.Desc) {
 	label := []string{"name"}
 	return prometheus.NewDesc("workqueue_depth", "Keys that wait to be reconciled.", label, nil),
 		prometheus.NewDesc("workqueue_unfinished_keys", "Keys that are being reconciled.", label, nil),
 		prometheus.NewDesc("workqueue_retries_total", "Reconciles that failed and are tried again.", label, nil),
-		prometheus.NewDesc("leader_election_master_status", "1 while this process leads.", label, nil)
+		prometheus.NewDesc("leader_election_master_status", "1 while this process leads.", label, nil),
+		prometheus.NewDesc("running_managed_controllers", "1 where a controller runs, 0 where it stands by.", []string{"name", "manager"}, nil)
 }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	depth, unfinished, failures, leader := descriptions()
-	for _, d := range []*prometheus.Desc{depth, unfinished, failures, leader} {
+	depth, unfinished, failures, leader, running := descriptions()
+	for _, d := range []*prometheus.Desc{depth, unfinished, failures, leader, running} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	depth, unfinished, failures, leader := descriptions()
+	depth, unfinished, failures, leader, running := descriptions()
 	l := c.s.life.Load()
 	if l == nil {
 		return
@@ -92,6 +95,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		leads = 1
 	}
 	ch <- prometheus.MustNewConstMetric(leader, prometheus.GaugeValue, leads, c.s.cfg.Role)
+	for _, name := range l.names {
+		ch <- prometheus.MustNewConstMetric(running, prometheus.GaugeValue, leads, name, c.s.cfg.Role)
+	}
 	for _, q := range l.queues {
 		ch <- prometheus.MustNewConstMetric(depth, prometheus.GaugeValue, float64(q.Waiting()), q.Name())
 		ch <- prometheus.MustNewConstMetric(unfinished, prometheus.GaugeValue, float64(q.Running()), q.Name())

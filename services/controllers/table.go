@@ -146,7 +146,7 @@ func table(m *measures) []row {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return servicelb.New(env, layer2.NewProvider(env, s.addresses), layer2.Owns), nil
+			return servicelb.New(env, layer2.NewProvider(env, s.addresses), layer2.Owns, m.balancers), nil
 		}},
 		{"cloud", "loadbalancerannouncer", "load-balancer-announcer", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
