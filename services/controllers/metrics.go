@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"howdah.dev/services/controllers/internal/attachdetach"
+	"howdah.dev/services/controllers/internal/cloudnode"
 	"howdah.dev/services/controllers/internal/cronjob"
 	"howdah.dev/services/controllers/internal/devicetainteviction"
 	"howdah.dev/services/controllers/internal/endpointslice"
@@ -45,6 +46,7 @@ type measures struct {
 	attached  *attachdetach.Metrics
 	ephemeral *ephemeralvolume.Metrics
 	balancers *servicelb.Metrics
+	machines  *cloudnode.Metrics
 	rootCA    *rootca.Metrics
 	garbage   *garbage.Metrics
 	leftovers *podgc.Metrics
@@ -58,7 +60,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
 		volumes: persistentvolume.NewMetrics(r), attached: attachdetach.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
-		balancers: servicelb.NewMetrics(r), rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
+		balancers: servicelb.NewMetrics(r), machines: cloudnode.NewMetrics(r), rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
 	}
 }
 

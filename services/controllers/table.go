@@ -158,7 +158,7 @@ func table(m *measures) []row {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return cloudnode.New(env, layer2.Machines{Networks: layer2.Networks}), nil
+			return cloudnode.New(env, layer2.Machines{Networks: layer2.Networks}, m.machines), nil
 		}},
 		{"cloud", "cloudnodelifecycle", "cloud-node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {

@@ -17,7 +17,7 @@ var errBehind = errors.New("the cache is behind")
 
 // Metrics are Kubernetes' own of volumes and claims, counted at a scrape from the caches.
 type Metrics struct {
-	caches            atomic.Pointer[caches]
+	caches            atomic.Pointer[caches] // nil while this process does not lead
 	retroactive       prometheus.Counter
 	retroactiveErrors prometheus.Counter
 	operations        *operations
@@ -47,11 +47,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// follow counts in these caches from now on. What was begun before is not measured.
-func (m *Metrics) follow(claims *object.Informer[*corev1.PersistentVolumeClaim], volumes *object.Informer[*corev1.PersistentVolume]) {
+// follow counts in these caches from now on, in none where they are nil. What was begun before is not measured.
+func (m *Metrics) follow(in *caches) {
 	if m != nil {
 		m.operations.forget()
-		m.caches.Store(&caches{claims, volumes})
+		m.caches.Store(in)
 	}
 }
 

@@ -65,14 +65,20 @@ func New(env *controller.Env, metrics *Metrics, recycles bool) controller.Unit {
 		client: env.Client, events: env.Recorder("persistentvolume-controller"), claims: newRecent(claims), volumes: newRecent(volumes),
 		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), clock: env.Clock, metrics: metrics, recycles: recycles,
 	}
-	metrics.follow(claims, volumes)
 	// One claim at a time: two would choose the same volume, and one of them had to choose again.
 	c.ofClaim = reconcile.New(reconcile.Config{Name: "persistentvolumeclaim", Kind: "PersistentVolumeClaim", Reconcile: c.claim, Metrics: env.Metrics, Clock: env.Clock})
 	c.ofVol = reconcile.New(reconcile.Config{Name: "persistentvolume", Kind: "PersistentVolume", Reconcile: c.volume, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, claims, c.claimChanged)
 	controller.Handle(env, volumes, c.volumeChanged)
 	controller.Handle(env, c.classes, c.classChanged)
-	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol}}
+	counts := controller.Leading(func(leads bool) {
+		if leads {
+			metrics.follow(&caches{claims, volumes})
+		} else {
+			metrics.follow(nil)
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol}, Loops: []func(context.Context) error{counts}}
 }
 
 // some returns a list of the key, where it is one.
