@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -231,25 +230,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"controller", "result"}),
 	}
 	q := m.queues
-	share(registerer, &q.adds)
+	q.adds, m.total = obs.Register(registerer, q.adds), obs.Register(registerer, m.total)
 	for _, h := range []**prometheus.HistogramVec{&q.waited, &q.worked, &m.seconds} {
-		share(registerer, h)
+		*h = obs.Register(registerer, *h)
 	}
 	for _, g := range []**prometheus.GaugeVec{&q.unfinished, &q.oldest} {
-		share(registerer, g)
+		*g = obs.Register(registerer, *g)
 	}
-	share(registerer, &m.total)
 	return m
-}
-
-// share registers a metric, or takes the one that another role of the process has registered.
-func share[T prometheus.Collector](registerer prometheus.Registerer, metric *T) {
-	err := registerer.Register(*metric)
-	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		*metric = already.ExistingCollector.(T)
-	} else if err != nil {
-		panic(err) // as MustRegister does
-	}
 }
 
 func (m *Metrics) observe(controller string, took time.Duration, err error) {

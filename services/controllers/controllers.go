@@ -18,16 +18,9 @@ import (
 	"howdah.dev/kit/reconcile"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
-	"howdah.dev/services/controllers/internal/cronjob"
-	"howdah.dev/services/controllers/internal/devicetainteviction"
-	"howdah.dev/services/controllers/internal/ephemeralvolume"
-	"howdah.dev/services/controllers/internal/job"
 	"howdah.dev/services/controllers/internal/layer2"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
-	"howdah.dev/services/controllers/internal/persistentvolume"
 	"howdah.dev/services/controllers/internal/podautoscaler"
-	"howdah.dev/services/controllers/internal/statefulset"
-	"howdah.dev/services/controllers/internal/ttlafterfinished"
 )
 
 // Role is the name under which controllers elect their leader, unless
@@ -141,14 +134,6 @@ type Server struct {
 	cidrs     []netip.Prefix
 	masks     []int
 	metrics   *reconcile.Metrics
-	skew      prometheus.Histogram // how late CronJobs' jobs are
-	jobs      *job.Metrics
-	sets      *statefulset.Metrics
-	devices   *devicetainteviction.Metrics
-	volumes   *persistentvolume.Metrics
-	ephemeral *ephemeralvolume.Metrics
-	late      prometheus.Histogram // how late expired Jobs are deleted
-	scaling   *podautoscaler.Metrics
 	addresses layer2.Pool // of load balancers
 	life      atomic.Pointer[life]
 }
@@ -157,15 +142,9 @@ type Server struct {
 // Nothing runs until Run.
 func New(cfg Config) (*Server, error) {
 	cfg.applyDefaults()
-	s := &Server{
-		cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer), skew: cronjob.NewSkew(cfg.Registerer), jobs: job.NewMetrics(cfg.Registerer),
-		sets: statefulset.NewMetrics(cfg.Registerer), volumes: persistentvolume.NewMetrics(cfg.Registerer), ephemeral: ephemeralvolume.NewMetrics(cfg.Registerer),
-		devices: devicetainteviction.NewMetrics(cfg.Registerer),
-		late:    ttlafterfinished.NewLateness(cfg.Registerer),
-		scaling: podautoscaler.NewMetrics(cfg.Registerer),
-	}
+	s := &Server{cfg: cfg, metrics: reconcile.NewMetrics(cfg.Registerer)}
 	var err error
-	if s.rows, err = selectRows(table(), cfg.Enabled); err != nil {
+	if s.rows, err = selectRows(table(newMeasures(cfg.Registerer)), cfg.Enabled); err != nil {
 		return nil, fmt.Errorf("controllers: %w", err)
 	}
 	if s.cidrs, s.masks, err = cfg.ranges(); err != nil {

@@ -223,7 +223,7 @@ func TestNewLeaderWaitsForItsCaches(t *testing.T) {
 func TestSelectRows(t *testing.T) {
 	t.Parallel()
 	all := 0
-	for _, r := range table() {
+	for _, r := range table(&measures{}) {
 		if !optional(r.name) {
 			all++
 		}
@@ -245,7 +245,7 @@ func TestSelectRows(t *testing.T) {
 		{text: "*,bootstrap-signer-controller,+tokencleaner", want: func(n []string) bool { return len(n) == all+2 }},
 		{text: "*,-nosuch", err: true},
 	} {
-		rows, err := selectRows(table(), c.text)
+		rows, err := selectRows(table(&measures{}), c.text)
 		if (err != nil) != c.err {
 			t.Errorf("%q: %v", c.text, err)
 			continue

@@ -26,6 +26,7 @@ type life struct {
 	parts     []task.Func // run always
 	loops     []task.Func // run while leading
 	queues    []*reconcile.Controller
+	names     []string // of the controllers that there is something to do for
 	leading   atomic.Bool
 }
 
@@ -49,6 +50,9 @@ func (s *Server) newLife() (*life, error) {
 		unit, err := r.build(l.env, s)
 		if err != nil {
 			return nil, fmt.Errorf("controller %s: %w", r.name, err)
+		}
+		if len(unit.Queues)+len(unit.Loops) > 0 {
+			l.names = append(l.names, r.name)
 		}
 		for _, q := range unit.Queues {
 			l.queues = append(l.queues, q)

@@ -63,70 +63,58 @@ type row struct {
 	build func(env *controller.Env, s *Server) (controller.Unit, error)
 }
 
-// table lists every controller. A new one is a folder and a row.
-func table() []row {
+// table lists every controller, with what it measures. A new one is a folder and a row.
+func table(m *measures) []row {
 	return []row{
 		{"workloads", "deployment", "deployment-controller", simple(deployment.New)},
-		{"workloads", "replicaset", "replicaset-controller", simple(replicaset.New)},
-		{"workloads", "replicationcontroller", "replicationcontroller-controller", simple(replicationcontroller.New)},
-		{"workloads", "statefulset", "statefulset-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return statefulset.New(env, s.sets), nil
-		}},
-		{"workloads", "cronjob", "cronjob-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return cronjob.New(env, s.skew), nil
-		}},
+		{"workloads", "replicaset", "replicaset-controller", measured(replicaset.New, m.replicas)},
+		{"workloads", "replicationcontroller", "replicationcontroller-controller", measured(replicationcontroller.New, m.replicas)},
+		{"workloads", "statefulset", "statefulset-controller", measured(statefulset.New, m.sets)},
+		{"workloads", "cronjob", "cronjob-controller", measured(cronjob.New, m.skew)},
 		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
-		{"workloads", "job", "job-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return job.New(env, s.jobs), nil
-		}},
-		{"workloads", "ttlafterfinished", "ttl-after-finished-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return ttlafterfinished.New(env, s.late), nil
-		}},
+		{"workloads", "job", "job-controller", measured(job.New, m.jobs)},
+		{"workloads", "ttlafterfinished", "ttl-after-finished-controller", measured(ttlafterfinished.New, m.late)},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},
-		{"network", "endpointslice", "endpointslice-controller", simple(endpointslice.New)},
-		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", simple(endpointslicemirroring.New)},
+		{"network", "endpointslice", "endpointslice-controller", measured(endpointslice.New, m.slices)},
+		{"network", "endpointslicemirroring", "endpointslice-mirroring-controller", measured(endpointslicemirroring.New, m.mirrors)},
 		{"network", "servicecidr", "service-cidr-controller", simple(servicecidr.New)},
 		{"network", "serviceaddress", "ipallocator-repair-controller", simple(serviceaddress.New)},
 		{"nodes", "nodeipam", "node-ipam-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cidrs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return nodeipam.New(env, s.cidrs, s.masks)
+			return nodeipam.New(env, s.cidrs, s.masks, m.ranges)
 		}},
 		{"nodes", "nodelifecycle", "node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return nodelifecycle.New(env, s.cfg.nodes()), nil
+			return nodelifecycle.New(env, s.cfg.nodes(), m.nodes), nil
 		}},
 		{"nodes", "nodettl", "ttl-controller", simple(nodettl.New)},
-		{"nodes", "tainteviction", "taint-eviction-controller", simple(tainteviction.New)},
+		{"nodes", "tainteviction", "taint-eviction-controller", measured(tainteviction.New, m.taints)},
 		{"workloads", "disruption", "disruption-controller", simple(disruption.New)},
 		{"storage", "persistentvolume", "persistentvolume-binder-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return persistentvolume.New(env, s.volumes, s.runs("volumerecycler")), nil
+			return persistentvolume.New(env, m.volumes, s.runs("volumerecycler")), nil
 		}},
-		{"storage", "ephemeralvolume", "ephemeral-volume-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return ephemeralvolume.New(env, s.ephemeral), nil
-		}},
+		{"storage", "ephemeralvolume", "ephemeral-volume-controller", measured(ephemeralvolume.New, m.ephemeral)},
 		{"storage", "localpath", "local-path-provisioner", simple(localpath.New)},
 		{"storage", "volumerecycler", "persistentvolume-recycler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return volumerecycler.New(env, s.cfg.RecyclerImage)
 		}},
-		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", simple(attachdetach.New)},
+		{"storage", "attachdetach", "persistentvolume-attach-detach-controller", measured(attachdetach.New, m.attached)},
 		{"storage", "volumeexpand", "persistentvolume-expander-controller", simple(volumeexpand.New)},
 		{"workloads", "podautoscaler", "horizontal-pod-autoscaler-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return podautoscaler.New(env, s.cfg.Autoscaling.internal(), s.scaling)
+			return podautoscaler.New(env, s.cfg.Autoscaling.internal(), m.scaling)
 		}},
 		{"storage", "volumeprotection", "persistentvolumeclaim-protection-controller", simple(volumeprotection.New)},
 		{"workloads", "podgroup", "podgroup-protection-controller", simple(podgroup.New)},
-		{"workloads", "resourceclaim", "resourceclaim-controller", simple(resourceclaim.New)},
-		{"workloads", "devicetainteviction", "device-taint-eviction-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return devicetainteviction.New(env, s.devices), nil
-		}},
+		{"workloads", "resourceclaim", "resourceclaim-controller", measured(resourceclaim.New, m.claims)},
+		{"workloads", "devicetainteviction", "device-taint-eviction-controller", measured(devicetainteviction.New, m.devices)},
 		{"storage", "storagemigration", "storage-version-migrator-controller", simple(storagemigration.New)},
 		{"storage", "storageversion", "storageversion-garbage-collector-controller", simple(storageversion.New)},
 		{"lifecycle", "podgc", "pod-garbage-collector-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			return podgc.New(env, s.cfg.TerminatedPodGCThreshold), nil
+			return podgc.New(env, s.cfg.TerminatedPodGCThreshold, m.leftovers), nil
 		}},
 		{"lifecycle", "namespace", "namespace-controller", simple(namespace.New)},
-		{"lifecycle", "garbagecollector", "garbage-collector-controller", simple(garbage.New)},
+		{"lifecycle", "garbagecollector", "garbage-collector-controller", measured(garbage.New, m.garbage)},
 		{"lifecycle", "resourcequota", "resourcequota-controller", simple(resourcequota.New)},
 		{"lifecycle", "policystatus", "validatingadmissionpolicy-status-controller", simple(policystatus.New)},
 		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
@@ -134,7 +122,7 @@ func table() []row {
 			if len(s.cfg.RootCA) == 0 {
 				return controller.Unit{}, nil
 			}
-			return rootca.New(env, s.cfg.RootCA), nil
+			return rootca.New(env, s.cfg.RootCA, m.rootCA), nil
 		}},
 		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return accounttoken.New(env, s.cfg.RootCA), nil
@@ -158,7 +146,7 @@ func table() []row {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return servicelb.New(env, layer2.NewProvider(env, s.addresses), layer2.Owns), nil
+			return servicelb.New(env, layer2.NewProvider(env, s.addresses), layer2.Owns, m.balancers), nil
 		}},
 		{"cloud", "loadbalancerannouncer", "load-balancer-announcer", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
@@ -170,7 +158,7 @@ func table() []row {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
 				return controller.Unit{}, nil
 			}
-			return cloudnode.New(env, layer2.Machines{Networks: layer2.Networks}), nil
+			return cloudnode.New(env, layer2.Machines{Networks: layer2.Networks}, m.machines), nil
 		}},
 		{"cloud", "cloudnodelifecycle", "cloud-node-lifecycle-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			if len(s.cfg.LoadBalancerCIDRs) == 0 {
@@ -184,6 +172,11 @@ func table() []row {
 // simple is the build of a controller that needs only its environment.
 func simple(new func(*controller.Env) controller.Unit) func(*controller.Env, *Server) (controller.Unit, error) {
 	return func(env *controller.Env, _ *Server) (controller.Unit, error) { return new(env), nil }
+}
+
+// measured is the build of a controller that needs its metrics besides.
+func measured[M any](new func(*controller.Env, M) controller.Unit, metrics M) func(*controller.Env, *Server) (controller.Unit, error) {
+	return func(env *controller.Env, _ *Server) (controller.Unit, error) { return new(env, metrics), nil }
 }
 
 // selectRows returns the rows that the text enables. Items apply in order:

@@ -28,7 +28,7 @@ type disks struct {
 
 func startDisks(t *testing.T, c clock.WithTicker, mode corev1.PersistentVolumeAccessMode, prepare func(*controllertest.Cluster), nodes ...string) disks {
 	t.Helper()
-	d := disks{controllertest.Start(t, c, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })}
+	d := disks{controllertest.Start(t, c, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })}
 	for _, name := range nodes {
 		controllertest.Create(d.Cluster, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managed: "true"}}})
 	}

@@ -42,6 +42,7 @@ type attacher struct {
 	drivers     *object.Informer[*storagev1.CSIDriver]
 	attachments *object.Informer[*storagev1.VolumeAttachment]
 	queue       *reconcile.Controller
+	metrics     *Metrics
 
 	mu    sync.Mutex
 	since map[string]map[string]time.Time // by node and attachment: when nobody wanted it any more
@@ -49,8 +50,8 @@ type attacher struct {
 	noted ledger
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	c := &attacher{
 		client: env.Client, clock: env.Clock, events: env.Recorder("attachdetach-controller"), pods: env.Pods(),
 		nodes: object.InformerFor(env.Informers, object.Node, object.Option{Indexers: cache.Indexers{byNote: func(o any) ([]string, error) {
@@ -72,6 +73,7 @@ func New(env *controller.Env) controller.Unit {
 			},
 		}}),
 		since: map[string]map[string]time.Time{}, made: map[string]string{}, noted: newLedger(),
+		metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "attachdetach", Kind: "Node", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, c.pods, func(old, new *corev1.Pod) {
@@ -117,6 +119,7 @@ func New(env *controller.Env) controller.Unit {
 			a = old
 		}
 		c.seen(a)
+		c.metrics.saw(old, new, c.clock.Now())
 		c.queue.Enqueue(a.Spec.NodeName, c.attachments.Trace(a))
 		if new != nil || a.Spec.Source.PersistentVolumeName == nil {
 			return
@@ -125,7 +128,14 @@ func New(env *controller.Env) controller.Unit {
 			c.users(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name, c.attachments.Trace(a))
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	counts := controller.Leading(func(leads bool) {
+		if leads {
+			metrics.follow(c)
+		} else {
+			metrics.follow(nil)
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}, Loops: []func(context.Context) error{counts}}
 }
 
 // attachable reports whether a pod has volumes that may have to be attached.
@@ -231,14 +241,15 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 		}
 		problems = append(problems, err)
 	}
-	for _, list := range [][]string{p.Detach, p.Forced} {
-		for _, a := range list {
-			if s.There[a].Object == nil { // the status has been all that there was
-				c.forget(name, corev1.UniqueVolumeName(a))
-				continue
-			}
-			problems = append(problems, c.detach(ctx, s.There[a].Object))
+	for _, a := range p.Detach {
+		problems = append(problems, c.detach(ctx, name, a, s.There[a].Object))
+	}
+	for _, a := range p.Forced {
+		err := c.detach(ctx, name, a, s.There[a].Object)
+		if err == nil {
+			c.metrics.detachedByForce(s.Node)
 		}
+		problems = append(problems, err)
 	}
 	return p.After, errors.Join(problems...)
 }
@@ -261,7 +272,7 @@ func (c *attacher) situation(name string) Situation {
 	s := Situation{Wanted: map[string]Volume{}, There: map[string]Attachment{}, Elsewhere: map[string][]Attachment{}, Users: map[string][]*corev1.Pod{}}
 	s.Node, _ = c.nodes.Get("", name)
 	for _, a := range c.attachments.ByIndex(byNode, name) {
-		if strings.HasPrefix(a.Name, "csi-") && len(a.Name) == len("csi-")+64 { // others are somebody else's
+		if ours(a) {
 			s.There[a.Name] = Of(a)
 		}
 	}
@@ -294,6 +305,11 @@ func (c *attacher) situation(name string) Situation {
 		}
 	}
 	return s
+}
+
+// ours reports whether an attachment is one that is made here: others are somebody else's.
+func ours(a *storagev1.VolumeAttachment) bool {
+	return strings.HasPrefix(a.Name, "csi-") && len(a.Name) == len("csi-")+64
 }
 
 // elsewhere are the attachments of a volume to other nodes.
@@ -427,18 +443,32 @@ func (c *attacher) seen(a *storagev1.VolumeAttachment) {
 }
 
 func (c *attacher) attach(ctx context.Context, node string, v Volume) error {
+	name := object.AttachmentName(v.Handle, v.Driver, node)
+	c.metrics.begins(name, attaching, c.clock.Now())
 	_, err := object.For(c.client, object.VolumeAttachment).Create(ctx, &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName(v.Handle, v.Driver, node)},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: v.Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v.PV}},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
+	if err != nil {
+		c.metrics.dropped(name, attaching)
+	}
 	return err
 }
 
-func (c *attacher) detach(ctx context.Context, a *storagev1.VolumeAttachment) error {
-	err := object.For(c.client, object.VolumeAttachment).Delete(ctx, "", a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+// detach deletes an attachment of a node, or forgets it where there is no object of it: the status has been all that there was.
+func (c *attacher) detach(ctx context.Context, node, name string, a *storagev1.VolumeAttachment) error {
+	if a == nil {
+		c.forget(node, corev1.UniqueVolumeName(name))
+		return nil
+	}
+	c.metrics.begins(name, detaching, c.clock.Now())
+	err := object.For(c.client, object.VolumeAttachment).Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	if err != nil {
+		c.metrics.dropped(name, detaching)
+	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

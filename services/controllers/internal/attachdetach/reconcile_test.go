@@ -1,8 +1,11 @@
 package attachdetach
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +26,9 @@ func pod(name, node string) *corev1.Pod {
 // only when the first has said that it does not use it any more.
 func TestVolumeMoves(t *testing.T) {
 	t.Parallel()
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry)
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, metrics), nil })
 	for _, name := range []string{"n1", "n2"} {
 		controllertest.Create(c, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managed: "true"}}})
 	}
@@ -85,4 +90,19 @@ func TestVolumeMoves(t *testing.T) {
 		return len(all) == 1 && all[0].Spec.NodeName == wants
 	})
 	told(false)
+	want := `# HELP attachdetach_controller_total_volumes Volumes that are wanted on nodes (desired_state_of_world), and those that are attached (actual_state_of_world).
+# TYPE attachdetach_controller_total_volumes gauge
+attachdetach_controller_total_volumes{plugin_name="kubernetes.io/csi:d",state="desired_state_of_world"} 1
+# HELP storage_count_attachable_volumes_in_use Volumes that the pods of a node have, of the kinds that are attached.
+# TYPE storage_count_attachable_volumes_in_use gauge
+storage_count_attachable_volumes_in_use{node="` + wants + `",volume_plugin="kubernetes.io/csi:d"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "attachdetach_controller_total_volumes", "storage_count_attachable_volumes_in_use"); err != nil {
+		t.Error(err)
+	}
+	for _, operation := range []string{attaching, detaching} {
+		if n, _ := measured(t, registry, operation, "success"); n != 1 {
+			t.Errorf("%s: %d are measured", operation, n)
+		}
+	}
 }

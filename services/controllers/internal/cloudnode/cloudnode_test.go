@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -32,7 +34,8 @@ func waiting(name string) *corev1.Node {
 func TestNodesAreCompleted(t *testing.T) {
 	t.Parallel()
 	known := machines{"n1": {ProviderID: "test://1", Type: "small", Zone: "z", Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}}}
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, known), nil })
+	m := NewMetrics(prometheus.NewRegistry())
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, known, m), nil })
 	controllertest.Create(c, object.Node, waiting("n2"))
 	controllertest.Create(c, object.Node, waiting("n1"))
 	list := controllertest.Await(c, object.Node, "a node without the taint", func(list []*corev1.Node) bool {
@@ -52,5 +55,11 @@ func TestNodesAreCompleted(t *testing.T) {
 	}
 	if e := <-c.Events.Events; e != "Normal Synced Node synced successfully" {
 		t.Errorf("event %s", e)
+	}
+	for _, metric := range []prometheus.Histogram{m.synced, m.untainted} {
+		var told dto.Metric
+		if err := metric.Write(&told); err != nil || told.GetHistogram().GetSampleCount() != 1 {
+			t.Errorf("%v: %v, %v", metric.Desc(), told.GetHistogram(), err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -22,11 +23,16 @@ type completer struct {
 	events   record.EventRecorder
 	provider Provider
 	nodes    *object.Informer[*corev1.Node]
+	clock    clock.PassiveClock
+	metrics  *Metrics
 }
 
-// New returns the controller.
-func New(env *controller.Env, provider Provider) controller.Unit {
-	c := &completer{client: env.Client, events: env.Recorder("cloud-node-controller"), provider: provider, nodes: object.InformerFor(env.Informers, object.Node)}
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, provider Provider, metrics *Metrics) controller.Unit {
+	c := &completer{
+		client: env.Client, events: env.Recorder("cloud-node-controller"), provider: provider, nodes: object.InformerFor(env.Informers, object.Node),
+		clock: env.Clock, metrics: metrics,
+	}
 	queue := reconcile.New(reconcile.Config{Name: "cloudnode", Kind: "Node", Workers: 2, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, c.nodes, func(_, new *corev1.Node) {
 		if new != nil && waits(new) {
@@ -58,6 +64,7 @@ func (c *completer) reconcile(ctx context.Context, name string) (time.Duration, 
 	if n, err = nodes.Update(ctx, Complete(n, is)); err != nil {
 		return 0, ignoreGone(err)
 	}
+	c.metrics.completed(c.clock.Since(n.CreationTimestamp.Time))
 	c.events.Event(n, corev1.EventTypeNormal, "Synced", "Node synced successfully")
 	return 0, nil
 }

@@ -53,6 +53,16 @@ func Handle[T object.Object](env *Env, informer *object.Informer[T], change func
 	env.handlers = append(env.handlers, func() { informer.AddHandler(change) })
 }
 
+// Leading returns a loop that says when the process begins to lead, and when it has ceased to.
+func Leading(say func(leads bool)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		say(true)
+		defer say(false)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
 // Lead begins to call the handlers. The informers have synced.
 func (e *Env) Lead() {
 	for _, add := range e.handlers {

@@ -31,19 +31,19 @@ type evictions struct {
 	client  *object.Client
 	events  record.EventRecorder
 	clock   clock.PassiveClock
-	metrics *Metrics
+	metrics *pod.Evictions
 	memory  *memory
 	ofPod   *reconcile.Controller
 	ofRule  *reconcile.Controller
 }
 
 // New returns the controller.
-func New(env *controller.Env, metrics *Metrics) controller.Unit {
+func New(env *controller.Env, metrics *pod.Evictions) controller.Unit {
 	c := build(env, metrics)
 	return controller.Unit{Queues: []*reconcile.Controller{c.ofPod, c.ofRule}}
 }
 
-func build(env *controller.Env, metrics *Metrics) *evictions {
+func build(env *controller.Env, metrics *pod.Evictions) *evictions {
 	c := &evictions{
 		view: view{
 			pods:   env.Pods(),
@@ -159,7 +159,7 @@ func (c *evictions) pod(ctx context.Context, key string) (time.Duration, error) 
 	}
 	c.memory.note(p.UID, ended)
 	c.memory.count(plan.Rules)
-	c.metrics.deleted(plan.Due, c.clock.Now())
+	c.metrics.Deleted(plan.Due, c.clock.Now())
 	return 0, nil
 }
 

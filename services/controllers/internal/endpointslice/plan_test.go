@@ -220,7 +220,18 @@ func apply(t *testing.T, had []*discoveryv1.EndpointSlice, p pack.Plan) []*disco
 	for _, s := range byName {
 		slices = append(slices, s)
 	}
+	before, after := endpointsOf(had), endpointsOf(slices)
+	if p.Tally.Slices != len(slices) || p.Tally.Endpoints != after || before+p.Tally.Added-p.Tally.Removed != after || p.Tally.Wanted > len(slices) {
+		t.Fatalf("from %d endpoints to %d in %d slices: tally %+v", before, after, len(slices), p.Tally)
+	}
 	return slices
+}
+
+func endpointsOf(slices []*discoveryv1.EndpointSlice) (n int) {
+	for _, s := range slices {
+		n += len(s.Endpoints)
+	}
+	return n
 }
 
 func check(t *testing.T, when string, slices []*discoveryv1.EndpointSlice, pods map[int]*corev1.Pod) {

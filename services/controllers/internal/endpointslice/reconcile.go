@@ -40,13 +40,15 @@ type endpointSlices struct {
 	queue    *reconcile.Controller
 	pace     *pace.Pace
 	triggers backend.Triggers
+	metrics  *Metrics
 
 	mu   sync.Mutex
 	told map[types.UID]string // what was told last of a service's hints
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
+	metrics.began()
 	c := &endpointSlices{
 		client: env.Client, pods: env.Pods(),
 		services: object.InformerFor(env.Informers, object.Service),
@@ -55,6 +57,7 @@ func New(env *controller.Env) controller.Unit {
 			byService: func(o any) ([]string, error) { return []string{serviceOf(o.(*discoveryv1.EndpointSlice))}, nil },
 		}}),
 		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(), told: map[types.UID]string{},
+		metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslice", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -135,11 +138,20 @@ func (c *endpointSlices) zone(node string) string {
 	return ""
 }
 
-// reconcile writes the slices of one service. Slices of a deleted service go
-// with it: they bear its owner reference.
 func (c *endpointSlices) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	wait, err := c.sync(ctx, key)
+	if wait == 0 {
+		c.metrics.synced(err)
+	}
+	return wait, err
+}
+
+// sync writes the slices of one service, unless it has to wait. Slices of a deleted service go
+// with it: they bear its owner reference.
+func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Duration, err error) {
 	s, ok := c.services.GetKey(key)
 	if !ok || !backend.Managed(s) || s.DeletionTimestamp != nil {
+		c.metrics.forget(key)
 		return 0, nil
 	}
 	now := c.clock.Now()
@@ -157,10 +169,9 @@ func (c *endpointSlices) reconcile(ctx context.Context, key string) (time.Durati
 	c.pace.Ran(s.UID, s.Generation, len(seen.Pods), now)
 	plan, events := Decide(s, seen)
 	c.tell(s, events)
-	if plan.Empty() {
-		return 0, nil
-	}
-	err := pack.Apply(ctx, c.client, plan)
+	c.metrics.planned(key, s, plan)
+	err = pack.Apply(ctx, c.client, plan, c.metrics.common())
+	c.metrics.applied(s, plan, err)
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Service %s/%s: %v", s.Namespace, s.Name, err)

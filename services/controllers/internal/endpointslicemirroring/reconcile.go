@@ -28,11 +28,14 @@ type mirror struct {
 	slices    *object.Informer[*discoveryv1.EndpointSlice]
 	events    record.EventRecorder
 	queue     *reconcile.Controller
+	metrics   *Metrics
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
+	metrics.began()
 	c := &mirror{
+		metrics:   metrics,
 		client:    env.Client,
 		services:  object.InformerFor(env.Informers, object.Service),
 		endpoints: object.InformerFor(env.Informers, object.Endpoints),
@@ -80,6 +83,8 @@ func mirroredBy(slice *discoveryv1.EndpointSlice) []string {
 }
 
 func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	start := time.Now()
+	defer func() { c.metrics.synced(time.Since(start)) }()
 	existing := c.slices.ByIndex(byEndpoints, key)
 	e, ok := c.endpoints.GetKey(key)
 	s, hasService := c.services.GetKey(key)
@@ -87,7 +92,8 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		s = nil
 	}
 	if !ok || !Mirrored(e, s) {
-		return 0, pack.Apply(ctx, c.client, pack.Plan{Delete: existing})
+		c.metrics.forget(key)
+		return 0, pack.Apply(ctx, c.client, pack.Plan{Delete: existing}, c.metrics.common())
 	}
 	var own []*discoveryv1.EndpointSlice
 	for _, slice := range existing {
@@ -96,6 +102,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		}
 	}
 	plan, skipped := Decide(e, own)
+	c.metrics.planned(key, plan, skipped)
 	if plan.Empty() {
 		return 0, nil
 	}
@@ -106,7 +113,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		c.events.Eventf(e, corev1.EventTypeWarning, "TooManyAddressesToMirror",
 			"A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped", maxAddresses, skipped.All)
 	}
-	err := pack.Apply(ctx, c.client, plan)
+	err := pack.Apply(ctx, c.client, plan, c.metrics.common())
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(e, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Endpoints %s/%s: %v", e.Namespace, e.Name, err)

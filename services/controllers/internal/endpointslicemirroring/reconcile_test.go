@@ -1,8 +1,11 @@
 package endpointslicemirroring
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +18,9 @@ import (
 
 func TestMirror(t *testing.T) {
 	t.Parallel()
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry)
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, metrics), nil })
 	for name, selector := range map[string]map[string]string{"custom": nil, "selecting": {"app": "x"}} {
 		controllertest.Create(c, object.Service, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Selector: selector}})
 	}
@@ -46,4 +51,18 @@ func TestMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Gone(c, object.EndpointSlice)
+	const want = `# HELP endpoint_slice_mirroring_controller_desired_endpoint_slices Slices that there would be if all but the last of each group were full.
+# TYPE endpoint_slice_mirroring_controller_desired_endpoint_slices gauge
+endpoint_slice_mirroring_controller_desired_endpoint_slices 0
+# HELP endpoint_slice_mirroring_controller_endpoints_desired Endpoints that there should be.
+# TYPE endpoint_slice_mirroring_controller_endpoints_desired gauge
+endpoint_slice_mirroring_controller_endpoints_desired 0
+# HELP endpoint_slice_mirroring_controller_num_endpoint_slices Slices that there are.
+# TYPE endpoint_slice_mirroring_controller_num_endpoint_slices gauge
+endpoint_slice_mirroring_controller_num_endpoint_slices 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "endpoint_slice_mirroring_controller_desired_endpoint_slices",
+		"endpoint_slice_mirroring_controller_endpoints_desired", "endpoint_slice_mirroring_controller_num_endpoint_slices"); err != nil {
+		t.Error(err)
+	}
 }

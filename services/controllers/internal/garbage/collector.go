@@ -27,6 +27,8 @@ type collector struct {
 	queue  *reconcile.Controller
 	graph  *graph
 
+	metrics *Metrics
+
 	leading    atomic.Bool
 	discovered chan struct{} // closed after the first discovery
 
@@ -35,11 +37,11 @@ type collector struct {
 	synced    []func(ctx context.Context) bool
 }
 
-// New returns the controller. Its graph is kept on a standby, too.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. Its graph is kept on a standby, too. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	c := &collector{
 		client: env.Client, clock: env.Clock, events: env.Recorder("garbage-collector-controller"),
-		graph: newGraph(), discovered: make(chan struct{}),
+		graph: newGraph(), discovered: make(chan struct{}), metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "garbagecollector", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,

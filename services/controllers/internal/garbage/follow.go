@@ -37,6 +37,7 @@ func (c *collector) follow(ctx context.Context) error {
 	for {
 		resources, err := discovery.Resources(ctx, c.client)
 		if err != nil {
+			c.metrics.missed(ctx)
 			slog.WarnContext(ctx, "some kinds are not discovered: what they own is not collected", "err", err)
 		}
 		served := map[schema.GroupResource]bool{}

@@ -166,7 +166,7 @@ func TestAddressesAndTheirNodes(t *testing.T) {
 	t.Parallel()
 	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) {
 		unit := NewAnnouncer(env)
-		unit.Queues = append(unit.Queues, servicelb.New(env, NewProvider(env, pool(t, "192.0.2.64/31")), Owns).Queues...)
+		unit.Queues = append(unit.Queues, servicelb.New(env, NewProvider(env, pool(t, "192.0.2.64/31")), Owns, nil).Queues...)
 		return unit, nil
 	})
 	for _, name := range []string{"n1", "n2"} {

@@ -19,6 +19,7 @@ type ranges struct {
 	owner   map[netip.Prefix]string
 	next    uint64 // where the search goes on, so that freed ranges rest a while
 	count   uint64
+	usage   *usage
 }
 
 func newRanges(cluster netip.Prefix, bits int) (*ranges, error) {
@@ -40,9 +41,11 @@ func (r *ranges) occupy(p netip.Prefix, node string) error {
 			return fmt.Errorf("range %s of node %s overlaps one of node %s", p, node, o)
 		}
 	}
+	had := len(r.owner)
 	for _, cell := range r.cells(p) {
 		r.owner[cell] = node
 	}
+	r.usage.changed(len(r.owner)-had, 0, len(r.owner), r.count)
 	return nil
 }
 
@@ -68,6 +71,8 @@ func (r *ranges) take(node string) (netip.Prefix, error) {
 		if _, taken := r.owner[p]; !taken {
 			r.owner[p] = node
 			r.next = index + 1
+			r.usage.tried(i)
+			r.usage.changed(1, 0, len(r.owner), r.count)
 			return p, nil
 		}
 	}
@@ -76,11 +81,13 @@ func (r *ranges) take(node string) (netip.Prefix, error) {
 
 // release frees all ranges of a node.
 func (r *ranges) release(node string) {
+	had := len(r.owner)
 	for p, o := range r.owner {
 		if o == node {
 			delete(r.owner, p)
 		}
 	}
+	r.usage.changed(0, had-len(r.owner), len(r.owner), r.count)
 }
 
 // cell is the i-th range.

@@ -99,7 +99,7 @@ func TestNodesGetRanges(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/26", PodCIDRs: []string{"10.0.0.0/26"}},
 		})
 	}, func(env *controller.Env) (controller.Unit, error) {
-		return New(env, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/56")}, []int{26, 64})
+		return New(env, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/56")}, []int{26, 64}, nil)
 	})
 	for i := range 4 {
 		controllertest.Create(c, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("new-", i)}})

@@ -40,8 +40,8 @@ type nodeIPAM struct {
 }
 
 // New returns the controller for the cluster's ranges: one, or one of each
-// IP family. masks are the prefix lengths of a node's ranges.
-func New(env *controller.Env, cluster []netip.Prefix, masks []int) (controller.Unit, error) {
+// IP family. masks are the prefix lengths of a node's ranges. metrics may be nil.
+func New(env *controller.Env, cluster []netip.Prefix, masks []int, metrics *Metrics) (controller.Unit, error) {
 	c := &nodeIPAM{
 		client: env.Client, nodes: object.InformerFor(env.Informers, object.Node),
 		events: env.Recorder("cidrAllocator"), needy: map[string]bool{},
@@ -49,11 +49,13 @@ func New(env *controller.Env, cluster []netip.Prefix, masks []int) (controller.U
 	if len(cluster) != len(masks) {
 		return controller.Unit{}, fmt.Errorf("%d cluster ranges have %d node mask sizes", len(cluster), len(masks))
 	}
+	metrics.forget()
 	for i, p := range cluster {
 		r, err := newRanges(p, masks[i])
 		if err != nil {
 			return controller.Unit{}, err
 		}
+		r.usage = metrics.of(r.cluster)
 		c.families = append(c.families, r)
 	}
 	c.queue = reconcile.New(reconcile.Config{

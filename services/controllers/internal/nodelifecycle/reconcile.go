@@ -43,6 +43,8 @@ type nodeLifecycle struct {
 	clock  clock.WithTicker
 	queue  *reconcile.Controller
 
+	metrics *Metrics
+
 	mu    sync.Mutex
 	zones *zones
 	known map[string]*health // by node
@@ -54,10 +56,10 @@ type health struct {
 	ready corev1.ConditionStatus // when last reconciled
 }
 
-// New returns the controller.
-func New(env *controller.Env, cfg Config) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, cfg Config, metrics *Metrics) controller.Unit {
 	c := &nodeLifecycle{
-		cfg: cfg, client: env.Client, pods: env.Pods(),
+		cfg: cfg, metrics: metrics, client: env.Client, pods: env.Pods(),
 		nodes:  object.InformerFor(env.Informers, object.Node),
 		leases: object.InformerFor(env.Informers, object.Lease),
 		events: env.Recorder("node-controller"), clock: env.Clock,
@@ -145,11 +147,13 @@ func statuses(n *corev1.Node) []string {
 func (c *nodeLifecycle) monitor(ctx context.Context) error {
 	ticker := c.clock.NewTicker(c.cfg.Period)
 	defer ticker.Stop()
+	defer c.metrics.forget()
 	for {
 		nodes := c.nodes.List("")
 		c.mu.Lock()
-		c.zones.observe(nodes)
+		counts, gone := c.zones.observe(nodes)
 		c.mu.Unlock()
+		c.metrics.observed(counts, gone)
 		for _, n := range nodes {
 			if readiness(n) != corev1.ConditionTrue || c.silent(n) {
 				c.queue.Enqueue(n.Name, trace.SpanContext{})
@@ -188,6 +192,8 @@ func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Durati
 	if !ok {
 		return 0, nil
 	}
+	start := time.Now()
+	defer func() { c.metrics.updated(time.Since(start)) }()
 	if c.silent(n) {
 		if conditions, changed := Silenced(n, c.clock.Now()); changed {
 			updated := n.DeepCopy()
@@ -213,15 +219,17 @@ func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Durati
 func (c *nodeLifecycle) taint(ctx context.Context, n *corev1.Node) (time.Duration, error) {
 	now := c.clock.Now()
 	plan := DecideTaints(n, now)
-	var after time.Duration
+	var (
+		after  time.Duration
+		evicts bool
+	)
 	if plan.Evict != nil {
 		c.mu.Lock()
-		ok, wait := c.zones.allow(zoneOf(n), now)
+		evicts, after = c.zones.allow(zoneOf(n), now)
 		c.mu.Unlock()
-		if ok {
+		if evicts {
 			plan.Want = append(plan.Want, *plan.Evict)
 		}
-		after = wait
 	}
 	if sameTaints(n.Spec.Taints, plan.Want) {
 		return after, nil
@@ -237,8 +245,12 @@ func (c *nodeLifecycle) taint(ctx context.Context, n *corev1.Node) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	if _, err := object.For(c.client, object.Node).Patch(ctx, "", n.Name, types.MergePatchType, patch, ""); err != nil && !apierrors.IsNotFound(err) {
+	switch _, err := object.For(c.client, object.Node).Patch(ctx, "", n.Name, types.MergePatchType, patch, ""); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
 		return 0, fmt.Errorf("set taints: %w", err)
+	case evicts:
+		c.metrics.evicted(zoneOf(n))
 	}
 	return after, nil
 }

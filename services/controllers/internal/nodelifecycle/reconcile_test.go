@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +24,7 @@ import (
 // the taints go. The other node, which renews, is left alone.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
-	clock := testclock.NewFakeClock(now)
+	clock, metrics := testclock.NewFakeClock(now), NewMetrics(prometheus.NewRegistry())
 	lease := func(name string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name},
@@ -46,7 +48,7 @@ func TestSilentNode(t *testing.T) {
 		return New(env, Config{
 			Period: 5 * time.Second, Grace: 40 * time.Second, Startup: time.Minute,
 			Rates: Rates{Normal: 0.1, Secondary: 0.01, Unhealthy: 0.55, Large: 50},
-		}), nil
+		}, metrics), nil
 	})
 	byName := func(nodes []*corev1.Node, name string) *corev1.Node {
 		for _, n := range nodes {
@@ -121,6 +123,9 @@ func TestSilentNode(t *testing.T) {
 	condition(back, corev1.NodeReady).Status = corev1.ConditionTrue
 	controllertest.UpdateStatus(c, object.Node, back)
 	controllertest.Await(c, object.Node, "no taints", func(nodes []*corev1.Node) bool { return len(byName(nodes, "dies").Spec.Taints) == 0 })
+	if n := testutil.ToFloat64(metrics.evictions.WithLabelValues("")); n != 1 { // counted before the reconcile that took them away
+		t.Errorf("%v evictions are counted, want 1", n)
+	}
 }
 
 // TestNotReadyNodeKeepsItsPods: the agent of a node that says that it is not ready says itself which of its pods are.
@@ -134,7 +139,7 @@ func TestNotReadyNodeKeepsItsPods(t *testing.T) {
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		})
 	}, func(env *controller.Env) (controller.Unit, error) {
-		return New(env, Config{Period: time.Hour, Grace: time.Hour, Startup: time.Hour, Rates: Rates{Normal: 1, Secondary: 1, Unhealthy: 0.55, Large: 50}}), nil
+		return New(env, Config{Period: time.Hour, Grace: time.Hour, Startup: time.Hour, Rates: Rates{Normal: 1, Secondary: 1, Unhealthy: 0.55, Large: 50}}, nil), nil
 	})
 	say := func(status corev1.ConditionStatus, what string, taints int) {
 		n := controllertest.List(c, object.Node)[0].DeepCopy()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodetopology "k8s.io/component-helpers/node/topology"
 )
 
 // Rates say how fast nodes of a zone may be emptied.
@@ -14,10 +15,11 @@ type Rates struct {
 	Large     int     // up to so many nodes, an unhealthy zone is not emptied at all
 }
 
-// zoneOf is the failure domain of a node.
-func zoneOf(n *corev1.Node) string {
-	return n.Labels[corev1.LabelTopologyRegion] + "/" + n.Labels[corev1.LabelTopologyZone]
-}
+// zoneOf is the failure domain of a node, as Kubernetes' metrics name it; "" where it has none.
+func zoneOf(n *corev1.Node) string { return nodetopology.GetZoneKey(n) }
+
+// count is how many nodes a zone has.
+type count struct{ ready, all int }
 
 // zones limits evictions a zone. It is not safe for concurrent use.
 type zones struct {
@@ -31,10 +33,9 @@ func newZones(rates Rates) *zones {
 	return &zones{rates: rates, rate: map[string]float64{}, next: map[string]time.Time{}}
 }
 
-// observe sets the rates from the nodes' readiness.
-func (z *zones) observe(nodes []*corev1.Node) {
-	type count struct{ ready, all int }
-	counts := map[string]count{}
+// observe sets the rates from the nodes' readiness. It returns the zones that there are, and those that are no longer.
+func (z *zones) observe(nodes []*corev1.Node) (counts map[string]count, gone []string) {
+	counts = map[string]count{}
 	for _, n := range nodes {
 		c := counts[zoneOf(n)]
 		c.all++
@@ -44,6 +45,11 @@ func (z *zones) observe(nodes []*corev1.Node) {
 		counts[zoneOf(n)] = c
 	}
 	z.halted = len(nodes) > 0
+	for name := range z.rate {
+		if _, ok := counts[name]; !ok {
+			gone = append(gone, name)
+		}
+	}
 	clear(z.rate)
 	for name, c := range counts {
 		if c.ready > 0 {
@@ -56,6 +62,7 @@ func (z *zones) observe(nodes []*corev1.Node) {
 			delete(z.next, name)
 		}
 	}
+	return counts, gone
 }
 
 // of returns a zone's rate. A zone of which nothing is left is emptied at

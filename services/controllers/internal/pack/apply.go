@@ -13,21 +13,27 @@ import (
 )
 
 // Apply writes the plan in one call. Its error is a conflict where the plan
-// came from a cache that was behind.
-func Apply(ctx context.Context, client *object.Client, p Plan) error {
+// came from a cache that was behind. metrics may be nil.
+func Apply(ctx context.Context, client *object.Client, p Plan, metrics *Metrics) error {
 	if p.Empty() {
 		return nil
 	}
 	resource := object.For(client, object.EndpointSlice)
-	var items []object.Item
+	var (
+		items      []object.Item
+		operations []string
+	)
+	add := func(operation string, item object.Item) {
+		items, operations = append(items, item), append(operations, operation)
+	}
 	for _, slice := range p.Create {
-		items = append(items, resource.CreateItem(slice))
+		add("create", resource.CreateItem(slice))
 	}
 	for _, slice := range p.Update {
-		items = append(items, resource.UpdateItem(slice, ""))
+		add("update", resource.UpdateItem(slice, ""))
 	}
 	for _, slice := range p.Delete {
-		items = append(items, resource.DeleteItem(slice.Namespace, slice.Name,
+		add("delete", resource.DeleteItem(slice.Namespace, slice.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}}))
 	}
 	results, err := client.Batch(ctx, items, false)
@@ -37,9 +43,10 @@ func Apply(ctx context.Context, client *object.Client, p Plan) error {
 	var behind error
 	var problems []error
 	for i, r := range results {
-		deleting := i >= len(items)-len(p.Delete)
 		switch {
-		case r.Err == nil, apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause), deleting && apierrors.IsNotFound(r.Err):
+		case r.Err == nil:
+			metrics.wrote(operations[i])
+		case apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause), operations[i] == "delete" && apierrors.IsNotFound(r.Err):
 		case apierrors.IsConflict(r.Err):
 			behind = r.Err
 		case apierrors.IsAlreadyExists(r.Err):

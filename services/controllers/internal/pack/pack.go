@@ -36,6 +36,14 @@ type Owner struct {
 // cache, so that a create from a stale cache fails instead of doubling.
 type Plan struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
+	Tally                  Tally
+}
+
+// Tally counts what a plan does, and what there is after it.
+type Tally struct {
+	Added, Updated, Removed int // endpoints
+	Endpoints, Slices       int
+	Wanted                  int // slices that would do
 }
 
 // Empty says whether there is nothing to write.
@@ -50,8 +58,10 @@ func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointS
 		if slice.DeletionTimestamp != nil {
 			continue
 		}
+		w.plan.Tally.Slices++
 		key := Key(slice.AddressType, slice.Ports)
 		if _, ok := groups[key]; !ok {
+			w.plan.Tally.Removed += len(slice.Endpoints)
 			w.plan.Delete = append(w.plan.Delete, slice)
 			continue
 		}
@@ -61,7 +71,11 @@ func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointS
 		slices.SortFunc(groups[key].Endpoints, func(a, b discoveryv1.Endpoint) int { return cmp.Compare(endpointKey(&a), endpointKey(&b)) })
 		slices.SortFunc(left[key], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 		w.pack(key, groups[key], left[key])
+		n := len(groups[key].Endpoints)
+		w.plan.Tally.Endpoints += n
+		w.plan.Tally.Wanted += max(1, (n+o.Limit-1)/o.Limit)
 	}
+	w.plan.Tally.Slices += len(w.plan.Create) - len(w.plan.Delete)
 	return w.plan
 }
 
@@ -109,7 +123,8 @@ type draft struct {
 // where they are, new ones fill slices that change anyway, then the fullest
 // slice that has room for all of the rest, then new slices.
 func (w *writer) pack(key string, g *Group, existing []*discoveryv1.EndpointSlice) {
-	drafts, rest := keep(g, existing)
+	drafts, rest := w.keep(g, existing)
+	w.plan.Tally.Added += len(rest)
 	fill := func(d *draft) {
 		if n := min(len(rest), w.owner.Limit-len(d.now)); n > 0 {
 			d.now, rest, d.changed = append(d.now, rest[:n]...), rest[n:], true
@@ -143,7 +158,7 @@ func (w *writer) pack(key string, g *Group, existing []*discoveryv1.EndpointSlic
 
 // keep sorts a group's endpoints into those that are in a slice already,
 // brought up to date there, and the rest.
-func keep(g *Group, existing []*discoveryv1.EndpointSlice) (drafts []*draft, rest []discoveryv1.Endpoint) {
+func (w *writer) keep(g *Group, existing []*discoveryv1.EndpointSlice) (drafts []*draft, rest []discoveryv1.Endpoint) {
 	wanted := make(map[string]discoveryv1.Endpoint, len(g.Endpoints))
 	for _, e := range g.Endpoints {
 		wanted[endpointKey(&e)] = e
@@ -155,10 +170,14 @@ func keep(g *Group, existing []*discoveryv1.EndpointSlice) (drafts []*draft, res
 			e, ok := wanted[k]
 			if !ok {
 				d.changed = true
+				w.plan.Tally.Removed++
 				continue
 			}
 			delete(wanted, k)
-			d.changed = d.changed || !same(&slice.Endpoints[i], &e)
+			if !same(&slice.Endpoints[i], &e) {
+				d.changed = true
+				w.plan.Tally.Updated++
+			}
 			d.now = append(d.now, e)
 		}
 		drafts = append(drafts, d)

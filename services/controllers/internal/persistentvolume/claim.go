@@ -51,6 +51,8 @@ type ClaimPlan struct {
 	Bind *corev1.PersistentVolume
 	// Claim is the claim's new specification or metadata. By default a class, it is asked about again; otherwise a provisioner's turn comes.
 	Claim *corev1.PersistentVolumeClaim
+	// Provisioner is who is asked for a volume, "" where nobody is.
+	Provisioner string
 	// Phase is the claim's new one, "" where it stays as it is. It comes without a volume, so the claim's capacity and access modes go.
 	Phase corev1.PersistentVolumeClaimPhase
 	// Event is told after the writes.
@@ -127,7 +129,7 @@ func provision(s Situation) ClaimPlan {
 	} else if strings.HasPrefix(name, "kubernetes.io/") {
 		return ClaimPlan{Again: true, Event: warning("ProvisioningFailed", "no volume plugin matched name: %s", name)}
 	}
-	plan := ClaimPlan{Again: true, Event: normal("ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner '%s' or manually "+
+	plan := ClaimPlan{Again: true, Provisioner: name, Event: normal("ExternalProvisioning", "Waiting for a volume to be created either by the external provisioner '%s' or manually "+
 		"by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.", name)}
 	if s.Claim.Annotations[storage.AnnStorageProvisioner] != name {
 		plan.Claim = s.Claim.DeepCopy()

@@ -3,6 +3,7 @@ package persistentvolume
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,10 @@ var errBehind = errors.New("the cache is behind")
 
 // Metrics are Kubernetes' own of volumes and claims, counted at a scrape from the caches.
 type Metrics struct {
-	caches            atomic.Pointer[caches]
+	caches            atomic.Pointer[caches] // nil while this process does not lead
 	retroactive       prometheus.Counter
 	retroactiveErrors prometheus.Counter
+	operations        *operations
 }
 
 type caches struct {
@@ -38,16 +40,18 @@ var (
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		retroactive:       prometheus.NewCounter(prometheus.CounterOpts{Name: "retroactive_storageclass_total", Help: "Claims that were given a default class later."}),
+		operations:        newOperations(registerer),
 		retroactiveErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "retroactive_storageclass_errors_total", Help: "Failures to give a claim a default class later."}),
 	}
 	registerer.MustRegister(m, m.retroactive, m.retroactiveErrors)
 	return m
 }
 
-// follow counts in these caches from now on.
-func (m *Metrics) follow(claims *object.Informer[*corev1.PersistentVolumeClaim], volumes *object.Informer[*corev1.PersistentVolume]) {
+// follow counts in these caches from now on, in none where they are nil. What was begun before is not measured.
+func (m *Metrics) follow(in *caches) {
 	if m != nil {
-		m.caches.Store(&caches{claims, volumes})
+		m.operations.forget()
+		m.caches.Store(in)
 	}
 }
 
@@ -59,6 +63,41 @@ func (m *Metrics) assigned(err error) {
 		m.retroactiveErrors.Inc()
 	default:
 		m.retroactive.Inc()
+	}
+}
+
+// provisions notes that a provisioner is asked for a claim's volume.
+func (m *Metrics) provisions(claim, provisioner string, now time.Time) {
+	if m != nil {
+		m.operations.begins(operation{provisioning, claim}, provisioner, now)
+	}
+}
+
+// provisioned measures that a claim has its volume; with an error, that something on the way has failed.
+func (m *Metrics) provisioned(claim string, err error, now time.Time) {
+	if m != nil {
+		m.operations.tried(operation{provisioning, claim}, err, now)
+	}
+}
+
+// claimGone drops a claim that nobody makes a volume for any more.
+func (m *Metrics) claimGone(claim string) {
+	if m != nil {
+		m.operations.dropped(operation{provisioning, claim})
+	}
+}
+
+// deletes notes that a volume is to be deleted.
+func (m *Metrics) deletes(volume, provisioner string, now time.Time) {
+	if m != nil {
+		m.operations.begins(operation{deleting, volume}, provisioner, now)
+	}
+}
+
+// deleted measures that a volume has gone which was to; with an error, that it cannot.
+func (m *Metrics) deleted(volume string, err error, now time.Time) {
+	if m != nil {
+		m.operations.tried(operation{deleting, volume}, err, now)
 	}
 }
 

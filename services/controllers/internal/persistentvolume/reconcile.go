@@ -2,6 +2,7 @@ package persistentvolume
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	storage "k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
@@ -41,6 +43,7 @@ type binder struct {
 	pods    *object.Informer[*corev1.Pod]
 	ofClaim *reconcile.Controller
 	ofVol   *reconcile.Controller
+	clock   clock.PassiveClock
 	metrics *Metrics
 	// recycles says that another controller wipes volumes.
 	recycles bool
@@ -60,16 +63,22 @@ func New(env *controller.Env, metrics *Metrics, recycles bool) controller.Unit {
 	}})
 	c := &binder{
 		client: env.Client, events: env.Recorder("persistentvolume-controller"), claims: newRecent(claims), volumes: newRecent(volumes),
-		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), metrics: metrics, recycles: recycles,
+		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), clock: env.Clock, metrics: metrics, recycles: recycles,
 	}
-	metrics.follow(claims, volumes)
 	// One claim at a time: two would choose the same volume, and one of them had to choose again.
 	c.ofClaim = reconcile.New(reconcile.Config{Name: "persistentvolumeclaim", Kind: "PersistentVolumeClaim", Reconcile: c.claim, Metrics: env.Metrics, Clock: env.Clock})
 	c.ofVol = reconcile.New(reconcile.Config{Name: "persistentvolume", Kind: "PersistentVolume", Reconcile: c.volume, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, claims, c.claimChanged)
 	controller.Handle(env, volumes, c.volumeChanged)
 	controller.Handle(env, c.classes, c.classChanged)
-	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol}}
+	counts := controller.Leading(func(leads bool) {
+		if leads {
+			metrics.follow(&caches{claims, volumes})
+		} else {
+			metrics.follow(nil)
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.ofClaim, c.ofVol}, Loops: []func(context.Context) error{counts}}
 }
 
 // some returns a list of the key, where it is one.
@@ -103,6 +112,7 @@ func (c *binder) claimChanged(old, new *corev1.PersistentVolumeClaim) {
 	claim := new
 	if claim == nil {
 		claim = old
+		c.metrics.claimGone(object.KeyOf(old))
 	} else {
 		c.ofClaim.Enqueue(object.KeyOf(claim), c.claims.cache.Trace(claim))
 	}
@@ -118,6 +128,7 @@ func (c *binder) volumeChanged(old, new *corev1.PersistentVolume) {
 	v := new
 	if v == nil {
 		v = old
+		c.metrics.deleted(old.Name, nil, c.clock.Now())
 	} else {
 		c.ofVol.Enqueue(v.Name, c.volumes.cache.Trace(v))
 	}
@@ -170,7 +181,12 @@ func (c *binder) claim(ctx context.Context, key string) (time.Duration, error) {
 		}
 	}
 	if plan.Bind != nil {
-		return 0, gone(c.bind(ctx, plan.Bind, claim))
+		err := c.bind(ctx, plan.Bind, claim)
+		c.metrics.provisioned(key, err, c.clock.Now())
+		return 0, gone(err)
+	}
+	if plan.Provisioner != "" {
+		c.metrics.provisions(key, plan.Provisioner, c.clock.Now())
 	}
 	if plan.Claim != nil {
 		written, err := object.For(c.client, object.PersistentVolumeClaim).Update(ctx, plan.Claim)
@@ -178,6 +194,7 @@ func (c *binder) claim(ctx context.Context, key string) (time.Duration, error) {
 			c.metrics.assigned(err)
 		}
 		if err != nil {
+			c.metrics.provisioned(key, err, c.clock.Now())
 			return 0, gone(err)
 		}
 		c.claims.wrote(written)
@@ -314,6 +331,12 @@ func (c *binder) volume(ctx context.Context, name string) (time.Duration, error)
 		}
 		plan = DecideVolume(v, claim, true, c.recycles)
 	}
+	if plan.Delete {
+		c.metrics.deletes(name, c.provisioner(v), c.clock.Now())
+		if plan.Phase == corev1.VolumeFailed {
+			c.metrics.deleted(name, errors.New(plan.Message), c.clock.Now())
+		}
+	}
 	if plan.Release {
 		written, err := object.For(c.client, object.PersistentVolume).Update(ctx, Released(v))
 		if err != nil {
@@ -335,6 +358,15 @@ func (c *binder) volume(ctx context.Context, name string) (time.Duration, error)
 		}
 	}
 	return 0, nil
+}
+
+// provisioner is who makes the volumes of a volume's class. What a volume itself says of that could be anything.
+func (c *binder) provisioner(v *corev1.PersistentVolume) string {
+	class, ok := c.classes.Get("", storage.GetPersistentVolumeClass(v))
+	if !ok {
+		return "N/A"
+	}
+	return class.Provisioner
 }
 
 func (c *binder) tell(about object.Object, e *Event) {

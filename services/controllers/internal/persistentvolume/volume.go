@@ -17,6 +17,8 @@ type VolumePlan struct {
 	// Phase is the volume's new one, "" where it stays as it is; Message goes with it.
 	Phase   corev1.PersistentVolumePhase
 	Message string
+	// Delete says that whoever made the volume is to delete it, or that somebody should where the phase becomes Failed.
+	Delete bool
 	// Release says that the volume's claim has another one, so that it is free again.
 	Release bool
 	// Claim says that the claim is to be looked at: it can be bound.
@@ -82,9 +84,11 @@ func reclaim(v *corev1.PersistentVolume, recycles bool) VolumePlan {
 		return failed("VolumeFailedRecycle", "No recycler plugin found for the volume!")
 	case corev1.PersistentVolumeReclaimDelete:
 		if err := deletable(v); err != nil {
-			return failed("VolumeFailedDelete", err.Error())
+			plan := failed("VolumeFailedDelete", err.Error())
+			plan.Delete = true
+			return plan
 		}
-		return VolumePlan{}
+		return VolumePlan{Delete: true}
 	}
 	return failed("VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")
 }

@@ -19,13 +19,21 @@ type Node struct {
 	Lost bool
 }
 
+// Why a pod is removed, as Kubernetes' metrics say it.
+const (
+	orphaned     = "orphaned"       // its node is gone
+	unscheduled  = "unscheduled"    // it was deleted before it had one
+	outOfService = "out-of-service" // it was deleted, and its node is lost
+	terminated   = "terminated"     // it has ended, as too many others have
+)
+
 // Removal is one pod to delete at once, and why.
 type Removal struct {
 	Pod *corev1.Pod
 	// Reason and Message of its DisruptionTarget condition; empty writes none.
 	Reason, Message string
-	// OfNode says that it goes because its node is gone.
-	OfNode bool
+	// Cause is one of those above.
+	Cause string
 }
 
 // Decide returns the pods to remove. node tells of a pod's node; threshold is
@@ -38,15 +46,15 @@ func Decide(pods []*corev1.Pod, node func(name string) Node, threshold int) []Re
 	for _, p := range pods {
 		switch {
 		case p.Spec.NodeName != "" && !node(p.Spec.NodeName).Exists:
-			r := Removal{Pod: p, OfNode: true}
+			r := Removal{Pod: p, Cause: orphaned}
 			if !pod.Terminal(p) {
 				r.Reason, r.Message = "DeletionByPodGC", "PodGC: node no longer exists"
 			}
 			removals = append(removals, r)
 		case p.Spec.NodeName == "" && p.DeletionTimestamp != nil:
-			removals = append(removals, Removal{Pod: p})
+			removals = append(removals, Removal{Pod: p, Cause: unscheduled})
 		case p.Spec.NodeName != "" && p.DeletionTimestamp != nil && node(p.Spec.NodeName).Lost:
-			removals = append(removals, Removal{Pod: p})
+			removals = append(removals, Removal{Pod: p, Cause: outOfService})
 		case pod.Terminal(p) && p.DeletionTimestamp == nil:
 			ended = append(ended, p)
 		}
@@ -56,7 +64,7 @@ func Decide(pods []*corev1.Pod, node func(name string) Node, threshold int) []Re
 			return cmp.Or(-cmp.Compare(evicted(a), evicted(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 		})
 		for _, p := range ended[:excess] {
-			removals = append(removals, Removal{Pod: p})
+			removals = append(removals, Removal{Pod: p, Cause: terminated})
 		}
 	}
 	return removals

@@ -40,19 +40,21 @@ func TestDecide(t *testing.T) {
 	for _, r := range Decide(pods, func(n string) Node { return nodes[n] }, 2) {
 		got[r.Pod.Name] = r
 	}
-	want := []string{"orphan", "ended-orphan", "never-placed", "stuck", "evicted", "older"}
+	want := map[string]string{
+		"orphan": orphaned, "ended-orphan": orphaned, "never-placed": unscheduled, "stuck": outOfService, "evicted": terminated, "older": terminated,
+	}
 	if len(got) != len(want) {
 		t.Errorf("removes %v, want %v", got, want)
 	}
-	for _, name := range want {
-		if _, ok := got[name]; !ok {
-			t.Errorf("%s stays", name)
+	for name, cause := range want {
+		if r := got[name]; r.Cause != cause {
+			t.Errorf("%s goes for %q, want %q", name, r.Cause, cause)
 		}
 	}
-	if got["orphan"].Reason != "DeletionByPodGC" || got["orphan"].Message != "PodGC: node no longer exists" || !got["orphan"].OfNode {
+	if got["orphan"].Reason != "DeletionByPodGC" || got["orphan"].Message != "PodGC: node no longer exists" {
 		t.Errorf("orphan: %+v", got["orphan"])
 	}
-	if got["ended-orphan"].Reason != "" || got["older"].OfNode {
-		t.Errorf("ended pods: %+v, %+v", got["ended-orphan"], got["older"])
+	if got["ended-orphan"].Reason != "" {
+		t.Errorf("ended orphan: %+v", got["ended-orphan"])
 	}
 }

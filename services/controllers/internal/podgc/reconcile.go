@@ -1,6 +1,7 @@
 package podgc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,22 +41,28 @@ type podGC struct {
 	nodes     *object.Informer[*corev1.Node]
 	clock     clock.WithTicker
 	queue     *reconcile.Controller
+	metrics   *Metrics
 
 	mu      sync.Mutex
 	missing map[string]time.Time // nodes, since when
 }
 
-// New returns the controller; threshold is how many ended pods are kept.
-func New(env *controller.Env, threshold int) controller.Unit {
+// New returns the controller; threshold is how many ended pods are kept. metrics may be nil.
+func New(env *controller.Env, threshold int, metrics *Metrics) controller.Unit {
 	c := &podGC{
 		client: env.Client, threshold: threshold, pods: env.Pods(),
 		nodes: object.InformerFor(env.Informers, object.Node),
-		clock: env.Clock, missing: map[string]time.Time{},
+		clock: env.Clock, missing: map[string]time.Time{}, metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "podgc", Reconcile: c.reconcile, Metrics: env.Metrics})
 	controller.Handle(env, c.nodes, func(old, new *corev1.Node) {
 		if new == nil {
 			c.queue.EnqueueAfter(sweepKey, quarantine)
+		}
+	})
+	controller.Handle(env, object.InformerFor(env.Informers, object.Namespace), func(old, new *corev1.Namespace) {
+		if new == nil {
+			metrics.forget(old.Name)
 		}
 	})
 	first := func(ctx context.Context) error {
@@ -70,7 +77,7 @@ func (c *podGC) reconcile(ctx context.Context, _ string) (time.Duration, error) 
 	removals := Decide(c.pods.List(""), c.node, c.threshold)
 	gone := map[string]bool{}
 	removals = slices.DeleteFunc(removals, func(r Removal) bool {
-		if !r.OfNode {
+		if r.Cause != orphaned {
 			return false
 		}
 		name := r.Pod.Spec.NodeName
@@ -136,23 +143,33 @@ func (c *podGC) verified(ctx context.Context, name string) bool {
 // of them without grace.
 func (c *podGC) remove(ctx context.Context, removals []Removal) error {
 	pods := object.For(c.client, object.Pod)
-	var items []object.Item
-	for _, r := range removals {
+	var (
+		items []object.Item
+		of    []int // whose removal each is part of
+	)
+	for i, r := range removals {
 		if !pod.Terminal(r.Pod) {
-			items = append(items, pods.UpdateItem(failed(r, c.clock.Now()), "status"))
+			items, of = append(items, pods.UpdateItem(failed(r, c.clock.Now()), "status")), append(of, i)
 		}
-		items = append(items, pods.DeleteItem(r.Pod.Namespace, r.Pod.Name, metav1.DeleteOptions{
+		items, of = append(items, pods.DeleteItem(r.Pod.Namespace, r.Pod.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(r.Pod.UID)),
-		}))
+		})), append(of, i)
 	}
 	results, err := c.client.Batch(ctx, items, false)
-	if err != nil {
-		return fmt.Errorf("remove pods: %w", err)
-	}
-	for _, result := range results {
-		if result.Err != nil && !apierrors.IsNotFound(result.Err) && !apierrors.IsConflict(result.Err) {
-			return fmt.Errorf("remove pods: %w", result.Err)
+	failures := make([]error, len(removals))
+	for i, r := range of {
+		switch {
+		case i >= len(results):
+			failures[r] = err
+		case results[i].Err != nil && !apierrors.IsNotFound(results[i].Err) && !apierrors.IsConflict(results[i].Err):
+			failures[r] = results[i].Err
 		}
+	}
+	for i, r := range removals {
+		c.metrics.removed(r, failures[i])
+	}
+	if err := cmp.Or(failures...); err != nil {
+		return fmt.Errorf("remove pods: %w", err)
 	}
 	return nil
 }

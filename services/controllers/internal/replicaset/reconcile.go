@@ -30,19 +30,20 @@ type replicaSets struct {
 	clock   clock.PassiveClock
 	queue   *reconcile.Controller
 	pace    *pace.Pace
+	metrics *Metrics
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	sets := env.Sets()
-	return NewFor(env, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), replicaSetSource{sets, env.Client})
+	return NewFor(env, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), replicaSetSource{sets, env.Client}, metrics)
 }
 
 // NewFor returns a controller of that name for the kind behind the source.
-func NewFor(env *controller.Env, name string, kind schema.GroupVersionKind, source Source) controller.Unit {
+func NewFor(env *controller.Env, name string, kind schema.GroupVersionKind, source Source, metrics *Metrics) controller.Unit {
 	c := &replicaSets{
 		kind: kind, sets: source, pods: env.Pods(), control: podcontrol.New(env, kind, env.Recorder(name+"-controller")),
-		clock: env.Clock, pace: pace.New(),
+		clock: env.Clock, pace: pace.New(), metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: name, Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -96,6 +97,7 @@ func (c *replicaSets) reconcile(ctx context.Context, key string) (time.Duration,
 		Related: c.related(rs),
 		Settled: settled,
 	}, now)
+	c.metrics.chose(plan.Delete, plan.Own, now)
 	c.pace.Ran(rs.UID, rs.Generation, len(plan.Own), now)
 
 	live := func(ctx context.Context) (metav1.Object, error) { return c.sets.Live(ctx, rs.Namespace, rs.Name) }

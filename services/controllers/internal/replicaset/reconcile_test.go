@@ -22,7 +22,7 @@ import (
 
 func start(t *testing.T, prepare func(*controllertest.Cluster)) *controllertest.Cluster {
 	t.Helper()
-	return controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	return controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 }
 
 // freshSet is a set as a client sends it.

@@ -19,7 +19,7 @@ import (
 
 func start(t *testing.T, prepare func(*controllertest.Cluster)) *controllertest.Cluster {
 	t.Helper()
-	return controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	return controllertest.Start(t, clock.RealClock{}, prepare, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 }
 
 func newController(replicas int32) *corev1.ReplicationController {

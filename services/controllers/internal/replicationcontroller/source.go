@@ -19,10 +19,10 @@ import (
 
 var kind = corev1.SchemeGroupVersion.WithKind("ReplicationController")
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil; Kubernetes has those of ReplicaSets and of these in one.
+func New(env *controller.Env, metrics *replicaset.Metrics) controller.Unit {
 	informer := object.InformerFor(env.Informers, object.ReplicationController, object.Option{})
-	return replicaset.NewFor(env, "replication", kind, source{informer, env.Client})
+	return replicaset.NewFor(env, "replication", kind, source{informer, env.Client}, metrics)
 }
 
 // source shows ReplicationControllers as ReplicaSets.

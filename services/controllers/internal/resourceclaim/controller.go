@@ -1,6 +1,7 @@
 package resourceclaim
 
 import (
+	"context"
 	"slices"
 
 	"go.opentelemetry.io/otel/trace"
@@ -41,12 +42,14 @@ type resourceClaims struct {
 	templates *object.Informer[*resourcev1.ResourceClaimTemplate]
 	ofPod     *reconcile.Controller
 	ofClaim   *reconcile.Controller
+	metrics   *Metrics
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	c := &resourceClaims{
-		client: env.Client, events: env.Recorder("resource_claim"), pods: env.Pods(),
+		metrics: metrics,
+		client:  env.Client, events: env.Recorder("resource_claim"), pods: env.Pods(),
 		claims: object.InformerFor(env.Informers, claimKind), templates: object.InformerFor(env.Informers, templateKind),
 	}
 	object.InformerFor(env.Informers, object.Pod, object.Option{Indexers: cache.Indexers{byTemplate: templatesOf, byClaim: claimsOf}})
@@ -62,7 +65,14 @@ func New(env *controller.Env) controller.Unit {
 			c.ofPod.Enqueue(object.KeyOf(p), c.templates.Trace(new))
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.ofPod, c.ofClaim}}
+	counts := controller.Leading(func(leads bool) {
+		if leads {
+			metrics.follow(c.claims)
+		} else {
+			metrics.follow(nil)
+		}
+	})
+	return controller.Unit{Queues: []*reconcile.Controller{c.ofPod, c.ofClaim}, Loops: []func(context.Context) error{counts}}
 }
 
 func (c *resourceClaims) podChanged(old, new *corev1.Pod) {

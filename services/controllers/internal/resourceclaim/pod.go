@@ -65,11 +65,15 @@ func (c *resourceClaims) ensure(ctx context.Context, p *corev1.Pod, asked *corev
 	claim := generate(p, asked, template)
 	claims := object.For(c.client, claimKind)
 	_, err = claims.Create(ctx, claim)
+	made := err == nil
 	if apierrors.IsAlreadyExists(err) { // the cache was behind, or it is somebody else's
 		var there *resourcev1.ResourceClaim
 		if there, err = claims.Get(ctx, claim.Namespace, claim.Name); err == nil {
 			err = isFor(p, there)
 		}
+	}
+	if made || err != nil {
+		c.metrics.created(claim, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("create ResourceClaim %s: %w", claim.Name, err)

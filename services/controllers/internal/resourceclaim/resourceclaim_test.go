@@ -97,7 +97,7 @@ func TestLetGo(t *testing.T) {
 // TestLifeOfAClaim makes the claim of a pod, has it allocated and reserved, and lets it go with the pod's end.
 func TestLifeOfAClaim(t *testing.T) {
 	t.Parallel()
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 	p := controllertest.Create(c, object.Pod, newPod("p", "node", fromTemplate("c")))
 	if e := <-c.Events.Events; e != `Warning FailedResourceClaimCreation PodResourceClaim c: resource claim template "gpu": resourceclaimtemplate.resource.k8s.io "gpu" not found` {
 		t.Errorf("event %s", e)
@@ -160,7 +160,7 @@ func TestClaimsOf(t *testing.T) {
 // TestAClaimForExtendedResourcesGoesWithItsPod: a scheduler has made it, and the pod's spec does not name it.
 func TestAClaimForExtendedResourcesGoesWithItsPod(t *testing.T) {
 	t.Parallel()
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 	p := controllertest.Create(c, object.Pod, newPod("p", "node"))
 	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "n", Name: "p-extended-resources-1", Finalizers: []string{resourcev1.Finalizer},
@@ -193,7 +193,7 @@ func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
 			default:
 			}
 		})
-		return New(env), nil
+		return New(env, nil), nil
 	})
 	controllertest.Create(c, object.Pod, newPod("p", ""))
 	select { // a claim of a pod that the controller has not seen is the garbage collector's

@@ -31,12 +31,13 @@ type publisher struct {
 	namespaces *object.Informer[*corev1.Namespace]
 	maps       *object.Informer[*corev1.ConfigMap]
 	queue      *reconcile.Controller
+	metrics    *Metrics
 }
 
-// New returns the controller that publishes ca, in PEM.
-func New(env *controller.Env, ca []byte) controller.Unit {
+// New returns the controller that publishes ca, in PEM. metrics may be nil.
+func New(env *controller.Env, ca []byte, metrics *Metrics) controller.Unit {
 	c := &publisher{
-		client: env.Client, ca: string(ca),
+		client: env.Client, ca: string(ca), metrics: metrics,
 		namespaces: object.InformerFor(env.Informers, object.Namespace),
 		// All namespaces' maps of one name: not every map of the cluster.
 		maps: object.InformerFor(env.Informers, object.ConfigMap, object.Option{FieldSelector: "metadata.name=" + mapName}),
@@ -84,9 +85,17 @@ func plan(ns *corev1.Namespace, current *corev1.ConfigMap, ca string) *corev1.Co
 }
 
 func (c *publisher) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	start := time.Now()
+	err := c.publish(ctx, name)
+	c.metrics.synced(time.Since(start), err)
+	return 0, err
+}
+
+// publish writes a namespace's map where it is not right.
+func (c *publisher) publish(ctx context.Context, name string) error {
 	ns, ok := c.namespaces.Get("", name)
 	if !ok {
-		return 0, nil
+		return nil
 	}
 	current, exists := c.maps.Get(name, mapName)
 	if !exists {
@@ -94,7 +103,7 @@ func (c *publisher) reconcile(ctx context.Context, name string) (time.Duration, 
 	}
 	want := plan(ns, current, c.ca)
 	if want == nil {
-		return 0, nil
+		return nil
 	}
 	maps, err := object.For(c.client, object.ConfigMap), error(nil)
 	if exists {
@@ -103,7 +112,7 @@ func (c *publisher) reconcile(ctx context.Context, name string) (time.Duration, 
 		_, err = maps.Create(ctx, want)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return 0, fmt.Errorf("write root CA: %w", err)
+		return fmt.Errorf("write root CA: %w", err)
 	}
-	return 0, nil
+	return nil
 }

@@ -28,6 +28,7 @@ type balancers struct {
 	services *object.Informer[*corev1.Service]
 	nodes    *object.Informer[*corev1.Node]
 	queue    *reconcile.Controller
+	metrics  *Metrics
 
 	mu      sync.Mutex
 	ensured map[string]ensured // by key; dies with the leadership, so that a new leader ensures all of them once
@@ -40,11 +41,12 @@ type ensured struct {
 }
 
 // New returns the controller. Annotations that are ignored are the provider's own: they change nothing about a load balancer.
-func New(env *controller.Env, provider Provider, ignored func(annotation string) bool) controller.Unit {
+// metrics may be nil.
+func New(env *controller.Env, provider Provider, ignored func(annotation string) bool, metrics *Metrics) controller.Unit {
 	c := &balancers{
 		client: env.Client, events: env.Recorder("service-controller"), provider: provider, ignored: ignored,
 		services: object.InformerFor(env.Informers, object.Service), nodes: object.InformerFor(env.Informers, object.Node),
-		ensured: map[string]ensured{},
+		ensured: map[string]ensured{}, metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "servicelb", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, c.services, func(old, new *corev1.Service) {
@@ -165,7 +167,10 @@ func (c *balancers) update(ctx context.Context, s *corev1.Service, last ensured,
 	if len(nodes) == 0 {
 		c.events.Event(s, corev1.EventTypeWarning, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
 	}
-	if err := c.provider.Update(ctx, s, nodes); err != nil {
+	start := time.Now()
+	err := c.provider.Update(ctx, s, nodes)
+	c.metrics.updated(time.Since(start), err)
+	if err != nil {
 		c.events.Eventf(s, corev1.EventTypeWarning, "UpdateLoadBalancerFailed", "Error updating load balancer with new hosts %v: %v", names(nodes), err)
 		return err
 	}

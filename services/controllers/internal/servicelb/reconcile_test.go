@@ -88,7 +88,7 @@ func TestLifeOfABalancer(t *testing.T) {
 	t.Parallel()
 	p := &cloud{there: map[string]string{}}
 	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) {
-		return New(env, p, func(string) bool { return false }), nil
+		return New(env, p, func(string) bool { return false }, nil), nil
 	})
 	controllertest.Create(c, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	foreign := balanced("foreign")

@@ -27,6 +27,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
+// began forgets the leadership before.
+func (m *Metrics) began() {
+	if m != nil {
+		m.most.Reset()
+		m.unavailable.Reset()
+	}
+}
+
 // seen measures a set as it is now. Those that are only updated by hand have no bound to keep.
 func (m *Metrics) seen(set *appsv1.StatefulSet, seen Observed, now time.Time) {
 	if m == nil {

@@ -35,5 +35,11 @@ func TestMetrics(t *testing.T) {
 	if n := testutil.CollectAndCount(m.most) + testutil.CollectAndCount(m.unavailable); n != 0 {
 		t.Errorf("%d series of a set that is gone", n)
 	}
+	m.seen(set, Observed{}, time.Now())
+	m.began()
+	if n := testutil.CollectAndCount(m.most) + testutil.CollectAndCount(m.unavailable); n != 0 {
+		t.Errorf("%d series of the leadership before", n)
+	}
+	(*Metrics)(nil).began()
 	(*Metrics)(nil).seen(set, Observed{}, time.Now())
 }

@@ -42,6 +42,7 @@ type statefulSets struct {
 
 // New returns the controller; metrics may be nil.
 func New(env *controller.Env, metrics *Metrics) controller.Unit {
+	metrics.began()
 	events := env.Recorder("statefulset-controller")
 	c := &statefulSets{
 		client: env.Client, sets: object.InformerFor(env.Informers, object.StatefulSet), pods: env.Pods(),

@@ -12,7 +12,8 @@ import (
 // Plan is what to do with one pod.
 type Plan struct {
 	Evict bool
-	// After is when its tolerance ends; 0 is never.
+	// Due is when its tolerance ends, or has ended; the zero time is never. After is what is left until then.
+	Due   time.Time
 	After time.Duration
 }
 
@@ -26,20 +27,20 @@ func Decide(p *corev1.Pod, taints []corev1.Taint, now time.Time) Plan {
 		if t.Effect != corev1.TaintEffectNoExecute {
 			continue
 		}
-		toleration := match(p, t)
-		if toleration == nil {
-			return Plan{Evict: true}
+		due, toleration := since(p, t, now), match(p, t)
+		if toleration != nil {
+			if toleration.TolerationSeconds == nil {
+				continue
+			}
+			due = due.Add(time.Duration(max(0, *toleration.TolerationSeconds)) * time.Second)
 		}
-		if toleration.TolerationSeconds == nil {
-			continue
+		if plan.Due.IsZero() || due.Before(plan.Due) {
+			plan.Due = due
 		}
-		rest := since(p, t, now).Add(time.Duration(max(0, *toleration.TolerationSeconds)) * time.Second).Sub(now)
-		if rest <= 0 {
-			return Plan{Evict: true}
-		}
-		if plan.After == 0 || rest < plan.After {
-			plan.After = rest
-		}
+	}
+	if !plan.Due.IsZero() {
+		plan.After = max(0, plan.Due.Sub(now))
+		plan.Evict = plan.After == 0
 	}
 	return plan
 }

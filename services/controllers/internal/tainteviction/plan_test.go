@@ -28,19 +28,22 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "no taint"},
 		{name: "NoSchedule only", taints: []corev1.Taint{harmless}},
-		{name: "not tolerated", taints: []corev1.Taint{taint}, want: Plan{Evict: true}},
+		{name: "not tolerated", taints: []corev1.Taint{taint}, want: Plan{Evict: true, Due: added.Time}},
 		{name: "tolerated for ever", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, nil)}},
 		{name: "for a while", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](300))}, want: Plan{After: 200 * time.Second}},
-		{name: "over", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](100))}, want: Plan{Evict: true}},
-		{name: "negative", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](-7))}, want: Plan{Evict: true}},
+		{name: "over", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](100))}, want: Plan{Evict: true, Due: now}},
+		{name: "negative", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](-7))}, want: Plan{Evict: true, Due: added.Time}},
 		{name: "younger than the taint", taints: []corev1.Taint{taint}, created: now.Add(-10 * time.Second), tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](100))}, want: Plan{After: 90 * time.Second}},
-		{name: "one of two", taints: []corev1.Taint{taint, other}, tolerations: []corev1.Toleration{tolerate(taint.Key, nil)}, want: Plan{Evict: true}},
+		{name: "one of two", taints: []corev1.Taint{taint, other}, tolerations: []corev1.Toleration{tolerate(taint.Key, nil)}, want: Plan{Evict: true, Due: added.Time}},
 		{name: "the shorter of two", taints: []corev1.Taint{taint, other}, tolerations: []corev1.Toleration{tolerate(taint.Key, ptr.To[int64](300)), tolerate("other", ptr.To[int64](150))}, want: Plan{After: 50 * time.Second}},
 		{name: "everything tolerated", taints: []corev1.Taint{taint, other}, tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(c.created)}, Spec: corev1.PodSpec{Tolerations: c.tolerations}}
 		if c.created.IsZero() {
 			p.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+		}
+		if c.want.After > 0 {
+			c.want.Due = now.Add(c.want.After)
 		}
 		if got := Decide(p, c.taints, now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

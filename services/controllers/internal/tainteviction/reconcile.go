@@ -26,15 +26,18 @@ type taintEviction struct {
 	clock  clock.PassiveClock
 	queue  *reconcile.Controller
 
+	metrics *pod.Evictions
+
 	mu  sync.Mutex
 	due map[types.UID]bool // pods whose tolerance ends
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *pod.Evictions) controller.Unit {
 	c := &taintEviction{
 		client: env.Client, pods: env.Pods(), nodes: object.InformerFor(env.Informers, object.Node),
 		events: env.Recorder("taint-eviction-controller"), clock: env.Clock, due: map[types.UID]bool{},
+		metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "tainteviction", Kind: "Pod", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -94,7 +97,7 @@ func (c *taintEviction) reconcile(ctx context.Context, key string) (time.Duratio
 	c.mu.Lock()
 	delete(c.due, p.UID)
 	c.mu.Unlock()
-	return 0, c.evict(ctx, p)
+	return 0, c.evict(ctx, p, plan.Due)
 }
 
 // note remembers whether a pod's tolerance ends, and tells where that is no longer so.
@@ -112,10 +115,13 @@ func (c *taintEviction) note(p *corev1.Pod, due bool) {
 	}
 }
 
-// evict says why in the pod's conditions, and deletes it.
-func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod) error {
-	_, err := pod.Evict(ctx, c.client, p, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", c.clock.Now(), func() {
+// evict says why in the pod's conditions, and deletes it, which it was due for.
+func (c *taintEviction) evict(ctx context.Context, p *corev1.Pod, due time.Time) error {
+	evicted, err := pod.Evict(ctx, c.client, p, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", c.clock.Now(), func() {
 		c.events.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", p.Namespace, p.Name)
 	})
+	if evicted {
+		c.metrics.Deleted(due, c.clock.Now())
+	}
 	return err
 }

@@ -153,6 +153,16 @@ func Gone[T object.Object](c *Cluster, kind object.Kind[T]) {
 	Await(c, kind, "end of all "+kind.Resource, func(l []T) bool { return len(l) == 0 })
 }
 
+// Soon awaits what no object tells of, such as what is counted once a write has returned.
+func Soon(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
 // Lead runs a controller on an API that has others, or had them, until the function that it returns is called.
 func Lead(t *testing.T, client *object.Client, c clock.WithTicker, build func(*controller.Env) (controller.Unit, error)) (end func()) {
 	t.Helper()
