@@ -136,6 +136,32 @@ func TestZones(t *testing.T) {
 	}
 }
 
+// TestExcludedNodes: nodes that are labelled so say nothing of their zone, nor of the cluster.
+func TestExcludedNodes(t *testing.T) {
+	t.Parallel()
+	z := newZones(Rates{Normal: 0.1, Unhealthy: 0.55, Large: 50})
+	node := func(name, zone string, s corev1.ConditionStatus, excluded bool) *corev1.Node {
+		n := newNode(name, zone, ready(s))
+		if excluded {
+			n.Labels["node.kubernetes.io/exclude-disruption"] = ""
+		}
+		return n
+	}
+	nodes := []*corev1.Node{node("well", "a", corev1.ConditionTrue, false), node("edge", "b", corev1.ConditionUnknown, true)}
+	for i := range 4 {
+		nodes = append(nodes, node(fmt.Sprint(i), "a", corev1.ConditionUnknown, true))
+	}
+	counts, _ := z.observe(nodes)
+	if a := counts[zoneOf(nodes[0])]; len(counts) != 1 || a != (count{1, 1}) {
+		t.Errorf("counted %v", counts)
+	}
+	for _, n := range nodes[1:3] {
+		if ok, _ := z.allow(zoneOf(n), now); !ok {
+			t.Errorf("%s is not evicted from, since others are ill that do not count", n.Name)
+		}
+	}
+}
+
 func TestDecideLabels(t *testing.T) {
 	t.Parallel()
 	const os, arch = "beta.kubernetes.io/os", "beta.kubernetes.io/arch"

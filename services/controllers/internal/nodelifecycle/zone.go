@@ -18,6 +18,9 @@ type Rates struct {
 // zoneOf is the failure domain of a node, as Kubernetes' metrics name it; "" where it has none.
 func zoneOf(n *corev1.Node) string { return nodetopology.GetZoneKey(n) }
 
+// labelExcluded is the label of nodes that say nothing about the health of their zone, whatever its value.
+const labelExcluded = "node.kubernetes.io/exclude-disruption"
+
 // count is how many nodes a zone has.
 type count struct{ ready, all int }
 
@@ -37,6 +40,9 @@ func newZones(rates Rates) *zones {
 func (z *zones) observe(nodes []*corev1.Node) (counts map[string]count, gone []string) {
 	counts = map[string]count{}
 	for _, n := range nodes {
+		if _, excluded := n.Labels[labelExcluded]; excluded {
+			continue
+		}
 		c := counts[zoneOf(n)]
 		c.all++
 		if readiness(n) == corev1.ConditionTrue {
@@ -44,7 +50,7 @@ func (z *zones) observe(nodes []*corev1.Node) (counts map[string]count, gone []s
 		}
 		counts[zoneOf(n)] = c
 	}
-	z.halted = len(nodes) > 0
+	z.halted = len(counts) > 0
 	for name := range z.rate {
 		if _, ok := counts[name]; !ok {
 			gone = append(gone, name)
@@ -85,7 +91,10 @@ func (r Rates) of(ready, all int) float64 {
 // allow takes one eviction from the zone's budget, or says when to ask again.
 func (z *zones) allow(zone string, now time.Time) (ok bool, after time.Duration) {
 	const later = 5 * time.Second // the state of the zone may change by then
-	rate := z.rate[zone]
+	rate, known := z.rate[zone]
+	if !known {
+		rate = z.rates.Normal // all of its nodes are excluded
+	}
 	if z.halted || rate <= 0 {
 		return false, later
 	}
