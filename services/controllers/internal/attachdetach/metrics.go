@@ -67,16 +67,18 @@ func (m *Metrics) follow(c *attacher) {
 	clear(m.begun)
 }
 
-// begins notes that an operation is asked for, unless it was before.
-func (m *Metrics) begins(attachment, name string, now time.Time) {
+// begins notes that an operation is asked for, unless it was before. It reports whether it was not.
+func (m *Metrics) begins(attachment, name string, now time.Time) (first bool) {
 	if m == nil {
-		return
+		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, again := m.begun[operation{attachment, name}]; !again {
-		m.begun[operation{attachment, name}] = now
+	if _, again := m.begun[operation{attachment, name}]; again {
+		return false
 	}
+	m.begun[operation{attachment, name}] = now
+	return true
 }
 
 // dropped says that an operation was not asked for after all.

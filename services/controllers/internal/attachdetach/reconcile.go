@@ -444,7 +444,7 @@ func (c *attacher) seen(a *storagev1.VolumeAttachment) {
 
 func (c *attacher) attach(ctx context.Context, node string, v Volume) error {
 	name := object.AttachmentName(v.Handle, v.Driver, node)
-	c.metrics.begins(name, attaching, c.clock.Now())
+	first := c.metrics.begins(name, attaching, c.clock.Now())
 	_, err := object.For(c.client, object.VolumeAttachment).Create(ctx, &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: v.Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v.PV}},
@@ -452,7 +452,7 @@ func (c *attacher) attach(ctx context.Context, node string, v Volume) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && first {
 		c.metrics.dropped(name, attaching)
 	}
 	return err
@@ -464,9 +464,9 @@ func (c *attacher) detach(ctx context.Context, node, name string, a *storagev1.V
 		c.forget(node, corev1.UniqueVolumeName(name))
 		return nil
 	}
-	c.metrics.begins(name, detaching, c.clock.Now())
+	first := c.metrics.begins(name, detaching, c.clock.Now())
 	err := object.For(c.client, object.VolumeAttachment).Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
-	if err != nil {
+	if err != nil && first { // what was asked for before may be gone already, of which the cache does not tell yet
 		c.metrics.dropped(name, detaching)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -97,12 +97,13 @@ attachdetach_controller_total_volumes{plugin_name="kubernetes.io/csi:d",state="d
 # TYPE storage_count_attachable_volumes_in_use gauge
 storage_count_attachable_volumes_in_use{node="` + wants + `",volume_plugin="kubernetes.io/csi:d"} 1
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "attachdetach_controller_total_volumes", "storage_count_attachable_volumes_in_use"); err != nil {
-		t.Error(err)
-	}
+	controllertest.Soon(t, "volumes are counted", func() bool { // from a cache
+		return testutil.GatherAndCompare(registry, strings.NewReader(want), "attachdetach_controller_total_volumes", "storage_count_attachable_volumes_in_use") == nil
+	})
 	for _, operation := range []string{attaching, detaching} {
-		if n, _ := measured(t, registry, operation, "success"); n != 1 {
-			t.Errorf("%s: %d are measured", operation, n)
-		}
+		controllertest.Soon(t, operation+" is measured", func() bool {
+			n, _ := measured(t, registry, operation, "success")
+			return n == 1
+		})
 	}
 }
