@@ -105,13 +105,7 @@ func New(cfg Config) *Caller {
 		}, []string{"purpose", "code"}),
 	}
 	if cfg.Registerer != nil {
-		// An apiserver may have several callers, which count together.
-		var registered prometheus.AlreadyRegisteredError
-		if err := cfg.Registerer.Register(c.durations); errors.As(err, &registered) {
-			if durations, ok := registered.ExistingCollector.(*prometheus.HistogramVec); ok {
-				c.durations = durations
-			}
-		}
+		c.durations = obs.Register(cfg.Registerer, c.durations) // an apiserver may have several callers, which count together
 	}
 	return c
 }

@@ -87,6 +87,13 @@ func (m *Metrics) claimGone(claim string) {
 	}
 }
 
+// volumeGone drops a volume that was gone before its deletion was noted.
+func (m *Metrics) volumeGone(volume string) {
+	if m != nil {
+		m.operations.dropped(operation{deleting, volume})
+	}
+}
+
 // deletes notes that a volume is to be deleted.
 func (m *Metrics) deletes(volume, provisioner string, now time.Time) {
 	if m != nil {

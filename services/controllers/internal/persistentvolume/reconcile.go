@@ -333,6 +333,9 @@ func (c *binder) volume(ctx context.Context, name string) (time.Duration, error)
 	}
 	if plan.Delete {
 		c.metrics.deletes(name, c.provisioner(v), c.clock.Now())
+		if _, there := c.volumes.cache.Get("", name); !there { // it went meanwhile, and its handler has run
+			c.metrics.volumeGone(name)
+		}
 		if plan.Phase == corev1.VolumeFailed {
 			c.metrics.deleted(name, errors.New(plan.Message), c.clock.Now())
 		}

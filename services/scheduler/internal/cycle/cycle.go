@@ -315,9 +315,13 @@ func (r *round) rate() {
 			ratings[i] = w.rate(r.snapshot.Nodes[c.index])
 		}
 		if s.Normalise != nil {
-			raw := slices.Clone(ratings)
+			var raw []int64
+			highest := slices.Max(ratings)
+			if !r.across && slices.Min(ratings) < highest { // else none is placed after another, or no node can change the others' ratings by leaving
+				raw = slices.Clone(ratings)
+			}
 			s.Normalise(ratings)
-			if highest := slices.Max(raw); slices.Min(raw) < highest { // else no node can change the others' ratings by leaving
+			if raw != nil {
 				r.relative = append(r.relative, relative{s, raw, slices.Clone(ratings), highest})
 			}
 		}
