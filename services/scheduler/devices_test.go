@@ -376,4 +376,11 @@ func TestAPodWaitsForItsDevicesToBeReady(t *testing.T) {
 	w.soon("the pod to wait again", func() bool { return w.s.volumes.node(p.UID) == "n1" })
 	tell(second, "attached")
 	w.awaitPods("the pod to be bound", bound(1))
+	of := func(name, status string) string {
+		return fmt.Sprintf(`scheduler_dra_bindingconditions_%s{driver="gpu.example.com",profile="default-scheduler",status=%q}`, name, status)
+	}
+	w.awaitSeries(map[string]float64{
+		of("allocations_total", "failure"): 1, of("wait_duration_seconds", "failure"): 1,
+		of("allocations_total", "success"): 1, of("wait_duration_seconds", "success"): 1,
+	})
 }

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"howdah.dev/services/scheduler/internal/cycle"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/plugin"
 	"howdah.dev/services/scheduler/internal/queue"
 )
@@ -35,6 +38,9 @@ type metrics struct {
 	// claims counts those that the scheduler made for extended resources.
 	claims  *prometheus.CounterVec
 	binding prometheus.Gauge
+
+	conditional *prometheus.CounterVec
+	conditions  *prometheus.HistogramVec
 
 	// chance says whether one of those is timed of which a part is.
 	chance func() bool
@@ -94,10 +100,15 @@ func newMetrics(registerer prometheus.Registerer, state state) *metrics {
 	m.claims = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_resourceclaim_creates_total", Help: "Number of ResourceClaims creation requests within scheduler",
 	}, []string{"status"})
+	m.conditional = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_dra_bindingconditions_allocations_total", Help: "Devices with conditions for binding of pods that had a node, by how the attempt came out.",
+	}, []string{"profile", "driver", "status"})
+	m.conditions = seconds("scheduler_dra_bindingconditions_wait_duration_seconds", "Time that a pod waited on its node for a device to be ready.",
+		prometheus.ExponentialBuckets(0.1, 2, 14), "profile", "driver", "status")
 	goroutines := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_goroutines", Help: "Goroutines that are at work, by what they do."}, []string{"operation"})
 	m.binding = goroutines.WithLabelValues("binding")
 	registerer.MustRegister(m.attempts, m.took, m.cycles, m.pods, m.tries, m.flushed, m.points, m.ran, m.asked, m.hints, m.events,
-		m.preemptions, m.victims, m.volumes, m.claims, goroutines, state)
+		m.preemptions, m.victims, m.volumes, m.claims, m.conditional, m.conditions, goroutines, state)
 	return m
 }
 
@@ -122,6 +133,27 @@ func (m *metrics) claimMade(err error) {
 		status = "failure"
 	}
 	m.claims.WithLabelValues(status).Inc()
+}
+
+// devicesReady counts the devices for which a pod waited, by their drivers, once they are ready or will not be.
+func (m *profileMetrics) devicesReady(drivers []string, waited time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	status := "success"
+	switch {
+	case err == nil:
+	case errors.Is(err, device.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		status = "timeout"
+	case errors.Is(err, device.ErrFailed):
+		status = "failure"
+	default:
+		status = "error"
+	}
+	for _, driver := range drivers {
+		m.conditional.WithLabelValues(m.profile, driver, status).Inc()
+		m.conditions.WithLabelValues(m.profile, driver, status).Observe(waited.Seconds())
+	}
 }
 
 // handled counts a change of the cluster. No event is one that does not matter to pods.

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 
@@ -34,10 +35,10 @@ type volumes struct {
 	waiting map[types.UID]awaited
 }
 
-// awaited is a decision, and until when its volumes are waited for.
+// awaited is a decision, and since when and until when its volumes or devices are waited for.
 type awaited struct {
 	decision
-	until time.Time
+	since, until time.Time
 }
 
 func newVolumes(s *Server) *volumes {
@@ -64,7 +65,8 @@ func (v *volumes) wait(d decision) {
 	if d.mustBind() {
 		timeout = profile.VolumeTimeout
 	}
-	v.waiting[d.item.Pod.UID] = awaited{d, v.s.cfg.Clock.Now().Add(timeout)}
+	now := v.s.cfg.Clock.Now()
+	v.waiting[d.item.Pod.UID] = awaited{d, now, now.Add(timeout)}
 	v.poke()
 }
 
@@ -124,6 +126,9 @@ func (v *volumes) ready() ([]decision, time.Duration) {
 		if err == nil && !done && !a.until.After(now) {
 			err = context.DeadlineExceeded
 		}
+		if (done || err != nil) && !a.mustBind() {
+			v.s.devicesReady(a.item.Pod, now.Sub(a.since), err)
+		}
 		switch {
 		case errors.Is(err, errPodGone):
 			v.s.attempted(&a.decision, err)
@@ -182,6 +187,11 @@ func (s *Server) bindable(d decision, view storage.View) (bool, error) {
 		return false, fmt.Errorf("failed to get node %q: node %q not found", d.node, d.node)
 	}
 	return s.cache.Devices.View().Ready(pod, s.cfg.Clock.Now(), s.profiles.of(pod).DeviceTimeout)
+}
+
+// devicesReady measures how long a pod waited for its devices, where they are such as have to be made ready.
+func (s *Server) devicesReady(pod *corev1.Pod, waited time.Duration, err error) {
+	s.profiles.of(pod).metrics.devicesReady(s.cache.Devices.View().Conditional(pod), waited, err)
 }
 
 // failVolumes makes a decision one for no node: its volumes cannot be bound. The pod is tried again after its back-off, and others may have

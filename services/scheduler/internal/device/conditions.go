@@ -14,9 +14,10 @@ import (
 // Timeout bounds how long a pod waits on its node for its devices to be ready where nothing else is said, as bindingTimeout does in Kubernetes.
 const Timeout = 10 * time.Minute
 
+// Why the devices of a pod will not be ready.
 var (
-	errTimeout = errors.New("device binding timeout")
-	errFailed  = errors.New("device binding failed")
+	ErrTimeout = errors.New("device binding timeout")
+	ErrFailed  = errors.New("device binding failed")
 )
 
 // Ready reports whether the devices of a pod's claims are ready for it: what their conditions for binding ask for is told of them. An error says that
@@ -33,7 +34,7 @@ func (v View) Ready(pod *corev1.Pod, now time.Time, timeout time.Duration) (bool
 			return false, err
 		}
 		if !ready && c.Status.Allocation != nil && c.Status.Allocation.AllocationTimestamp != nil && !c.Status.Allocation.AllocationTimestamp.Add(timeout).After(now) {
-			return false, fmt.Errorf("%w: claim=%s", errTimeout, c.Name)
+			return false, fmt.Errorf("%w: claim=%s", ErrTimeout, c.Name)
 		}
 		all = all && ready
 	}
@@ -60,7 +61,7 @@ func ready(c *resourcev1.ResourceClaim) (bool, error) {
 		told := c.Status.Devices[i].Conditions
 		for _, name := range r.BindingFailureConditions {
 			if f := meta.FindStatusCondition(told, name); meta.IsStatusConditionTrue(told, name) {
-				return false, fmt.Errorf("%w: claim=%s, reason=%s, message=%q", errFailed, c.Name, f.Reason, f.Message)
+				return false, fmt.Errorf("%w: claim=%s, reason=%s, message=%q", ErrFailed, c.Name, f.Reason, f.Message)
 			}
 		}
 		for _, name := range r.BindingConditions {
@@ -68,6 +69,26 @@ func ready(c *resourcev1.ResourceClaim) (bool, error) {
 		}
 	}
 	return all, nil
+}
+
+// Conditional returns the driver of each device of a pod's claims that has conditions for binding.
+func (v View) Conditional(pod *corev1.Pod) []string {
+	claims, err := v.all(pod)
+	if err != nil {
+		return nil
+	}
+	var drivers []string
+	for _, c := range claims {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			if len(r.BindingConditions) > 0 {
+				drivers = append(drivers, r.Driver)
+			}
+		}
+	}
+	return drivers
 }
 
 // failed reports whether the devices of a claim will not be ready.
