@@ -100,14 +100,12 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 		fate := &report.Request{}
 		defer func() {
 			p := recover()
-			if p != nil && p != http.ErrAbortHandler {
-				panicked(recorder, r, p)
-				p = nil
-			}
+			broken := p == http.ErrAbortHandler || p != nil && panicked(recorder, r, p)
 			end(recorder.Code())
 			reporter.Done(fate, r.Method, r.URL.Path, info, recorder.Code())
-			if p != nil {
-				panic(p) // net/http breaks the connection off
+			if broken {
+				metrics.Aborted(info, recorder.Code())
+				panic(http.ErrAbortHandler) // net/http breaks the connection off
 			}
 		}()
 		if config.CBOR {
@@ -141,13 +139,14 @@ func expiration(registerer prometheus.Registerer) prometheus.Observer {
 	return h
 }
 
-// panicked logs a panic and answers 500, or breaks off what has begun.
-func panicked(w *telemetry.Recorder, r *http.Request, p any) {
+// panicked logs a panic and answers 500. Where an answer has begun it reports that this must be broken off.
+func panicked(w *telemetry.Recorder, r *http.Request, p any) (broken bool) {
 	slog.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if w.Begun() {
-		panic(http.ErrAbortHandler)
+		return true
 	}
 	answer.Error(w, r, apierrors.NewInternalError(fmt.Errorf("this request caused the gateway to panic")))
+	return false
 }
 
 // serve bounds a request in time and number, and finds out who calls.

@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -122,4 +124,40 @@ howdah_gateway_requests_total{code="404",resource="pods",verb="get"} 1
 		t.Error(err)
 	}
 	_ = w.Close()
+}
+
+func TestAbortedAnswersAreCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	c := setup(t, func(config *gateway.Config) { config.Registerer = registry })
+	client := c.client("admin")
+	c.do(client, "POST", "/api/v1/namespaces/a/configmaps", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"k":"`+strings.Repeat("v", 1<<20)+`"}}`)
+	c.Pieces = 100
+	for _, path := range []string{"/api/v1/configmaps", "/api/v1/namespaces/a/configmaps"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(answer.Body); err == nil {
+			t.Errorf("%s ended well: %.300s", path, body)
+		}
+		_ = answer.Body.Close()
+	}
+	want := `
+# HELP apiserver_request_aborts_total Answers that were broken off after they had begun, so that nobody takes a part for the whole.
+# TYPE apiserver_request_aborts_total counter
+apiserver_request_aborts_total{group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1
+apiserver_request_aborts_total{group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1
+# HELP howdah_gateway_inflight Requests being answered now that are no streams.
+# TYPE howdah_gateway_inflight gauge
+howdah_gateway_inflight{kind="reading"} 0
+howdah_gateway_inflight{kind="writing"} 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "apiserver_request_aborts_total", "howdah_gateway_inflight"); err != nil {
+		t.Error(err)
+	}
 }

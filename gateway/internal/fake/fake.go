@@ -33,6 +33,8 @@ type Server struct {
 	Reports chan Report
 	// Ended receives the name of every stream's method once it has ended, where it has room.
 	Ended chan string
+	// Pieces is after how many pieces of its answer a list fails; 0 is never.
+	Pieces int
 	// Warning is sent with every answer where set.
 	Warning string
 	// LinesFollow feeds logs that are followed; closing it ends them.

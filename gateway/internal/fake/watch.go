@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -53,7 +54,12 @@ func (s *Server) List(r *apiv1.ListRequest, stream apiv1.ObjectService_ListServe
 	if err != nil {
 		return err
 	}
+	sent := 0
 	for piece := range slices.Chunk(data, chunk) {
+		if sent == s.Pieces && sent > 0 {
+			return apierrors.NewInternalError(errors.New("the rest is lost"))
+		}
+		sent++
 		if err := stream.Send(&apiv1.ListResponse{Object: piece, ContentType: contentType}); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package telemetry
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 	inflight *prometheus.GaugeVec
 	streams  *prometheus.GaugeVec
+	aborts   *prometheus.CounterVec
 
 	mu   sync.Mutex
 	seen map[string]bool
@@ -43,10 +45,13 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "howdah_gateway_open_streams", Help: "Streams that are open now: watch, log, exec, attach, portforward, proxy.",
 		}, []string{"kind"}),
+		aborts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_aborts_total", Help: "Answers that were broken off after they had begun, so that nobody takes a part for the whole.",
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope"}),
 		seen: map[string]bool{},
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.seconds, m.inflight, m.streams)
+		registerer.MustRegister(m.requests, m.seconds, m.inflight, m.streams, m.aborts)
 	}
 	return m
 }
@@ -75,6 +80,27 @@ func (m *Metrics) Begin(info request.Info) (end func(code int)) {
 			m.seconds.WithLabelValues(verb, resource).Observe(time.Since(start).Seconds())
 		}
 	}
+}
+
+// Aborted counts a request whose answer is broken off.
+func (m *Metrics) Aborted(info request.Info, code int) {
+	if resource := m.label(info, code); resource == "" || resource == "other" { // clients choose the paths
+		info = request.Info{Verb: info.Verb}
+	}
+	m.aborts.WithLabelValues(strings.ToUpper(info.Verb), info.Group, info.Version, info.Resource, info.Subresource, scope(info)).Inc()
+}
+
+// scope is what a request is about, in the words of Kubernetes' metrics.
+func scope(info request.Info) string {
+	switch {
+	case info.Resource == "":
+		return ""
+	case info.Name != "" || info.Verb == request.Create:
+		return "resource"
+	case info.Namespace != "":
+		return "namespace"
+	}
+	return "cluster"
 }
 
 // label names the resource once a request for it has succeeded.
