@@ -46,11 +46,11 @@ func (a anew) asked(n *cluster.Node) (refused interface {
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := refusing(a.where(crowded).checks, crowded); c.check != nil {
+		if c := refusing(a.where(crowded).checks, crowded); c != nil {
 			return c.check, crowded
 		}
 	}
-	if c := refusing(a.where(n).checks, n); c.check != nil {
+	if c := refusing(a.where(n).checks, n); c != nil {
 		return c.check, n
 	}
 	return nil, n

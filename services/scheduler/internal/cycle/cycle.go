@@ -496,7 +496,7 @@ func (r *round) refusers() []string {
 		names = append(names, r.namedBy)
 	}
 	for i := range r.asked() {
-		if refused, _ := r.refusal(r.snapshot.Nodes[i]); refused.check != nil && !slices.Contains(names, refused.by) {
+		if refused, _ := r.refusal(r.snapshot.Nodes[i]); refused != nil && !slices.Contains(names, refused.by) {
 			names = append(names, refused.by)
 		}
 	}
@@ -547,7 +547,7 @@ func (r *round) message() string {
 		counts[fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s]", r.namedBy)] = others
 	}
 	for i := range r.asked() {
-		if refused, as := r.refusal(r.snapshot.Nodes[i]); refused.check != nil {
+		if refused, as := r.refusal(r.snapshot.Nodes[i]); refused != nil {
 			for _, reason := range refused.check.Explain(as) {
 				counts[reason]++
 			}

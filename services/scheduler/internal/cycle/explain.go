@@ -72,7 +72,7 @@ func (p Profile) Explain(pod *corev1.Pod, snapshot cluster.Snapshot) Explanation
 	}
 	round := newRound(p, pod, against([]*corev1.Pod{pod}, snapshot), nil)
 	for i, n := range snapshot.Nodes {
-		if refused, as := round.refusal(n); verdicts[i].Feasible && refused.check != nil {
+		if refused, as := round.refusal(n); verdicts[i].Feasible && refused != nil {
 			verdicts[i].Feasible = false
 			verdicts[i].Filters = append(verdicts[i].Filters, FilterVerdict{Filter: keptForOthers, Reasons: refused.check.Explain(as)})
 		}

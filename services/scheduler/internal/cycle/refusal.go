@@ -34,32 +34,33 @@ func against(pods []*corev1.Pod, snapshot cluster.Snapshot) cluster.Snapshot {
 
 func (r *round) feasible(n *cluster.Node) bool {
 	refused, _ := r.refusal(n)
-	return refused.check == nil
+	return refused == nil
 }
 
 // refusal returns the first check that refuses a node, and the node as it was asked about; none where the pod may go there. A node that is kept
 // for others must do both with and without them: they may come, and a pod that this one wants to be with may be one of them. Why it does not do with
 // them goes before.
-func (r *round) refusal(n *cluster.Node) (asked, *cluster.Node) {
+func (r *round) refusal(n *cluster.Node) (*asked, *cluster.Node) {
 	if rivals := r.snapshot.Nominees[n.Name]; len(rivals) > 0 {
 		crowded := n
 		for _, rival := range rivals {
 			crowded = crowded.With(rival.Pod, rival.Demand)
 		}
-		if c := r.meter.refusingOnce(r.where(crowded).checks, crowded); c.check != nil {
+		if c := r.meter.refusingOnce(r.where(crowded).checks, crowded); c != nil {
 			return c, crowded
 		}
 	}
 	return r.meter.refusing(r.checks, n), n
 }
 
-func refusing(checks []asked, n *cluster.Node) asked {
+// refusing returns the first check that refuses a node, nil where none does.
+func refusing(checks []asked, n *cluster.Node) *asked {
 	for i := range checks {
 		if !checks[i].check.Check(n) {
-			return checks[i]
+			return &checks[i]
 		}
 	}
-	return asked{}
+	return nil
 }
 
 // where is the round as it would be if a node were like n. Only that node may be asked about.
@@ -104,13 +105,13 @@ func (t Trial) Fits(n *cluster.Node) bool { return t.round.feasible(n) }
 // Resolvable reports whether fewer pods on a node may let the pod in that is refused there.
 func (t Trial) Resolvable(n *cluster.Node) bool {
 	refused, as := t.round.refusal(n)
-	return refused.check != nil && refused.check.Resolvable(as)
+	return refused != nil && refused.check.Resolvable(as)
 }
 
 // Refusals says why the pod could not go to a node if it were like n; none if it could.
 func (t Trial) Refusals(n *cluster.Node) []string {
 	refused, as := t.round.where(n).refusal(n)
-	if refused.check == nil {
+	if refused == nil {
 		return nil
 	}
 	return slices.Clone(refused.check.Explain(as))

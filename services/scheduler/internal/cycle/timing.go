@@ -139,8 +139,8 @@ func (m *meter) aheadOf(p Profile, by string) {
 	m.end(plugin.PreFilter, Unresolvable)
 }
 
-// refusing returns the first check that refuses a node.
-func (m *meter) refusing(checks []asked, n *cluster.Node) asked {
+// refusing returns the first check that refuses a node, nil where none does.
+func (m *meter) refusing(checks []asked, n *cluster.Node) *asked {
 	if m == nil {
 		return refusing(checks, n)
 	}
@@ -149,7 +149,7 @@ func (m *meter) refusing(checks []asked, n *cluster.Node) asked {
 	}
 	c := refusing(checks, n)
 	m.nodes++
-	if c.check != nil {
+	if c != nil {
 		m.refused[c.at]++
 	}
 	return c
@@ -168,20 +168,21 @@ func (m *meter) settle(checks []asked) {
 }
 
 // refusingOnce does what refusing does with checks that are not those of the round.
-func (m *meter) refusingOnce(checks []asked, n *cluster.Node) asked {
+func (m *meter) refusingOnce(checks []asked, n *cluster.Node) *asked {
 	for i, c := range checks {
 		if m != nil {
 			m.timing.Asked.Filter[c.at]++
 		}
 		if !c.check.Check(n) {
-			return checks[i]
+			return &checks[i]
 		}
 	}
-	return asked{}
+	return nil
 }
 
-func (m *meter) refusingTimed(checks []asked, n *cluster.Node) asked {
-	for _, c := range checks {
+func (m *meter) refusingTimed(checks []asked, n *cluster.Node) *asked {
+	for i := range checks {
+		c := &checks[i]
 		m.timing.Asked.Filter[c.at]++
 		start := m.now()
 		passes := c.check.Check(n)
@@ -198,7 +199,7 @@ func (m *meter) refusingTimed(checks []asked, n *cluster.Node) asked {
 			return c
 		}
 	}
-	return asked{}
+	return nil
 }
 
 // choose says whether filters are timed for the i-th of so many nodes.

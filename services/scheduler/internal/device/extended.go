@@ -100,46 +100,76 @@ type order struct {
 	mappings []corev1.ContainerExtendedResourceRequest
 }
 
-// orderOf orders devices for those of a pod's extended resources that class names the class of. What init containers have had is given on: to later
-// ones, and, for good, to one sidecar or container each, which then asks for the rest.
+// orderOf orders devices for those of a pod's extended resources that class names the class of.
 func orderOf(pod *corev1.Pod, class map[corev1.ResourceName]string) order {
 	var o order
-	spare := map[corev1.ResourceName][]resourcev1.DeviceRequest{}
-	for i, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		passes := i < len(pod.Spec.InitContainers) && !(c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways)
-		for j, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
-			amount := c.Resources.Requests[name]
-			missing := amount.Value()
-			if class[name] == "" || missing <= 0 {
-				continue
-			}
-			use := func(request string) {
-				o.mappings = append(o.mappings, corev1.ContainerExtendedResourceRequest{ContainerName: c.Name, ResourceName: string(name), RequestName: request})
-			}
-			used := 0
-			for _, r := range spare[name] {
-				if missing <= 0 {
-					break
-				}
-				use(r.Name)
-				missing -= r.Exactly.Count
-				used++
-			}
-			if !passes {
-				spare[name] = spare[name][used:]
-			}
-			if missing <= 0 {
-				continue
-			}
-			r := resourcev1.DeviceRequest{Name: fmt.Sprintf("container-%d-request-%d", i, j), Exactly: &resourcev1.ExactDeviceRequest{
-				DeviceClassName: class[name], AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: missing,
-			}}
+	for _, name := range slices.Sorted(maps.Keys(class)) {
+		of := orderOfOne(pod, name, class[name])
+		o.requests, o.mappings = append(o.requests, of.requests...), append(o.mappings, of.mappings...)
+	}
+	slices.SortFunc(o.requests, func(a, b resourcev1.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
+	return o
+}
+
+// orderOfOne orders devices for one resource. Containers that last, sidecars among them, have devices of their own. An init container that passes has
+// those of the containers after it that last, and what it still lacks is asked for once, as much as the one that lacks most: they run one after the other.
+func orderOfOne(pod *corev1.Pod, name corev1.ResourceName, class string) order {
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	passes := func(i int) bool {
+		always := containers[i].RestartPolicy != nil && *containers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
+		return i < len(pod.Spec.InitContainers) && !always
+	}
+	missing := func(i int) int64 {
+		amount := containers[i].Resources.Requests[name]
+		return amount.Value()
+	}
+	request := func(i int, count int64) resourcev1.DeviceRequest {
+		at, _ := slices.BinarySearch(slices.Sorted(maps.Keys(containers[i].Resources.Requests)), name)
+		return resourcev1.DeviceRequest{Name: fmt.Sprintf("container-%d-request-%d", i, at), Exactly: &resourcev1.ExactDeviceRequest{
+			DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count,
+		}}
+	}
+
+	var o order
+	use := func(i int, request string) {
+		o.mappings = append(o.mappings, corev1.ContainerExtendedResourceRequest{ContainerName: containers[i].Name, ResourceName: string(name), RequestName: request})
+	}
+	lasting := make([]*resourcev1.DeviceRequest, len(containers))
+	for i := range containers {
+		if n := missing(i); n > 0 && !passes(i) {
+			r := request(i, n)
+			lasting[i] = &r
 			o.requests = append(o.requests, r)
-			use(r.Name)
-			if passes {
-				spare[name] = append(spare[name], r)
+			use(i, r.Name)
+		}
+	}
+	var most resourcev1.DeviceRequest
+	var lack []int // of the mappings, those to the request of those that pass
+	for i := range containers {
+		n := missing(i)
+		if n <= 0 || !passes(i) {
+			continue
+		}
+		for _, later := range lasting[i:] {
+			if later != nil && n > 0 {
+				use(i, later.Name)
+				n -= later.Exactly.Count
 			}
 		}
+		if n <= 0 {
+			continue
+		}
+		if most.Exactly == nil || n > most.Exactly.Count {
+			most = request(i, n)
+		}
+		lack = append(lack, len(o.mappings))
+		use(i, "")
+	}
+	for _, m := range lack {
+		o.mappings[m].RequestName = most.Name
+	}
+	if most.Exactly != nil {
+		o.requests = append(o.requests, most)
 	}
 	return o
 }

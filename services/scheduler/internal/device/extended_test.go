@@ -41,11 +41,13 @@ func TestOrders(t *testing.T) {
 		"of another kind":             {nil, list{asking("a", "gpu.io/y=2")}, "", ""},
 		"none":                        {nil, list{asking("a", "gpu.io/x=0")}, "", ""},
 		"each container its own":      {nil, list{asking("a", "gpu.io/x=1"), asking("b", "gpu.io/x=1")}, "container-0-request-0:1 container-1-request-0:1", "a:gpu.io/x:container-0-request-0 b:gpu.io/x:container-1-request-0"},
-		"what the init has had":       {list{asking("i", "gpu.io/x=2")}, list{asking("a", "gpu.io/x=1")}, "container-0-request-0:2", "i:gpu.io/x:container-0-request-0 a:gpu.io/x:container-0-request-0"},
-		"and the rest":                {list{asking("i", "gpu.io/x=2")}, list{asking("a", "gpu.io/x=3")}, "container-0-request-0:2 container-1-request-0:1", "i:gpu.io/x:container-0-request-0 a:gpu.io/x:container-0-request-0 a:gpu.io/x:container-1-request-0"},
-		"to one container alone":      {list{asking("i", "gpu.io/x=1")}, list{asking("a", "gpu.io/x=1"), asking("b", "gpu.io/x=1")}, "container-0-request-0:1 container-2-request-0:1", "i:gpu.io/x:container-0-request-0 a:gpu.io/x:container-0-request-0 b:gpu.io/x:container-2-request-0"},
-		"inits share":                 {list{asking("i", "gpu.io/x=1"), asking("j", "gpu.io/x=2")}, nil, "container-0-request-0:1 container-1-request-0:1", "i:gpu.io/x:container-0-request-0 j:gpu.io/x:container-0-request-0 j:gpu.io/x:container-1-request-0"},
-		"a sidecar keeps what it has": {list{sidecar(asking("s", "gpu.io/x=1")), asking("i", "gpu.io/x=1")}, list{asking("a", "gpu.io/x=1")}, "container-0-request-0:1 container-1-request-0:1", "s:gpu.io/x:container-0-request-0 i:gpu.io/x:container-1-request-0 a:gpu.io/x:container-1-request-0"},
+		"an init shares":              {list{asking("i", "gpu.io/x=1")}, list{asking("a", "gpu.io/x=1")}, "container-1-request-0:1", "a:gpu.io/x:container-1-request-0 i:gpu.io/x:container-1-request-0"},
+		"and lacks the rest":          {list{asking("i", "gpu.io/x=2")}, list{asking("a", "gpu.io/x=1")}, "container-0-request-0:1 container-1-request-0:1", "a:gpu.io/x:container-1-request-0 i:gpu.io/x:container-1-request-0 i:gpu.io/x:container-0-request-0"},
+		"needs less":                  {list{asking("i", "gpu.io/x=1")}, list{asking("a", "gpu.io/x=3")}, "container-1-request-0:3", "a:gpu.io/x:container-1-request-0 i:gpu.io/x:container-1-request-0"},
+		"of two containers":           {list{asking("i", "gpu.io/x=2")}, list{asking("a", "gpu.io/x=1"), asking("b", "gpu.io/x=1")}, "container-1-request-0:1 container-2-request-0:1", "a:gpu.io/x:container-1-request-0 b:gpu.io/x:container-2-request-0 i:gpu.io/x:container-1-request-0 i:gpu.io/x:container-2-request-0"},
+		"inits share what most lack":  {list{asking("i", "gpu.io/x=1"), asking("j", "gpu.io/x=2")}, nil, "container-1-request-0:2", "i:gpu.io/x:container-1-request-0 j:gpu.io/x:container-1-request-0"},
+		"a sidecar keeps what it has": {list{sidecar(asking("s", "gpu.io/x=1")), asking("i", "gpu.io/x=1")}, list{asking("a", "gpu.io/x=1")}, "container-0-request-0:1 container-2-request-0:1", "s:gpu.io/x:container-0-request-0 a:gpu.io/x:container-2-request-0 i:gpu.io/x:container-2-request-0"},
+		"or shares before it begins":  {list{asking("i", "gpu.io/x=1"), sidecar(asking("s", "gpu.io/x=1"))}, nil, "container-1-request-0:1", "s:gpu.io/x:container-1-request-0 i:gpu.io/x:container-1-request-0"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
