@@ -16,11 +16,12 @@ type Write struct {
 	// Object is the new state and Old the one before, nil where the object is new.
 	Object, Old any
 	Now         time.Time
+	Known       Known
 }
 
 // Delta returns what the write consumes in all, by every name.
 func (w Write) Delta() (List, error) {
-	now := Usage(w.Resource, w.Object, w.Now)
+	now := Usage(w.Resource, w.Object, w.Now, w.Known)
 	var negative []string
 	for _, name := range Names(now) {
 		if q := now[name]; q.Sign() < 0 {
@@ -33,7 +34,7 @@ func (w Write) Delta() (List, error) {
 	if w.Old == nil {
 		return Delta(now, nil), nil
 	}
-	return Delta(now, Usage(w.Resource, w.Old, w.Now)), nil
+	return Delta(now, Usage(w.Resource, w.Old, w.Now, w.Known)), nil
 }
 
 // deltaFor is Delta for one quota: an object that comes into its scopes is all new to it, and one that leaves them is gone.
@@ -43,9 +44,9 @@ func (w Write) deltaFor(q *corev1.ResourceQuota, delta List) List {
 	case now && (before || w.Old == nil):
 		return delta
 	case now:
-		return Delta(Usage(w.Resource, w.Object, w.Now), nil)
+		return Delta(Usage(w.Resource, w.Object, w.Now, w.Known), nil)
 	case before:
-		return Delta(nil, Usage(w.Resource, w.Old, w.Now))
+		return Delta(nil, Usage(w.Resource, w.Old, w.Now, w.Known))
 	}
 	return nil
 }

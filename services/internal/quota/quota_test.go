@@ -60,7 +60,7 @@ func TestUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			gr := schema.GroupResource{Group: test.group, Resource: test.resource}
-			used := Usage(gr, test.obj, now)
+			used := Usage(gr, test.obj, now, Known{})
 			if got := Format(used); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}

@@ -30,7 +30,8 @@ func Relevant(gr schema.GroupResource, name corev1.ResourceName) bool {
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage || strings.Contains(s, classSuffix)
 	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
-		return strings.HasSuffix(s, ".deviceclass.resource.k8s.io/devices")
+		rest, asks := strings.CutPrefix(s, corev1.DefaultResourceRequestsPrefix)
+		return strings.HasSuffix(s, ".deviceclass.resource.k8s.io/devices") || asks && extended(corev1.ResourceName(rest))
 	}
 	return gr.Group == "" && plain[gr.Resource] == name && name != ""
 }

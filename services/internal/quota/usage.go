@@ -41,8 +41,8 @@ func Counted(name corev1.ResourceName) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
-// Usage returns what an object consumes, by every name under which a quota may limit it.
-func Usage(gr schema.GroupResource, obj any, now time.Time) List {
+// Usage returns what an object consumes, by every name under which a quota may limit it. Known is of the object's namespace.
+func Usage(gr schema.GroupResource, obj any, now time.Time, known Known) List {
 	used := List{CountName(gr): one()}
 	if name, ok := plain[gr.Resource]; ok && gr.Group == "" && name != corev1.ResourcePods {
 		used[name] = one()
@@ -57,7 +57,7 @@ func Usage(gr schema.GroupResource, obj any, now time.Time) List {
 	case *corev1.PersistentVolumeClaim:
 		claimUsage(o, used)
 	case *resourcev1.ResourceClaim:
-		deviceUsage(o, used)
+		deviceUsage(o, used, now, known)
 	}
 	return used
 }
@@ -157,37 +157,5 @@ func claimUsage(c *corev1.PersistentVolumeClaim, used List) {
 	used[corev1.ResourceRequestsStorage] = size
 	if class != "" {
 		used[corev1.ResourceName(class+classSuffix+string(corev1.ResourceRequestsStorage))] = size
-	}
-}
-
-// allDevices is what a claim to all devices counts as: the most that one can get.
-const allDevices = 32
-
-func deviceUsage(c *resourcev1.ResourceClaim, used List) {
-	total := map[string]int64{}
-	add := func(into map[string]int64, class string, mode resourcev1.DeviceAllocationMode, count int64) {
-		if mode == resourcev1.DeviceAllocationModeAll {
-			count = allDevices
-		}
-		into[class] += count
-	}
-	for _, r := range c.Spec.Devices.Requests {
-		if r.Exactly != nil {
-			add(total, r.Exactly.DeviceClassName, r.Exactly.AllocationMode, r.Exactly.Count)
-		}
-		worst := map[string]int64{}
-		for _, sub := range r.FirstAvailable {
-			alone := map[string]int64{}
-			add(alone, sub.DeviceClassName, sub.AllocationMode, sub.Count)
-			for class, n := range alone {
-				worst[class] = max(worst[class], n)
-			}
-		}
-		for class, n := range worst {
-			total[class] += n
-		}
-	}
-	for class, n := range total {
-		used[corev1.ResourceName(class+".deviceclass.resource.k8s.io/devices")] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -62,15 +63,41 @@ func (n Needs) All() []schema.GroupResource { return slices.Concat(n.Whole, n.Nu
 type Seen struct {
 	Objects map[schema.GroupResource][]any
 	Numbers map[schema.GroupResource]int64
+	// Classes are all DeviceClasses, where claims to devices are among the objects.
+	Classes []*resourcev1.DeviceClass
+}
+
+// known is what claims to devices are counted with. Pods are among the objects wherever extended resources are limited.
+func (s Seen) known() quota.Known {
+	return quota.Known{
+		Classes: s.Classes,
+		Pod: func(name string) *corev1.Pod {
+			for _, obj := range s.Objects[pods] {
+				if pod, ok := obj.(*corev1.Pod); ok && pod.Name == name {
+					return pod
+				}
+			}
+			return nil
+		},
+		Claims: func() []*resourcev1.ResourceClaim {
+			var claims []*resourcev1.ResourceClaim
+			for _, obj := range s.Objects[devices] {
+				if c, ok := obj.(*resourcev1.ResourceClaim); ok {
+					claims = append(claims, c)
+				}
+			}
+			return claims
+		},
+	}
 }
 
 // Used returns what the quota's namespace uses, of all that the quota limits.
 func Used(q *corev1.ResourceQuota, seen Seen, now time.Time) corev1.ResourceList {
-	total := quota.List{}
+	total, known := quota.List{}, seen.known()
 	for gr, objects := range seen.Objects {
 		for _, obj := range objects {
 			if quota.Counts(&q.Spec, obj) {
-				total = quota.Add(total, quota.Mask(quota.Usage(gr, obj, now), q.Spec.Hard))
+				total = quota.Add(total, quota.Mask(quota.Usage(gr, obj, now, known), q.Spec.Hard))
 			}
 		}
 	}
@@ -121,7 +148,7 @@ func freed(old, new *corev1.Pod, now time.Time) bool {
 	case quota.Ended(new, now) && !quota.Ended(old, now), old.DeletionTimestamp == nil && new.DeletionTimestamp != nil:
 		return true
 	}
-	before, after := quota.Usage(pods, old, now), quota.Usage(pods, new, now)
+	before, after := quota.Usage(pods, old, now, quota.Known{}), quota.Usage(pods, new, now, quota.Known{})
 	for name := range maps.Keys(before) {
 		was, is := before[name], after[name]
 		if is.Cmp(was) < 0 {

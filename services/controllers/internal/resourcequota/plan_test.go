@@ -1,13 +1,16 @@
 package resourcequota
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/services/internal/quota"
 )
@@ -69,6 +72,34 @@ func TestUsed(t *testing.T) {
 				t.Error("it is no news any more")
 			}
 		})
+	}
+}
+
+// TestUsedByExtendedResources: what a pod asks for and the claim that it has for it count once.
+func TestUsedByExtendedResources(t *testing.T) {
+	t.Parallel()
+	asking := pod(corev1.PodRunning, "1", 0)
+	asking.Name, asking.UID = "p", "u"
+	asking.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("2")
+	claim := func(name string) *resourcev1.ResourceClaim {
+		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		c.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "a", Exactly: &resourcev1.ExactDeviceRequest{
+			DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 3}}}
+		return c
+	}
+	own, other := claim("own"), claim("other")
+	own.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+	own.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(asking, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	seen := Seen{
+		Objects: map[schema.GroupResource][]any{pods: {asking}, devices: {own, other}},
+		Classes: []*resourcev1.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/gpu")}}},
+	}
+	q := quotaOf(nil, "requests.example.com/gpu", "gpu.deviceclass.resource.k8s.io/devices")
+	if got, want := quota.Format(Used(q, seen, start)), "gpu.deviceclass.resource.k8s.io/devices=6,requests.example.com/gpu=6"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if n := NeedsOf(q); !slices.Contains(n.Whole, pods) || !slices.Contains(n.Whole, devices) {
+		t.Errorf("needs %+v", n)
 	}
 }
 

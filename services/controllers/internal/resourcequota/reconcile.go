@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,17 +27,10 @@ const (
 	gather = 50 * time.Millisecond
 )
 
-// The kinds that are read whole, beside pods.
-var (
-	quotaKind = object.Kind[*corev1.ResourceQuota]{
-		GVK: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Resource: "resourcequotas", Namespaced: true,
-		New: func() *corev1.ResourceQuota { return &corev1.ResourceQuota{} },
-	}
-	deviceKind = object.Kind[*resourcev1.ResourceClaim]{
-		GVK: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), Resource: "resourceclaims", Namespaced: true,
-		New: func() *resourcev1.ResourceClaim { return &resourcev1.ResourceClaim{} },
-	}
-)
+var quotaKind = object.Kind[*corev1.ResourceQuota]{
+	GVK: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Resource: "resourcequotas", Namespaced: true,
+	New: func() *corev1.ResourceQuota { return &corev1.ResourceQuota{} },
+}
 
 // quotas reconciles quotas.
 type quotas struct {
@@ -141,6 +133,12 @@ func (c *quotas) see(ctx context.Context, q *corev1.ResourceQuota) (Seen, error)
 		}
 		seen.Objects[gr] = objects
 	}
+	if _, ok := seen.Objects[devices]; ok {
+		var err error
+		if seen.Classes, _, err = object.For(c.client, object.DeviceClass).List(ctx, "", metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return seen, fmt.Errorf("list DeviceClasses: %w", err)
+		}
+	}
 	for _, gr := range needs.Number {
 		kind, ok := c.kinds.find(ctx, gr)
 		if !ok {
@@ -171,7 +169,7 @@ func (c *quotas) read(ctx context.Context, gr schema.GroupResource, namespace st
 	case claims:
 		return listOf(ctx, c.client, object.PersistentVolumeClaim, namespace)
 	case devices:
-		return listOf(ctx, c.client, deviceKind, namespace)
+		return listOf(ctx, c.client, object.ResourceClaim, namespace)
 	}
 	return nil, fmt.Errorf("objects of %s are not looked into", gr)
 }

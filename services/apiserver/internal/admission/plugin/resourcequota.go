@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/services/apiserver/internal/admission"
+	"howdah.dev/services/apiserver/internal/registry"
 	"howdah.dev/services/internal/quota"
 )
 
@@ -92,6 +94,9 @@ func (p *ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) e
 		return nil
 	}
 	write := quota.Write{Resource: a.Resource.Kind.GroupResource(), Object: a.Object, Now: p.Clock.Now()}
+	if a.Is("resource.k8s.io", "resourceclaims") {
+		write.Known = p.known(ctx, a.Namespace)
+	}
 	if a.Old != nil {
 		write.Old = a.Old
 	}
@@ -127,4 +132,32 @@ func (p *ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) e
 		a.Usage = &admission.Usage{Namespace: a.Namespace, Charge: charge}
 	}
 	return nil
+}
+
+// known is what claims to devices of a namespace are counted with.
+func (p *ResourceQuota) known(ctx context.Context, namespace string) quota.Known {
+	return quota.Known{
+		Classes: listed[*resourcev1.DeviceClass](p.Objects.List(ctx, "resource.k8s.io", "deviceclasses", "")),
+		Pod: func(name string) *corev1.Pod {
+			obj, err := p.Objects.Get(ctx, "", "pods", namespace, name)
+			if pod, ok := obj.(*corev1.Pod); ok && err == nil {
+				return pod
+			}
+			return nil
+		},
+		Claims: func() []*resourcev1.ResourceClaim {
+			return listed[*resourcev1.ResourceClaim](p.Objects.List(ctx, "resource.k8s.io", "resourceclaims", namespace))
+		},
+	}
+}
+
+// listed are the objects of one kind.
+func listed[T registry.Object](objects []registry.Object) []T {
+	var list []T
+	for _, obj := range objects {
+		if o, ok := obj.(T); ok {
+			list = append(list, o)
+		}
+	}
+	return list
 }

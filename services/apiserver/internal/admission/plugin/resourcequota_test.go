@@ -65,6 +65,25 @@ func TestResourceQuota(t *testing.T) {
 	}
 }
 
+// A claim to devices counts for the extended resource whose name their class has, beside what its own pod counts for.
+func TestResourceQuotaOfExtendedResources(t *testing.T) {
+	t.Parallel()
+	const names = "requests.example.com/gpu: 5"
+	p := &ResourceQuota{Clock: clocktesting.NewFakeClock(time.Unix(0, 0)), Objects: worldOf(t, map[string][]string{
+		"resourcequotas": {"{metadata: {name: q, namespace: default}, spec: {hard: {" + names + "}}, status: {hard: {" + names + "}, used: {requests.example.com/gpu: 2}}}"},
+		"deviceclasses":  {"{metadata: {name: gpu}, spec: {extendedResourceName: example.com/gpu}}"},
+		"pods":           {"{metadata: {name: p, namespace: default, uid: u}, spec: {containers: [{name: c, resources: {requests: {example.com/gpu: 2}}}]}}"},
+	})}
+	claim := func(metadata string) write {
+		return write{resource: "resourceclaims", object: "{metadata: {name: c, namespace: default" + metadata + "}, spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu, allocationMode: ExactCount, count: 4}}]}}}"}
+	}
+	own := `, annotations: {resource.kubernetes.io/extended-resource-claim: "true"}, ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: u, controller: true}]`
+	verdicts(t, p, map[string]verdict{
+		"another's":      {write: claim(""), refused: "exceeded quota: q, requested: requests.example.com/gpu=4, used: requests.example.com/gpu=2, limited: requests.example.com/gpu=5"},
+		"the pod's rest": {write: claim(own)},
+	})
+}
+
 // What is charged is for the commit to add; where nothing is, no transaction is needed.
 func TestResourceQuotaCharges(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,7 @@ var sorts = []sort{
 	{"node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func() registry.Object { return &nodev1.RuntimeClass{} }},
 	{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, func() registry.Object { return &schedulingv1.PriorityClass{} }},
 	{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, func() registry.Object { return &resourcev1.ResourceClaim{} }},
+	{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false, func() registry.Object { return &resourcev1.DeviceClass{} }},
 	{"coordination.k8s.io", "v1", "Lease", "leases", true, func() registry.Object { return &coordinationv1.Lease{} }},
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", false, func() registry.Object { return &certificatesv1.CertificateSigningRequest{} }},
 	{"certificates.k8s.io", "v1beta1", "ClusterTrustBundle", "clustertrustbundles", false, func() registry.Object { return &certificatesv1beta1.ClusterTrustBundle{} }},
