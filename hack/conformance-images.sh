@@ -14,7 +14,8 @@ mkdir -p "$programs"
 tests=registry.k8s.io/e2e-test-images
 built=(agnhost="$tests/agnhost:2.63.0" agnhost-before="$tests/agnhost:2.55" nautilus="$tests/nautilus:1.8" kitten="$tests/kitten:1.8"
     busybox="$tests/busybox:1.37.0-1" sample-apiserver="$tests/sample-apiserver:1.29.2" dns="$tests/glibc-dns-testing:2.0.0" nonroot="$tests/nonroot:1.5" nginx="$tests/nginx:1.15-4"
-    nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" resource-consumer="$tests/resource-consumer:1.14" agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2 hostpathplugin=registry.k8s.io/sig-storage/hostpathplugin:v1.17.1)
+    nonewprivs="$tests/nonewprivs:1.4" regression-74839="$tests/regression-issue-74839:1.4" resource-consumer="$tests/resource-consumer:1.14" sample-device-plugin="$tests/sample-device-plugin:1.7"
+    agnhost=registry.k8s.io/build-image/distroless-iptables:v0.9.6 etcd=registry.k8s.io/etcd:3.6.8-0 pause=registry.k8s.io/pause:3.10.2 hostpathplugin=registry.k8s.io/sig-storage/hostpathplugin:v1.17.1)
 renamed=(nginx:latest="$tests/nginx:1.27-0" "$tests/busybox:1.37.0-1=$tests/busybox:1.36.1-1")
 storage=registry.k8s.io/sig-storage
 csi=(hostpathplugin:v1.17.1 csi-node-driver-registrar:v2.16.0 livenessprobe:v2.18.0 csi-external-health-monitor-controller:v0.17.0 csi-provisioner:v6.1.1 csi-attacher:v4.11.0
@@ -29,6 +30,7 @@ program conformance nonewprivs k8s.io/kubernetes/test/images/nonewprivs
 program conformance regression-74839 k8s.io/kubernetes/test/images/regression-issue-74839
 program conformance consumer k8s.io/kubernetes/test/images/resource-consumer
 program conformance consume-cpu k8s.io/kubernetes/test/images/resource-consumer/consume-cpu
+program conformance sampledeviceplugin k8s.io/kubernetes/test/images/sample-device-plugin
 program conformance sample-apiserver k8s.io/sample-apiserver
 program conformance hostpathplugin ./hostpathplugin
 program conformance/registry registry .

@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"howdah.dev/nodeagent/internal/pod"
 )
 
 // resources refuses a pod that asks for more than the others leave: one pod more, then what machines have, then what else nodes can have.
@@ -42,7 +43,7 @@ func shortfalls(p *corev1.Pod, s Site) iter.Seq[shortfall] {
 		if most := capacity.Pods().Value(); int64(len(s.Others)) >= most && !yield(shortfall{corev1.ResourcePods, 1, int64(len(s.Others)), most}) {
 			return
 		}
-		asked := resourcehelper.PodRequests(ofTheNode(p), resourcehelper.PodResourcesOptions{})
+		asked := resourcehelper.PodRequests(pod.OfTheNode(p), resourcehelper.PodResourcesOptions{})
 		used := map[corev1.ResourceName]resource.Quantity{}
 		for _, other := range s.Others {
 			for name, q := range held(other) {
@@ -62,30 +63,6 @@ func shortfalls(p *corev1.Pod, s Site) iter.Seq[shortfall] {
 			}
 		}
 	}
-}
-
-// ofTheNode returns a pod without what its containers ask for that the scheduler has taken from the drivers of devices instead: the node need not have it.
-func ofTheNode(p *corev1.Pod) *corev1.Pod {
-	s := p.Status.ExtendedResourceClaimStatus
-	if s == nil {
-		return p
-	}
-	p = p.DeepCopy()
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			maps.DeleteFunc(containers[i].Resources.Requests, func(name corev1.ResourceName, _ resource.Quantity) bool {
-				return device(name) && slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
-					return m.ContainerName == containers[i].Name && m.ResourceName == string(name)
-				})
-			})
-		}
-	}
-	return p
-}
-
-// device reports whether drivers may provide a resource: an extended one, or one that names a DeviceClass.
-func device(name corev1.ResourceName) bool {
-	return extended(name) || strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix)
 }
 
 func outOf(name corev1.ResourceName, requested, used, capacity int64) *refusal {

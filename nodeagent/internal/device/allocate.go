@@ -17,13 +17,24 @@ import (
 
 // Allocate gives a container the devices that it asks for, preferably of the hint's nodes. What it has already stays. One pod is given to after the other.
 func (m *Manager) Allocate(ctx context.Context, p *corev1.Pod, c *corev1.Container, near topology.Hint) error {
-	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
-		q := c.Resources.Limits[name]
-		if err := m.allocate(ctx, p, c, string(name), int(q.Value()), near.Nodes); err != nil {
+	wants := asked(p, c)
+	for _, name := range slices.Sorted(maps.Keys(wants)) {
+		if err := m.allocate(ctx, p, c, name, wants[name], near.Nodes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// asked is how much a container asks for of each resource that drivers do not provide for it. Of those of plugins nobody asks for less than the limit.
+func asked(p *corev1.Pod, c *corev1.Container) map[string]int {
+	wants := map[string]int{}
+	for name, q := range c.Resources.Limits {
+		if !pod.FromDrivers(p, c.Name, name) {
+			wants[string(name)] = int(q.Value())
+		}
+	}
+	return wants
 }
 
 func (m *Manager) allocate(ctx context.Context, p *corev1.Pod, c *corev1.Container, resource string, want int, at topology.Mask) error {
@@ -163,13 +174,9 @@ func give(ctx context.Context, p *plugin, ids []string) (*pluginapi.ContainerAll
 
 // Hints tells from which nodes a container could have the devices that it asks for.
 func (m *Manager) Hints(p *corev1.Pod, c *corev1.Container) topology.Hints {
-	wants := map[string]int{}
-	for name, q := range c.Resources.Limits {
-		wants[string(name)] = int(q.Value())
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.hints(wants, func(resource string) (has, reusable map[string]bool) {
+	return m.hints(asked(p, c), func(resource string) (has, reusable map[string]bool) {
 		if h := m.held[Holder{p.UID, c.Name}][resource]; h != nil {
 			has = ids(slices.Collect(maps.Keys(h.devices)))
 		}
@@ -181,7 +188,7 @@ func (m *Manager) Hints(p *corev1.Pod, c *corev1.Container) topology.Hints {
 func (m *Manager) PodHints(p *corev1.Pod) topology.Hints {
 	wants := map[string]int{}
 	// Of these resources nobody asks for less than its limit.
-	for name, q := range resourcehelper.AggregateContainerRequests(p, resourcehelper.PodResourcesOptions{}) {
+	for name, q := range resourcehelper.AggregateContainerRequests(pod.OfTheNode(p), resourcehelper.PodResourcesOptions{}) {
 		wants[string(name)] = int(q.Value())
 	}
 	m.mu.Lock()
@@ -276,17 +283,17 @@ func (p *plugin) nodes() topology.Mask {
 // the resources first. What it asks for and does not have, it is given now: its pod was taken before the resource was a plugin's.
 func (m *Manager) Prepare(ctx context.Context, p *corev1.Pod, c *corev1.Container) ([]*pluginapi.ContainerAllocateResponse, error) {
 	var out []*pluginapi.ContainerAllocateResponse
-	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
-		resource, q := string(name), c.Resources.Limits[name]
+	wants := asked(p, c)
+	for _, resource := range slices.Sorted(maps.Keys(wants)) {
 		m.mu.Lock()
 		ours, plug, has := m.ours(resource), m.plugins[resource], m.held[Holder{p.UID, c.Name}][resource]
 		m.mu.Unlock()
-		if !ours || q.IsZero() {
+		if !ours || wants[resource] == 0 {
 			continue
 		}
 		if has == nil {
 			slog.Info("devices for a container that has none", "namespace", p.Namespace, "name", p.Name, "container", c.Name, "resource", resource)
-			if err := m.allocate(ctx, p, c, resource, int(q.Value()), 0); err != nil {
+			if err := m.allocate(ctx, p, c, resource, wants[resource], 0); err != nil {
 				return nil, err
 			}
 			m.mu.Lock()

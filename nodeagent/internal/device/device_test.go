@@ -149,6 +149,15 @@ func TestPluginComesAndGoes(t *testing.T) {
 	if err := w.give(podOf("late", asks("main", 1))); err == nil || err.Error() != "no healthy devices present; cannot allocate unhealthy devices "+widget {
 		t.Errorf("a device of a plugin that is away: %v", err)
 	}
+	driven := podOf("driven", asks("main", 1))
+	driven.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c", RequestMappings: []corev1.ContainerExtendedResourceRequest{
+		{ContainerName: "main", ResourceName: widget, RequestName: "container-0-request-0"}}}
+	if err := w.give(driven); err != nil {
+		t.Errorf("one that a driver provides: %v", err)
+	}
+	if got, err := w.m.Prepare(t.Context(), driven, &driven.Spec.Containers[0]); got != nil || err != nil {
+		t.Errorf("it is prepared: %v, %v", got, err)
+	}
 	w.clock.Step(gracePeriod - time.Second)
 	w.has(2, 0)
 	w.clock.Step(time.Second)

@@ -1,0 +1,41 @@
+package pod
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/kit/podspec"
+)
+
+// FromDrivers reports whether a container has a resource that it asks for from the drivers of devices: the scheduler has taken it from them in a claim,
+// and not from what the node has.
+func FromDrivers(p *corev1.Pod, container string, name corev1.ResourceName) bool {
+	if !podspec.Extended(name) && !strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
+		return false // drivers provide no other ones, whatever the status says
+	}
+	s := p.Status.ExtendedResourceClaimStatus
+	return s != nil && slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
+		return m.ContainerName == container && m.ResourceName == string(name)
+	})
+}
+
+// OfTheNode returns a pod without the requests that FromDrivers reports: the node need not have what they are for.
+func OfTheNode(p *corev1.Pod) *corev1.Pod {
+	if p.Status.ExtendedResourceClaimStatus == nil {
+		return p
+	}
+	p = p.DeepCopy()
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			maps.DeleteFunc(containers[i].Resources.Requests, func(name corev1.ResourceName, _ resource.Quantity) bool {
+				return FromDrivers(p, containers[i].Name, name)
+			})
+		}
+	}
+	return p
+}
