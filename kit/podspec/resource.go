@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -109,6 +110,11 @@ func Extended(name corev1.ResourceName) bool {
 		return false
 	}
 	return len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
+}
+
+// MayBeDevices reports whether drivers of devices may provide a resource: an extended one, or one that names a DeviceClass.
+func MayBeDevices(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) || Extended(name)
 }
 
 // overcommits reports a resource whose requests may be below its limit.

@@ -72,7 +72,7 @@ func (b *binder) bindDevices(ctx context.Context, decisions []decision) []decisi
 				b.s.volumes.wait(d)
 				continue
 			}
-			b.s.devicesReady(d.item.Pod, 0, nil)
+			b.s.devicesReady(d.item.Pod, view, 0, nil)
 		}
 		rest = append(rest, d)
 	}

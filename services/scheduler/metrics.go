@@ -39,6 +39,7 @@ type metrics struct {
 	claims  *prometheus.CounterVec
 	binding prometheus.Gauge
 
+	// conditional counts devices that have to be made ready, conditions has how long that took.
 	conditional *prometheus.CounterVec
 	conditions  *prometheus.HistogramVec
 

@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
+	"howdah.dev/services/scheduler/internal/device"
 	"howdah.dev/services/scheduler/internal/queue"
 	"howdah.dev/services/scheduler/internal/storage"
 )
@@ -127,7 +128,7 @@ func (v *volumes) ready() ([]decision, time.Duration) {
 			err = context.DeadlineExceeded
 		}
 		if (done || err != nil) && !a.mustBind() {
-			v.s.devicesReady(a.item.Pod, now.Sub(a.since), err)
+			v.s.devicesReady(a.item.Pod, v.s.cache.Devices.View(), now.Sub(a.since), err)
 		}
 		switch {
 		case errors.Is(err, errPodGone):
@@ -190,8 +191,8 @@ func (s *Server) bindable(d decision, view storage.View) (bool, error) {
 }
 
 // devicesReady measures how long a pod waited for its devices, where they are such as have to be made ready.
-func (s *Server) devicesReady(pod *corev1.Pod, waited time.Duration, err error) {
-	s.profiles.of(pod).metrics.devicesReady(s.cache.Devices.View().Conditional(pod), waited, err)
+func (s *Server) devicesReady(pod *corev1.Pod, view device.View, waited time.Duration, err error) {
+	s.profiles.of(pod).metrics.devicesReady(view.Conditional(pod), waited, err)
 }
 
 // failVolumes makes a decision one for no node: its volumes cannot be bound. The pod is tried again after its back-off, and others may have

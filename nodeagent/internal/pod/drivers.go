@@ -3,10 +3,8 @@ package pod
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/kit/podspec"
@@ -15,11 +13,11 @@ import (
 // FromDrivers reports whether a container has a resource that it asks for from the drivers of devices: the scheduler has taken it from them in a claim,
 // and not from what the node has.
 func FromDrivers(p *corev1.Pod, container string, name corev1.ResourceName) bool {
-	if !podspec.Extended(name) && !strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
-		return false // drivers provide no other ones, whatever the status says
-	}
 	s := p.Status.ExtendedResourceClaimStatus
-	return s != nil && slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
+	if s == nil || !podspec.MayBeDevices(name) { // whatever the status says
+		return false
+	}
+	return slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
 		return m.ContainerName == container && m.ResourceName == string(name)
 	})
 }

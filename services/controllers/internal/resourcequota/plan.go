@@ -69,25 +69,24 @@ type Seen struct {
 
 // known is what claims to devices are counted with. Pods are among the objects wherever extended resources are limited.
 func (s Seen) known() quota.Known {
+	byName := map[string]*corev1.Pod{}
+	var claims []*resourcev1.ResourceClaim
+	for _, obj := range s.Objects[devices] {
+		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
+			claims = append(claims, c)
+		}
+	}
+	if len(claims) > 0 {
+		for _, obj := range s.Objects[pods] {
+			if p, ok := obj.(*corev1.Pod); ok {
+				byName[p.Name] = p
+			}
+		}
+	}
 	return quota.Known{
 		Classes: s.Classes,
-		Pod: func(name string) *corev1.Pod {
-			for _, obj := range s.Objects[pods] {
-				if pod, ok := obj.(*corev1.Pod); ok && pod.Name == name {
-					return pod
-				}
-			}
-			return nil
-		},
-		Claims: func() []*resourcev1.ResourceClaim {
-			var claims []*resourcev1.ResourceClaim
-			for _, obj := range s.Objects[devices] {
-				if c, ok := obj.(*resourcev1.ResourceClaim); ok {
-					claims = append(claims, c)
-				}
-			}
-			return claims
-		},
+		Pod:     func(name string) *corev1.Pod { return byName[name] },
+		Claims:  func() []*resourcev1.ResourceClaim { return claims },
 	}
 }
 

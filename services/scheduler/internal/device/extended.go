@@ -16,17 +16,12 @@ import (
 // Extended resources that a DeviceClass names (KEP-5004): a pod asks for a number of them, and gets devices of the class where the node does not
 // advertise the resource itself.
 
-// mayBeDevices reports whether drivers of devices may provide a resource: an extended one, or one that names a DeviceClass.
-func mayBeDevices(name corev1.ResourceName) bool {
-	return strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) || podspec.Extended(name)
-}
-
 // AsksForExtended reports whether a pod asks for resources that a DeviceClass may name.
 func AsksForExtended(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for name, amount := range containers[i].Resources.Requests {
-				if strings.Contains(string(name), "/") && !amount.IsZero() && mayBeDevices(name) {
+				if strings.Contains(string(name), "/") && !amount.IsZero() && podspec.MayBeDevices(name) {
 					return true
 				}
 			}
@@ -116,10 +111,9 @@ func orderOf(pod *corev1.Pod, class map[corev1.ResourceName]string) order {
 func orderOfOne(pod *corev1.Pod, name corev1.ResourceName, class string) order {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	passes := func(i int) bool {
-		always := containers[i].RestartPolicy != nil && *containers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
-		return i < len(pod.Spec.InitContainers) && !always
+		return i < len(pod.Spec.InitContainers) && !podspec.Sidecar(&containers[i])
 	}
-	missing := func(i int) int64 {
+	wanted := func(i int) int64 {
 		amount := containers[i].Resources.Requests[name]
 		return amount.Value()
 	}
@@ -136,7 +130,7 @@ func orderOfOne(pod *corev1.Pod, name corev1.ResourceName, class string) order {
 	}
 	lasting := make([]*resourcev1.DeviceRequest, len(containers))
 	for i := range containers {
-		if n := missing(i); n > 0 && !passes(i) {
+		if n := wanted(i); n > 0 && !passes(i) {
 			r := request(i, n)
 			lasting[i] = &r
 			o.requests = append(o.requests, r)
@@ -146,7 +140,7 @@ func orderOfOne(pod *corev1.Pod, name corev1.ResourceName, class string) order {
 	var most resourcev1.DeviceRequest
 	var lack []int // of the mappings, those to the request of those that pass
 	for i := range containers {
-		n := missing(i)
+		n := wanted(i)
 		if n <= 0 || !passes(i) {
 			continue
 		}
