@@ -38,12 +38,13 @@ type policies struct {
 	enforcer *netpol.Enforcer
 	informer *object.Informer[*networkingv1.NetworkPolicy]
 	own      func(namespace, name string) (*corev1.Pod, bool) // this node's
+	adopted  func(sandbox string)                             // told of the sandboxes of an earlier life
 	runtime  runtimeapi.RuntimeServiceClient
 	replay   []func() // give everything in a cache to the enforcer
 }
 
-func newPolicies(cfg Config, informers *object.Informers, own func(namespace, name string) (*corev1.Pod, bool), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
-	p := &policies{cfg: cfg, own: own, runtime: runtime, informer: object.InformerFor(informers, object.NetworkPolicy)}
+func newPolicies(cfg Config, informers *object.Informers, own func(namespace, name string) (*corev1.Pod, bool), adopted func(sandbox string), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
+	p := &policies{cfg: cfg, own: own, adopted: adopted, runtime: runtime, informer: object.InformerFor(informers, object.NetworkPolicy)}
 	var err error
 	if p.enforcer, err = netpol.New(netpol.Config{
 		Pins: orDefault(cfg.Network.Pins, defaultPins) + "-policy", Link: cni.HostLink,
@@ -123,6 +124,7 @@ func (p *policies) adopt(ctx context.Context) error {
 		pod, ok := p.own(s.GetLabels()[cri.LabelPodNamespace], s.GetLabels()[cri.LabelPodName])
 		if ok && pod.UID == types.UID(s.GetLabels()[cri.LabelPodUID]) && !pod.Spec.HostNetwork {
 			p.enforcer.Adopt(pod, s.GetId())
+			p.adopted(s.GetId())
 		}
 	}
 	return nil
@@ -130,7 +132,7 @@ func (p *policies) adopt(ctx context.Context) error {
 
 // isolate waits until the policies that were there when the pod was bound to the node are in force in its sandbox.
 func (p *policies) isolate(ctx context.Context, pod *corev1.Pod, sandbox string) error {
-	if pod.Spec.HostNetwork || p.enforcer.Stands(sandbox) {
+	if p.enforcer.Stands(sandbox) {
 		return nil
 	}
 	p.newest(ctx, pod.Namespace)
@@ -164,10 +166,13 @@ func (n *network) enforce(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Isolate waits until what network policies say of a pod is in force in its sandbox.
+// Isolate waits until what network policies say of a pod is in force in its sandbox, and what it sends to services is balanced.
 func (n *network) Isolate(ctx context.Context, pod *corev1.Pod, sandbox string) error {
-	if n.policies == nil {
+	if n.policies == nil || pod.Spec.HostNetwork {
 		return nil
 	}
-	return n.policies.isolate(ctx, pod, sandbox)
+	if err := n.policies.isolate(ctx, pod, sandbox); err != nil {
+		return err
+	}
+	return n.balancer.Join(ctx, cni.HostLink(sandbox))
 }

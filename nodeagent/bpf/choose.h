@@ -65,7 +65,10 @@ static __always_inline int source_allowed(__u64 service, const struct address *c
 //
 // The agent replaces elements while programs run, and the kernel may hand a replaced element's memory to
 // another key at once. So what was read is checked by a second lookup, and read again if it has changed.
-static __noinline int choose(struct frontend_key *key, struct address *client, struct backend *sticky,
+//
+// The larger functions, this one first, are not static: the kernel checks such a function once, whoever calls it, and a static one anew at each call,
+// with all that it knows there. What they are given may be nothing, as far as the kernel sees.
+__noinline int choose(struct frontend_key *key, struct address *client, struct backend *sticky,
 			     struct backend *out)
 {
 	if (!key || !client || !sticky || !out)

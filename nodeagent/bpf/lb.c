@@ -1,6 +1,6 @@
 //go:build ignore
 
 #include "socket.h"
-#include "packet.h"
+#include "balance.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -132,6 +132,7 @@ const (
 	LBProgLbConnect4     = "lb_connect4"
 	LBProgLbConnect6     = "lb_connect6"
 	LBProgLbEgress       = "lb_egress"
+	LBProgLbFromPod      = "lb_from_pod"
 	LBProgLbGetpeername4 = "lb_getpeername4"
 	LBProgLbGetpeername6 = "lb_getpeername6"
 	LBProgLbIngress      = "lb_ingress"
@@ -139,6 +140,8 @@ const (
 	LBProgLbRecvmsg6     = "lb_recvmsg6"
 	LBProgLbSendmsg4     = "lb_sendmsg4"
 	LBProgLbSendmsg6     = "lb_sendmsg6"
+	LBProgLbToPod        = "lb_to_pod"
+	LBVarCrcZeros        = "crc_zeros"
 	LBVarHostNetns       = "host_netns"
 	LBVarNodeIpv4        = "node_ipv4"
 	LBVarNodeIpv6        = "node_ipv6"
@@ -190,6 +193,7 @@ type LBProgramSpecs struct {
 	LbConnect4     *ebpf.ProgramSpec `ebpf:"lb_connect4"`
 	LbConnect6     *ebpf.ProgramSpec `ebpf:"lb_connect6"`
 	LbEgress       *ebpf.ProgramSpec `ebpf:"lb_egress"`
+	LbFromPod      *ebpf.ProgramSpec `ebpf:"lb_from_pod"`
 	LbGetpeername4 *ebpf.ProgramSpec `ebpf:"lb_getpeername4"`
 	LbGetpeername6 *ebpf.ProgramSpec `ebpf:"lb_getpeername6"`
 	LbIngress      *ebpf.ProgramSpec `ebpf:"lb_ingress"`
@@ -197,6 +201,7 @@ type LBProgramSpecs struct {
 	LbRecvmsg6     *ebpf.ProgramSpec `ebpf:"lb_recvmsg6"`
 	LbSendmsg4     *ebpf.ProgramSpec `ebpf:"lb_sendmsg4"`
 	LbSendmsg6     *ebpf.ProgramSpec `ebpf:"lb_sendmsg6"`
+	LbToPod        *ebpf.ProgramSpec `ebpf:"lb_to_pod"`
 }
 
 // LBMapSpecs contains maps before they are loaded into the kernel.
@@ -218,6 +223,7 @@ type LBMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LBVariableSpecs struct {
+	CrcZeros  *ebpf.VariableSpec `ebpf:"crc_zeros"`
 	HostNetns *ebpf.VariableSpec `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.VariableSpec `ebpf:"node_ipv4"`
 	NodeIpv6  *ebpf.VariableSpec `ebpf:"node_ipv6"`
@@ -273,6 +279,7 @@ func (m *LBMaps) Close() error {
 //
 // It can be passed to LoadLBObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LBVariables struct {
+	CrcZeros  *ebpf.Variable `ebpf:"crc_zeros"`
 	HostNetns *ebpf.Variable `ebpf:"host_netns"`
 	NodeIpv4  *ebpf.Variable `ebpf:"node_ipv4"`
 	NodeIpv6  *ebpf.Variable `ebpf:"node_ipv6"`
@@ -286,6 +293,7 @@ type LBPrograms struct {
 	LbConnect4     *ebpf.Program `ebpf:"lb_connect4"`
 	LbConnect6     *ebpf.Program `ebpf:"lb_connect6"`
 	LbEgress       *ebpf.Program `ebpf:"lb_egress"`
+	LbFromPod      *ebpf.Program `ebpf:"lb_from_pod"`
 	LbGetpeername4 *ebpf.Program `ebpf:"lb_getpeername4"`
 	LbGetpeername6 *ebpf.Program `ebpf:"lb_getpeername6"`
 	LbIngress      *ebpf.Program `ebpf:"lb_ingress"`
@@ -293,6 +301,7 @@ type LBPrograms struct {
 	LbRecvmsg6     *ebpf.Program `ebpf:"lb_recvmsg6"`
 	LbSendmsg4     *ebpf.Program `ebpf:"lb_sendmsg4"`
 	LbSendmsg6     *ebpf.Program `ebpf:"lb_sendmsg6"`
+	LbToPod        *ebpf.Program `ebpf:"lb_to_pod"`
 }
 
 func (p *LBPrograms) Close() error {
@@ -300,6 +309,7 @@ func (p *LBPrograms) Close() error {
 		p.LbConnect4,
 		p.LbConnect6,
 		p.LbEgress,
+		p.LbFromPod,
 		p.LbGetpeername4,
 		p.LbGetpeername6,
 		p.LbIngress,
@@ -307,6 +317,7 @@ func (p *LBPrograms) Close() error {
 		p.LbRecvmsg6,
 		p.LbSendmsg4,
 		p.LbSendmsg6,
+		p.LbToPod,
 	)
 }
 

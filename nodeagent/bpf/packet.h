@@ -1,7 +1,5 @@
-// Load balancing of packets that come from outside (NodePort, externalIPs, load-balancer addresses, hostPort), on the
-// node's uplink, over IPv4 and IPv6. A backend on this node gets the packet through the stack with the client's address on it; a
-// backend elsewhere gets it straight back out of the uplink, or into the tunnel where that leads to it, with the node's
-// address as its source, so that the answer comes back here. The tunnel's end is an uplink as well.
+// Packets of services that are translated on their way, over IPv4 and IPv6: those that come from outside (uplink.h), and those of pods for which no
+// socket tells whom they dial (pod.h). What is done with a flow stands in one map, in an entry for each way.
 #pragma once
 
 #include <linux/if_ether.h>
@@ -13,18 +11,20 @@
 #include <stddef.h>
 
 #include "choose.h"
+#include "sctp.h"
+#include "way.h"
 
 #define NEXT TC_ACT_UNSPEC // let the kernel (or the next program) go on
 
-#define AF_INET 2
-#define AF_INET6 10
-
+// Where a packet is met: on its way into the node by an uplink, or out of it; on its way from a pod, or to it.
 #define SIDE_IN 0
 #define SIDE_OUT 1
+#define SIDE_FROM_POD 2
+#define SIDE_TO_POD 3
 
 #define NAT_REDIRECT 1 // leaves by an uplink again
 #define NAT_FORWARD 2  // client to backend; the other entry of the pair is the way back
-#define NAT_CLOSED 4   // a FIN or RST was seen
+#define NAT_CLOSED 4   // the connection was seen to end
 
 #define FIRST_PORT 10240 // source ports that we give: below NodePorts and the kernel's own range
 #define PORT_COUNT 19760
@@ -76,10 +76,11 @@ volatile const __u32 overlay = 0;
 struct packet {
 	struct tuple tuple;
 	__u32 l4;
+	__u32 end; // as the IP header says: a frame may be padded
 	__u8 v6;
 	__u8 ttl;
-	__u8 opening; // TCP SYN without ACK
-	__u8 closing; // TCP FIN or RST
+	__u8 begins;  // may be a flow's first: a TCP SYN without ACK, an SCTP INIT, any datagram
+	__u8 closing; // TCP FIN or RST, and what ends an SCTP association
 };
 
 // parse_ipv4 reads the header of a packet that is no fragment. 0 if it is one.
@@ -92,6 +93,7 @@ static __always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *p)
 	if (ip.version != 4 || ip.ihl < 5 || (ip.frag_off & bpf_htons(0x3fff)))
 		return -1;
 	p->l4 = ETH_HLEN + ip.ihl * 4;
+	p->end = ETH_HLEN + bpf_ntohs(ip.tot_len);
 	p->ttl = ip.ttl;
 	ipv4(&p->tuple.source, ip.saddr);
 	ipv4(&p->tuple.destination, ip.daddr);
@@ -110,6 +112,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
 		return -1;
 	p->v6 = 1;
 	p->l4 = ETH_HLEN + sizeof(ip);
+	p->end = p->l4 + bpf_ntohs(ip.payload_len);
 	p->ttl = ip.hop_limit;
 	__builtin_memcpy(&p->tuple.source, &ip.saddr, sizeof(p->tuple.source));
 	__builtin_memcpy(&p->tuple.destination, &ip.daddr, sizeof(p->tuple.destination));
@@ -134,9 +137,49 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
 	return 0;
 }
 
-// parse reads an unfragmented TCP or UDP packet. 0 if it is one.
-static __noinline int parse(struct __sk_buff *skb, struct packet *p, __u8 side)
+static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *p)
 {
+	struct tcphdr tcp;
+
+	if (bpf_skb_load_bytes(skb, p->l4, &tcp, sizeof(tcp)))
+		return -1;
+	p->tuple.source_port = tcp.source;
+	p->tuple.destination_port = tcp.dest;
+	p->begins = tcp.syn && !tcp.ack;
+	p->closing = tcp.fin || tcp.rst;
+	return 0;
+}
+
+static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *p)
+{
+	struct udphdr udp;
+
+	if (bpf_skb_load_bytes(skb, p->l4, &udp, sizeof(udp)))
+		return -1;
+	p->tuple.source_port = udp.source;
+	p->tuple.destination_port = udp.dest;
+	p->begins = 1;
+	return 0;
+}
+
+static __always_inline int parse_sctp(struct __sk_buff *skb, struct packet *p)
+{
+	struct sctp sctp;
+
+	if (bpf_skb_load_bytes(skb, p->l4, &sctp, sizeof(sctp)))
+		return -1;
+	p->tuple.source_port = sctp.source;
+	p->tuple.destination_port = sctp.destination;
+	p->begins = sctp.chunk == SCTP_INIT;
+	p->closing = sctp_ends(sctp.chunk);
+	return 0;
+}
+
+// parse reads an unfragmented TCP, UDP or SCTP packet. 0 if it is one.
+__noinline int parse(struct __sk_buff *skb, struct packet *p, __u8 side)
+{
+	if (!p)
+		return -1;
 	__builtin_memset(p, 0, sizeof(*p));
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
@@ -151,25 +194,13 @@ static __noinline int parse(struct __sk_buff *skb, struct packet *p, __u8 side)
 		return -1;
 	}
 	p->tuple.side = side;
-	if (p->tuple.protocol == IPPROTO_TCP) {
-		struct tcphdr tcp;
-
-		if (bpf_skb_load_bytes(skb, p->l4, &tcp, sizeof(tcp)))
-			return -1;
-		p->tuple.source_port = tcp.source;
-		p->tuple.destination_port = tcp.dest;
-		p->opening = tcp.syn && !tcp.ack;
-		p->closing = tcp.fin || tcp.rst;
-		return 0;
-	}
-	if (p->tuple.protocol == IPPROTO_UDP) {
-		struct udphdr udp;
-
-		if (bpf_skb_load_bytes(skb, p->l4, &udp, sizeof(udp)))
-			return -1;
-		p->tuple.source_port = udp.source;
-		p->tuple.destination_port = udp.dest;
-		return 0;
+	switch (p->tuple.protocol) {
+	case IPPROTO_TCP:
+		return parse_tcp(skb, p);
+	case IPPROTO_UDP:
+		return parse_udp(skb, p);
+	case IPPROTO_SCTP:
+		return parse_sctp(skb, p);
 	}
 	return -1;
 }
@@ -200,12 +231,37 @@ static __always_inline int replace_port(struct __sk_buff *skb, __u32 field, __u1
 	return bpf_l4_csum_replace(skb, sum, from, to, 2 | flags) || bpf_skb_store_bytes(skb, field, &to, 2, 0);
 }
 
+// replace_address_alone is replace_address where no checksum but that of IPv4's header is over addresses.
+static __always_inline int replace_address_alone(struct __sk_buff *skb, struct packet *p, __u32 v4_field, __u32 v6_field, struct address *from,
+						 struct address *to)
+{
+	if (same(from, to))
+		return 0;
+	if (p->v6)
+		return bpf_skb_store_bytes(skb, ETH_HLEN + v6_field, to->w, sizeof(to->w), BPF_F_RECOMPUTE_CSUM);
+	return bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), from->w[3], to->w[3], 4) ||
+	       bpf_skb_store_bytes(skb, ETH_HLEN + v4_field, &to->w[3], 4, 0);
+}
+
+static __always_inline int rewrite_sctp(struct __sk_buff *skb, struct packet *p, struct translation *t)
+{
+	struct tuple *old = &p->tuple;
+	__u32 ports = old->source_port | (__u32)old->destination_port << 16;
+	__u32 wanted = t->source_port | (__u32)t->destination_port << 16;
+
+	return replace_address_alone(skb, p, offsetof(struct iphdr, saddr), offsetof(struct ipv6hdr, saddr), &old->source, &t->source) ||
+	       replace_address_alone(skb, p, offsetof(struct iphdr, daddr), offsetof(struct ipv6hdr, daddr), &old->destination, &t->destination) ||
+	       sctp_replace_ports(skb, p->l4, p->end - p->l4, ports, wanted);
+}
+
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *p, struct translation *t)
 {
 	__u32 sum = p->l4 + offsetof(struct tcphdr, check);
 	struct tuple *old = &p->tuple;
 	__u64 flags = 0;
 
+	if (old->protocol == IPPROTO_SCTP)
+		return rewrite_sctp(skb, p, t);
 	if (old->protocol != IPPROTO_TCP) {
 		sum = p->l4 + offsetof(struct udphdr, check);
 		flags = BPF_F_MARK_MANGLED_0;
@@ -231,8 +287,11 @@ static __always_inline int hop(struct __sk_buff *skb, struct packet *p)
 }
 
 // translate sends the packet on as its translation says.
-static __noinline int translate(struct __sk_buff *skb, struct packet *p, struct translation *entry)
+__noinline int translate(struct __sk_buff *skb, struct packet *p, struct translation *entry)
 {
+	if (!p || !entry)
+		return TC_ACT_SHOT;
+
 	struct translation t = *entry;
 
 	entry->seen = bpf_ktime_get_ns();
@@ -245,202 +304,4 @@ static __noinline int translate(struct __sk_buff *skb, struct packet *p, struct 
 	if (hop(skb, p))
 		return TC_ACT_SHOT;
 	return bpf_redirect_neigh(t.out, 0, 0, 0);
-}
-
-static __always_inline int reusable(struct translation *t, __u8 protocol, __u64 now, __u64 closed)
-{
-	__u64 idle = now - t->seen;
-
-	if (t->flags & NAT_CLOSED)
-		return idle > closed;
-	return idle > (protocol == IPPROTO_UDP ? UDP_IDLE : TCP_IDLE);
-}
-
-// own_address gives the node's address of a family. 0 if it has one.
-static __always_inline int own_address(struct address *a, __u8 v6)
-{
-	const volatile struct address *own = v6 ? &node_ipv6 : &node_ipv4;
-
-	a->w[0] = own->w[0];
-	a->w[1] = own->w[1];
-	a->w[2] = own->w[2];
-	a->w[3] = own->w[3];
-	return !(a->w[0] | a->w[1] | a->w[2] | a->w[3]);
-}
-
-// way_to gives the interface towards a backend: that of the packet, unless the route leads into the tunnel, or out of it.
-static __always_inline __u32 way_to(struct __sk_buff *skb, struct address *to, __u8 v6)
-{
-	struct bpf_fib_lookup way = {.family = v6 ? AF_INET6 : AF_INET, .ifindex = skb->ifindex};
-	long result;
-
-	if (!overlay)
-		return skb->ifindex;
-	if (v6)
-		__builtin_memcpy(way.ipv6_dst, to->w, sizeof(to->w));
-	else
-		way.ipv4_dst = to->w[3];
-	result = bpf_fib_lookup(skb, &way, sizeof(way), BPF_FIB_LOOKUP_DIRECT);
-	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH)
-		return skb->ifindex;
-	return way.ifindex == overlay || skb->ifindex == overlay ? way.ifindex : skb->ifindex;
-}
-
-// leads says whether a translation is the way back of the flow whose client sends such packets.
-static __always_inline int leads(struct translation *back, struct tuple *in)
-{
-	return same(&back->source, &in->destination) && back->source_port == in->destination_port &&
-	       same(&back->destination, &in->source) && back->destination_port == in->source_port;
-}
-
-// remember writes the pair of translations for a new flow. 0 on success.
-static __noinline int remember(struct __sk_buff *skb, struct packet *p, struct backend *b, int self)
-{
-	struct tuple *in = &p->tuple;
-	__u64 now = bpf_ktime_get_ns();
-	struct translation forward = {
-		.source = in->source,
-		.source_port = in->source_port,
-		.destination = b->address,
-		.destination_port = b->port,
-		.flags = NAT_FORWARD,
-		.seen = now,
-	};
-	struct translation back = {
-		.source = in->destination,
-		.source_port = in->destination_port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-		.seen = now,
-	};
-	struct tuple answer = {
-		.source = b->address,
-		.source_port = b->port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-		.protocol = in->protocol,
-		.side = SIDE_OUT,
-	};
-
-	int local = b->flags & BACKEND_LOCAL;
-
-	if (!local) {
-		forward.out = way_to(skb, &b->address, p->v6);
-		back.out = skb->ifindex;
-		// Of the node's addresses, answers find through the tunnel to its own one alone.
-		if (self && forward.out == back.out)
-			forward.source = in->destination;
-		else if (own_address(&forward.source, p->v6))
-			return -1;
-		forward.flags |= NAT_REDIRECT;
-		back.flags |= NAT_REDIRECT;
-		answer.side = SIDE_IN;
-		answer.destination = forward.source;
-	}
-
-	// A local backend sees the client's own port, unless the client uses it for another frontend of that backend;
-	// otherwise, a port of ours.
-	__u32 start = bpf_get_prandom_u32();
-
-	for (int i = 0; i < PORT_TRIES; i++) {
-		if (!local || i)
-			answer.destination_port = bpf_htons(FIRST_PORT + (start + i) % PORT_COUNT);
-
-		struct translation *taken = bpf_map_lookup_elem(&translations, &answer);
-		__u64 how = BPF_NOEXIST;
-
-		if (taken) {
-			if (!leads(taken, in) && !reusable(taken, in->protocol, now, i < PORT_TRIES / 2 ? TIME_WAIT : CLOSED_IDLE))
-				continue;
-			how = BPF_ANY;
-		}
-		if (bpf_map_update_elem(&translations, &answer, &back, how))
-			continue;
-		forward.source_port = answer.destination_port;
-		return bpf_map_update_elem(&translations, in, &forward, BPF_ANY);
-	}
-	return -1;
-}
-
-// answered says whether the way back of a flow is there, and is its own: an entry may be evicted alone, and the port of a
-// connection that was closed may be another's by now.
-static __noinline int answered(struct tuple *in, struct translation *forward)
-{
-	struct tuple answer = {
-		.source = forward->destination,
-		.source_port = forward->destination_port,
-		.destination = forward->source,
-		.destination_port = forward->source_port,
-		.protocol = in->protocol,
-		.side = forward->flags & NAT_REDIRECT ? SIDE_IN : SIDE_OUT,
-	};
-	struct translation *back = bpf_map_lookup_elem(&translations, &answer);
-
-	return back && leads(back, in);
-}
-
-SEC("tcx/ingress")
-int lb_ingress(struct __sk_buff *skb)
-{
-	struct packet p;
-
-	if (parse(skb, &p, SIDE_IN))
-		return NEXT;
-
-	struct translation *t = bpf_map_lookup_elem(&translations, &p.tuple);
-
-	// Within a TCP connection, and on the way back, nothing is decided any more.
-	if (t && (!(t->flags & NAT_FORWARD) || (p.tuple.protocol == IPPROTO_TCP && !p.opening)))
-		return translate(skb, &p, t);
-	if (p.tuple.protocol == IPPROTO_TCP && !p.opening)
-		return NEXT;
-
-	// A client port that is used again is another connection: nothing of the one before is kept.
-	if (t && ((t->flags & NAT_CLOSED) || !answered(&p.tuple, t)))
-		t = NULL;
-
-	struct frontend_key key = {
-		.address = p.tuple.destination,
-		.port = p.tuple.destination_port,
-		.protocol = p.tuple.protocol,
-		.scope = SCOPE_OUTSIDE,
-	};
-	struct address client = p.tuple.source;
-	struct backend b = {}, sticky = {};
-
-	if (t) {
-		// A repeated SYN, or the next datagram: the same backend while it is in rotation.
-		sticky.address = t->destination;
-		sticky.port = t->destination_port;
-	}
-
-	__u8 *role = bpf_map_lookup_elem(&nodes, &key.address);
-	int self = role && *role == NODE_SELF;
-
-	// A service that refuses is passed on: the stack answers with a reset or an ICMP error at once.
-	if (resolve(&key, 0, &client, &sticky, &b) != CHOSEN || is_ipv4(&b.address) == p.v6)
-		return NEXT;
-	if (t && same(&b.address, &t->destination) && b.port == t->destination_port)
-		return translate(skb, &p, t);
-	if (remember(skb, &p, &b, self))
-		return TC_ACT_SHOT;
-	t = bpf_map_lookup_elem(&translations, &p.tuple);
-	if (!t)
-		return TC_ACT_SHOT;
-	return translate(skb, &p, t);
-}
-
-SEC("tcx/egress")
-int lb_egress(struct __sk_buff *skb)
-{
-	struct packet p;
-
-	if (parse(skb, &p, SIDE_OUT))
-		return NEXT;
-
-	struct translation *t = bpf_map_lookup_elem(&translations, &p.tuple);
-
-	if (!t)
-		return NEXT;
-	return translate(skb, &p, t);
 }

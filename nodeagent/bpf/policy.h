@@ -21,7 +21,7 @@
 
 #define SECOND 1000000000ULL
 #define TCP_IDLE (86400 * SECOND)
-#define CLOSED_IDLE (120 * SECOND) // after a FIN or RST
+#define CLOSED_IDLE (120 * SECOND) // after a connection's end was seen
 #define OTHER_IDLE (180 * SECOND)
 #define FRAGMENT_IDLE (30 * SECOND)
 
@@ -146,6 +146,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } drops SEC(".maps");
 
+#include "sctp.h"
 #include "source.h"
 
 struct packet {
@@ -155,9 +156,9 @@ struct packet {
 	__u16 port;	 // the one that rules are about: the destination's
 	__u8 first;	 // the first of several fragments
 	__u8 later;	 // another one: it has no ports
-	__u8 opening;	 // cannot be an answer: a TCP SYN without ACK, an echo request
-	__u8 answer;	 // cannot be a beginning: a TCP SYN with ACK or RST, an echo reply
-	__u8 closing;	 // TCP FIN or RST
+	__u8 opening;	 // cannot be an answer: a TCP SYN without ACK, an SCTP INIT, an echo request
+	__u8 answer;	 // cannot be a beginning: a TCP SYN with ACK or RST, an SCTP INIT-ACK or ABORT, an echo reply
+	__u8 closing;	 // TCP FIN or RST, and what ends an SCTP association
 	__u8 always;	 // passes whatever the rules are
 };
 
@@ -299,6 +300,15 @@ static __always_inline int parse_l4(struct __sk_buff *skb, struct packet *p, int
 		p->opening = (flags & 0x12) == 0x02;
 		p->answer = (flags & 0x12) == 0x12 || (flags & 0x04);
 		p->closing = (flags & 0x05) != 0;
+	}
+	if (p->key.protocol == IPPROTO_SCTP) {
+		__u8 chunk;
+
+		if (bpf_skb_load_bytes(skb, p->l4 + offsetof(struct sctp, chunk), &chunk, sizeof(chunk)))
+			return BROKEN;
+		p->opening = chunk == SCTP_INIT;
+		p->answer = chunk == SCTP_INIT_ACK || chunk == SCTP_ABORT;
+		p->closing = sctp_ends(chunk);
 	}
 	return PARSED;
 }

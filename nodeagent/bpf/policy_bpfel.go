@@ -88,6 +88,7 @@ const (
 	PolicyMapSubjects       = "subjects"
 	PolicyProgPolicyFromPod = "policy_from_pod"
 	PolicyProgPolicyToPod   = "policy_to_pod"
+	PolicyVarCrcZeros       = "crc_zeros"
 )
 
 // LoadPolicy returns the embedded CollectionSpec for Policy.
@@ -154,6 +155,7 @@ type PolicyMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type PolicyVariableSpecs struct {
+	CrcZeros *ebpf.VariableSpec `ebpf:"crc_zeros"`
 }
 
 // PolicyObjects contains all objects after they have been loaded into the kernel.
@@ -203,6 +205,7 @@ func (m *PolicyMaps) Close() error {
 //
 // It can be passed to LoadPolicyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type PolicyVariables struct {
+	CrcZeros *ebpf.Variable `ebpf:"crc_zeros"`
 }
 
 // PolicyPrograms contains all programs after they have been loaded into the kernel.

@@ -4,15 +4,11 @@
 // table that an agent has to keep beside them.
 #pragma once
 
-#include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 #include <stddef.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
-#define AF_INET 2
-#define AF_INET6 10
+#include "way.h"
 
 // Packets that were dropped because they came from no address of their pod.
 struct {
@@ -34,24 +30,6 @@ struct arp {
 	__u32 sender;
 } __attribute__((packed));
 
-// returns says whether the route to the address leads to the interface that the packet came in by. Rules of policy routing are not asked: pods'
-// routes are in the main table.
-static __always_inline int returns(struct __sk_buff *skb, struct bpf_fib_lookup *way)
-{
-	long result;
-
-	way->ifindex = skb->ifindex;
-	result = bpf_fib_lookup(skb, way, sizeof(*way), BPF_FIB_LOOKUP_DIRECT);
-	return (result == BPF_FIB_LKUP_RET_SUCCESS || result == BPF_FIB_LKUP_RET_NO_NEIGH) && way->ifindex == skb->ifindex;
-}
-
-static __always_inline int returns_ipv4(struct __sk_buff *skb, __u32 source)
-{
-	struct bpf_fib_lookup way = {.family = AF_INET, .ipv4_dst = source};
-
-	return returns(skb, &way);
-}
-
 static __always_inline int genuine_arp(struct __sk_buff *skb)
 {
 	struct arp arp;
@@ -70,7 +48,6 @@ static __always_inline int genuine_ipv6(struct __sk_buff *skb)
 		__u32 source[4];
 		__u32 destination[4];
 	} ip;
-	struct bpf_fib_lookup way = {.family = AF_INET6};
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN + 8, &ip, sizeof(ip)))
 		return 0;
@@ -78,8 +55,7 @@ static __always_inline int genuine_ipv6(struct __sk_buff *skb)
 		return 1;
 	if (!(ip.source[0] | ip.source[1] | ip.source[2] | ip.source[3]))
 		return (ip.destination[0] & bpf_htonl(0xffff0000)) == bpf_htonl(0xff020000);
-	__builtin_memcpy(way.ipv6_dst, ip.source, sizeof(ip.source));
-	return returns(skb, &way);
+	return returns_ipv6(skb, ip.source);
 }
 
 // genuine says whether a packet comes from an address of the pod behind the interface. What is neither IP nor ARP is from nobody: the node has

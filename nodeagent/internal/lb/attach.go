@@ -1,9 +1,9 @@
 package lb
 
 import (
+	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
@@ -45,64 +45,50 @@ func (d *datapath) attach() error {
 	return d.attachUplinks()
 }
 
-func (d *datapath) attachUplinks() error {
-	tcx := !d.at.WithoutTCX
-	if tcx {
-		var err error
-		if tcx, err = pinned.SupportsTCX(d.objects.LbEgress); err != nil {
-			return err
-		}
-	}
-	if tcx {
-		return d.attachTCX()
-	}
-	return d.attachTC()
-}
+// Pins of links at uplinks, and names of filters anywhere, begin so. By the names, filters of an earlier run are found again.
+const (
+	pinEgress      = "tcx_egress_"
+	pinIngress     = "tcx_ingress_"
+	tcUplinkPrefix = "howdah_lb_"
+	tcPodPrefix    = "howdah_pod_"
+)
 
-func (d *datapath) attachTCX() error {
-	keep := map[string]bool{}
+// attachUplinks puts the programs at the uplinks, and takes them from former ones. The way back comes first: nothing is translated on the way in before
+// that stands.
+func (d *datapath) attachUplinks() error {
+	there, byIndex := map[string]int{}, map[int]bool{}
 	for _, name := range d.at.Uplinks {
 		uplink, err := net.InterfaceByName(name)
 		if err != nil {
 			return fmt.Errorf("uplink %s: %w", name, err)
 		}
-		for _, h := range []struct {
-			pin     string
-			kind    ebpf.AttachType
-			program *ebpf.Program
-		}{
-			// The way back first: nothing is translated on the way in before it stands.
-			{"tcx_egress_" + name, ebpf.AttachTCXEgress, d.objects.LbEgress},
-			{"tcx_ingress_" + name, ebpf.AttachTCXIngress, d.objects.LbIngress},
-		} {
-			keep[h.pin] = true
-			err := pinned.Link(filepath.Join(d.at.Pins, h.pin), h.program,
-				func(i *link.Info) bool { return i.TCX() != nil && int(i.TCX().Ifindex) == uplink.Index },
-				func() (link.Link, error) {
-					return link.AttachTCX(link.TCXOptions{Interface: uplink.Index, Program: h.program, Attach: h.kind})
-				})
-			if err != nil {
-				return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_XGRESS): %w", h.kind, name, err)
-			}
+		there[name], byIndex[uplink.Index] = uplink.Index, true
+		if err := d.attachTo(uplink.Index, name,
+			pinned.Hook{Egress: true, Program: d.objects.LbEgress, Pin: pinEgress + name, Filter: tcUplinkPrefix + "egress", Priority: pinned.Middle},
+			pinned.Hook{Program: d.objects.LbIngress, Pin: pinIngress + name, Filter: tcUplinkPrefix + "ingress", Priority: pinned.Middle}); err != nil {
+			return err
 		}
 	}
-	pins, err := filepath.Glob(filepath.Join(d.at.Pins, "tcx_*"))
-	if err != nil {
-		return err
+	if err := pinned.Tidy(d.at.Pins, there, pinEgress, pinIngress); err != nil {
+		return fmt.Errorf("detach from a former uplink: %w", err)
 	}
-	for _, pin := range pins {
-		if !keep[filepath.Base(pin)] {
-			if err := os.Remove(pin); err != nil {
-				return fmt.Errorf("detach from a former uplink: %w", err)
-			}
-		}
+	if d.tcx {
+		return nil
 	}
-	return nil
+	return pinned.DetachTC(tcUplinkPrefix, byIndex)
+}
+
+// attachTo puts programs at an interface by what the kernel has for that.
+func (d *datapath) attachTo(index int, name string, hooks ...pinned.Hook) error {
+	if d.tcx {
+		return pinned.AttachTCX(d.at.Pins, index, name, hooks...)
+	}
+	return pinned.AttachTC(index, name, hooks...)
 }
 
 // Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.
 func Detach(pins string) error {
-	if err := pinned.DetachTC(tcFilterPrefix, nil); err != nil {
+	if err := errors.Join(pinned.DetachTC(tcUplinkPrefix, nil), pinned.DetachTC(tcPodPrefix, nil)); err != nil {
 		return fmt.Errorf("take filters from the interfaces: %w", err)
 	}
 	return pinned.Remove(pins)

@@ -52,6 +52,9 @@ type Balancer struct {
 	synced bool
 	dirty  map[owner]*pending.Cause
 	news   news
+	// links are pods' interfaces, and whether the programs are at them; byPacket says that some service needs that.
+	links    map[string]bool
+	byPacket bool
 	// waiting are closed after the next round that wrote everything.
 	waiting pending.Waiters
 	// behind is since when a change waits that was taken up and is not written yet; zero if there is none.
@@ -101,6 +104,7 @@ func New(cfg Config) (*Balancer, error) {
 		wrap:    func(m Maps) Maps { return m },
 		in:      newInputs(cfg.Node),
 		dirty:   map[owner]*pending.Cause{},
+		links:   map[string]bool{},
 	}, nil
 }
 

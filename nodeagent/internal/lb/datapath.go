@@ -23,7 +23,7 @@ type Attachment struct {
 	Uplinks []string
 	// Overlay is the interface of the tunnel to nodes on other networks; "" is none. Like at an uplink, what comes by it is balanced.
 	Overlay string
-	// WithoutTCX attaches at the uplinks by filters of tc even where the kernel has tcx.
+	// WithoutTCX attaches at interfaces by filters of tc even where the kernel has tcx.
 	WithoutTCX bool
 	// Pins is a folder on a bpffs, e.g. /sys/fs/bpf/howdah/lb. Maps and links are kept there over restarts.
 	Pins string
@@ -34,6 +34,7 @@ type Attachment struct {
 // datapath is the loaded programs and maps.
 type datapath struct {
 	at      Attachment
+	tcx     bool
 	objects bpf.LBObjects
 	barrier *pinned.Barrier
 }
@@ -80,6 +81,11 @@ func loadDatapath(at Attachment) (d *datapath, reused bool, err error) {
 	}
 	if d.barrier, err = pinned.NewBarrier(); err != nil {
 		return nil, false, errors.Join(err, d.objects.Close())
+	}
+	if !at.WithoutTCX {
+		if d.tcx, err = pinned.SupportsTCX(d.objects.LbEgress); err != nil {
+			return nil, false, errors.Join(err, d.close())
+		}
 	}
 	return d, reused, nil
 }

@@ -47,7 +47,7 @@ func serviceTable(svc *corev1.Service, endpointSlices []*discoveryv1.EndpointSli
 	}
 	for _, port := range svc.Spec.Ports {
 		protocol := protocolOf(port.Protocol)
-		if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP {
+		if !balanceable(protocol) {
 			problems = append(problems, fmt.Sprintf("service %s/%s port %d: protocol %s is not balanced", svc.Namespace, svc.Name, port.Port, protocol))
 			continue
 		}

@@ -18,24 +18,26 @@ const (
 	roleOther       = 1
 	roleSelf        = 2
 
-	protocolTCP = 6
-	protocolUDP = 17
+	protocolTCP  = 6
+	protocolUDP  = 17
+	protocolSCTP = 132
 )
 
+// The protocols that are balanced, and their numbers.
+var (
+	protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: protocolTCP, corev1.ProtocolUDP: protocolUDP, corev1.ProtocolSCTP: protocolSCTP}
+	protocolNames   = map[uint8]corev1.Protocol{protocolTCP: corev1.ProtocolTCP, protocolUDP: corev1.ProtocolUDP, protocolSCTP: corev1.ProtocolSCTP}
+)
+
+// balanceable says whether a port's protocol is one that is balanced.
+func balanceable(p corev1.Protocol) bool { return protocolNumbers[p] != 0 }
+
 func encodeFrontend(f Frontend) bpf.LBFrontendKey {
-	k := bpf.LBFrontendKey{Address: bpf.Address(f.Address), Port: bpf.Port(f.Port), Protocol: protocolTCP, Scope: uint8(f.Scope)}
-	if f.Protocol == corev1.ProtocolUDP {
-		k.Protocol = protocolUDP
-	}
-	return k
+	return bpf.LBFrontendKey{Address: bpf.Address(f.Address), Port: bpf.Port(f.Port), Protocol: protocolNumbers[f.Protocol], Scope: uint8(f.Scope)}
 }
 
 func decodeFrontend(k bpf.LBFrontendKey) Frontend {
-	f := Frontend{Address: k.Address.Addr(), Port: bpf.Port(k.Port), Protocol: corev1.ProtocolTCP, Scope: Scope(k.Scope)}
-	if k.Protocol == protocolUDP {
-		f.Protocol = corev1.ProtocolUDP
-	}
-	return f
+	return Frontend{Address: k.Address.Addr(), Port: bpf.Port(k.Port), Protocol: protocolNames[k.Protocol], Scope: Scope(k.Scope)}
 }
 
 // encodeEntry leaves the set to the plan.

@@ -17,7 +17,7 @@ func hostPortTable(pod *corev1.Pod) (Table, []string) {
 	}
 	for _, port := range hostPorts(pod) {
 		protocol := protocolOf(port.Protocol)
-		if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP {
+		if !balanceable(protocol) {
 			problems = append(problems, fmt.Sprintf("pod %s/%s hostPort %d: protocol %s is not balanced", pod.Namespace, pod.Name, port.HostPort, protocol))
 			continue
 		}

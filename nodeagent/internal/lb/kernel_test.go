@@ -16,6 +16,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/nodeagent/internal/route/netnstest"
@@ -274,4 +277,24 @@ func (n *node) state() (st *state, err error) {
 		return err
 	})
 	return st, err
+}
+
+// atInterface says whether programs of a pod are at an interface of the node.
+func (n *node) atInterface(name string) (there bool) {
+	n.t.Helper()
+	n.ns.Do(func() error {
+		at, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if !n.at.WithoutTCX {
+			result, err := link.QueryPrograms(link.QueryOptions{Target: at.Attrs().Index, Attach: ebpf.AttachTCXIngress})
+			there = err == nil && len(result.Programs) > 0
+			return err
+		}
+		filters, err := netlink.FilterList(at, netlink.HANDLE_MIN_INGRESS)
+		there = len(filters) > 0
+		return err
+	})
+	return there
 }

@@ -95,19 +95,24 @@ func newCluster(t *testing.T, v6 bool) *cluster {
 // connectPod has node1's pod on a link of its own.
 func (c *cluster) connectPod() {
 	netnstest.Connect(c.node1, "pod1", c.pod1, "eth0")
+	c.linkPod(c.pod1, "pod1", "10.77.1.2")
+}
+
+// linkPod gives a pod of node1, by the node's end of its link, an address and its routes.
+func (c *cluster) linkPod(pod *netnstest.Namespace, name, address string) {
 	gateway, link := "192.0.2.11", ""
 	if c.v6 {
 		// The pod asks the node's end of its link for its gateway, and that answers for addresses of its own alone.
 		gateway, link = "fe80::1", "eth0"
-		c.node1.Address("pod1", "fe80::1/128")
+		c.node1.Address(name, "fe80::1/128")
 		c.node1.Sysctl("ipv6/conf/all/forwarding", "1")
 	} else {
 		c.node1.Sysctl("ipv4/ip_forward", "1")
 	}
-	c.node1.Route(c.at("10.77.1.2/32"), "", "pod1")
-	c.pod1.Address("eth0", c.at("10.77.1.2/32"))
-	c.pod1.Route(fmt.Sprintf("%s/%d", gateway, netip.MustParseAddr(gateway).BitLen()), "", "eth0")
-	c.pod1.Route(c.at("0.0.0.0/0"), gateway, link)
+	c.node1.Route(c.at(address+"/32"), "", name)
+	pod.Address("eth0", c.at(address+"/32"))
+	pod.Route(fmt.Sprintf("%s/%d", gateway, netip.MustParseAddr(gateway).BitLen()), "", "eth0")
+	pod.Route(c.at("0.0.0.0/0"), gateway, link)
 }
 
 // echo has both pods answer with who they are.

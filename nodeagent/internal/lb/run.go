@@ -31,6 +31,7 @@ func (b *Balancer) Run(ctx context.Context) error {
 	}
 	defer d.close()
 	s := newSyncer(b, b.wrap(d.maps()))
+	s.datapath = d
 	b.cfg.Log.Info("load balancer loaded", "node", b.cfg.Node.Name, "reused", reused)
 
 	resync := time.NewTicker(b.cfg.Resync)
@@ -82,6 +83,7 @@ func (b *Balancer) isSynced() bool {
 type syncer struct {
 	*Balancer
 	maps     Maps
+	datapath *datapath // nil: there are maps alone
 	st       *state
 	claims   *claims
 	attached bool
@@ -145,6 +147,10 @@ func (s *syncer) sync(ctx context.Context, full bool) error {
 	}
 	p := makePlan(s.st, w)
 	err := apply(s.maps, s.st, p)
+	s.heedPods(w.changes)
+	if err == nil {
+		err = s.attachPods(full)
+	}
 	for _, span := range spans {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())

@@ -3,17 +3,12 @@ package netpol
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/nodeagent/bpf"
-	"howdah.dev/nodeagent/internal/dump"
 	"howdah.dev/nodeagent/internal/pinned"
 )
 
@@ -107,62 +102,22 @@ func count(m *ebpf.Map, key uint32) float64 {
 	return sum
 }
 
-// attach puts the programs at an interface. Those of an earlier run are replaced in one step, so no packet ever meets none.
+// attach puts the programs at an interface. Those of an earlier run are replaced in one step, so no packet ever meets none. The load balancer's may be
+// there, too: rules are about a service's pods, so they judge what comes from the pod after it did its part, and what goes to it before.
 func (d *datapath) attach(name string, index int) error {
-	if !d.tcx {
-		return pinned.AttachTC(index, name,
-			pinned.Filter{Name: tcFilterPrefix + "to_pod", Parent: netlink.HANDLE_MIN_EGRESS, Program: d.objects.PolicyToPod},
-			pinned.Filter{Name: tcFilterPrefix + "from_pod", Parent: netlink.HANDLE_MIN_INGRESS, Program: d.objects.PolicyFromPod})
+	hooks := []pinned.Hook{
+		{Egress: true, Program: d.objects.PolicyToPod, Pin: pinToPod + name, Filter: tcFilterPrefix + "to_pod", Anchor: link.Head(), Priority: pinned.Middle},
+		{Program: d.objects.PolicyFromPod, Pin: pinFromPod + name, Filter: tcFilterPrefix + "from_pod", Anchor: link.Tail(), Priority: pinned.Middle},
 	}
-	for _, h := range []struct {
-		pin     string
-		kind    ebpf.AttachType
-		program *ebpf.Program
-	}{
-		{pinToPod, ebpf.AttachTCXEgress, d.objects.PolicyToPod},
-		{pinFromPod, ebpf.AttachTCXIngress, d.objects.PolicyFromPod},
-	} {
-		err := pinned.Link(filepath.Join(d.pins, h.pin+name), h.program,
-			func(i *link.Info) bool { return i.TCX() != nil && int(i.TCX().Ifindex) == index },
-			func() (link.Link, error) {
-				return link.AttachTCX(link.TCXOptions{Interface: index, Program: h.program, Attach: h.kind})
-			})
-		if err != nil {
-			return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_XGRESS): %w", h.kind, name, err)
-		}
+	if d.tcx {
+		return pinned.AttachTCX(d.pins, index, name, hooks...)
 	}
-	return nil
+	return pinned.AttachTC(index, name, hooks...)
 }
 
 // tidy forgets the links of interfaces that are gone.
 func (d *datapath) tidy(there map[string]int) error {
-	entries, err := os.ReadDir(d.pins)
-	if err != nil {
-		return fmt.Errorf("list pinned links: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		for _, prefix := range []string{pinToPod, pinFromPod} {
-			name, ours := strings.CutPrefix(e.Name(), prefix)
-			if _, ok := there[name]; ours && !ok {
-				errs = append(errs, os.Remove(filepath.Join(d.pins, e.Name())))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// interfaces lists the indexes of this node's interfaces by name.
-func interfaces() (map[string]int, error) {
-	all, err := dump.Whole(netlink.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
-	out := map[string]int{}
-	for _, i := range all {
-		out[i.Attrs().Name] = i.Attrs().Index
-	}
-	return out, nil
+	return pinned.Tidy(d.pins, there, pinToPod, pinFromPod)
 }
 
 // Detach takes the programs away and forgets the maps: for a node that leaves the cluster, and for tests.

@@ -38,11 +38,13 @@ type node struct {
 	ns      *netnstest.Namespace
 	outside *netnstest.Namespace
 	pins    string
-	pods    []*machine
-	config  func(*Config)
-	wrap    func(Maps) Maps
-	e       *Enforcer
-	stop    func()
+	// withoutTCX has the load balancer attach by tc's filters.
+	withoutTCX bool
+	pods       []*machine
+	config     func(*Config)
+	wrap       func(Maps) Maps
+	e          *Enforcer
+	stop       func()
 }
 
 // machine is a pod with a network.

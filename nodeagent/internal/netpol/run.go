@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/nodeagent/internal/pending"
+	"howdah.dev/nodeagent/internal/pinned"
 )
 
 const (
@@ -168,7 +169,7 @@ func (s *syncer) read() error {
 func (s *syncer) collect(full bool) (round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	links, err := interfaces() // after the sandboxes that it is about were made
+	links, err := pinned.Interfaces() // after the sandboxes that it is about were made
 	if err != nil {
 		return round{}, err
 	}

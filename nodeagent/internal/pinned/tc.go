@@ -14,9 +14,6 @@ import (
 	"howdah.dev/nodeagent/internal/dump"
 )
 
-// tcPriority leaves room before and after for filters of others.
-const tcPriority = 20
-
 // SupportsTCX says whether the kernel has tcx (Linux 6.6). Older ones, such as Debian 12's 6.1, have only tc filters. The program
 // is one for SchedCLS; it is attached to loopback for a moment.
 func SupportsTCX(program *ebpf.Program) (bool, error) {
@@ -34,29 +31,26 @@ func SupportsTCX(program *ebpf.Program) (bool, error) {
 	return true, l.Close()
 }
 
-// Filter is a program in one of the queues of an interface: netlink.HANDLE_MIN_EGRESS or HANDLE_MIN_INGRESS.
-type Filter struct {
-	Name    string
-	Parent  uint32
-	Program *ebpf.Program
-}
-
 // AttachTC puts programs at an interface as filters of tc's clsact queue, in this order. The kernel keeps them over restarts, and replaces a
 // filter's program in one step.
-func AttachTC(index int, name string, filters ...Filter) error {
+func AttachTC(index int, name string, hooks ...Hook) error {
 	queue := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
 		LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
 	}}
 	if err := netlink.QdiscAdd(queue); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add clsact to %s (the kernel needs CONFIG_NET_SCH_INGRESS): %w", name, err)
 	}
-	for _, f := range filters {
+	for _, h := range hooks {
+		parent := uint32(netlink.HANDLE_MIN_INGRESS)
+		if h.Egress {
+			parent = netlink.HANDLE_MIN_EGRESS
+		}
 		filter := &netlink.BpfFilter{
-			FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: f.Parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: tcPriority},
-			Fd:          f.Program.FD(), Name: f.Name, DirectAction: true,
+			FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: h.Priority},
+			Fd:          h.Program.FD(), Name: h.Filter, DirectAction: true,
 		}
 		if err := netlink.FilterReplace(filter); err != nil {
-			return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_CLS_BPF): %w", f.Name, name, err)
+			return fmt.Errorf("attach %s at %s (the kernel needs CONFIG_NET_CLS_BPF): %w", h.Filter, name, err)
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"howdah.dev/nodeagent/internal/sctptest"
 )
 
 // datagram is the most that one takes.
@@ -14,16 +16,22 @@ const datagram = 16384
 
 var words atomic.Int64
 
-// Echo answers whatever comes with a name and what came, on every connection ("tcp") or to every datagram ("udp"), at an address of
+// Echo answers whatever comes with a name and what came, on every connection ("tcp", "sctp") or to every datagram ("udp"), at an address of
 // the namespace, until stop or the test's end.
 func (n *Namespace) Echo(t testing.TB, network, address, name string) (stop func()) {
 	t.Helper()
-	if network == "tcp" {
+	switch network {
+	case "tcp":
 		var l net.Listener
 		n.Do(func() (err error) { l, err = net.Listen(network, address); return err })
 		go echoConnections(l, name)
 		stop = func() { l.Close() }
-	} else {
+	case "sctp":
+		var e *sctptest.Echoer
+		n.Do(func() (err error) { e, err = sctptest.Listen(address, name); return err })
+		go e.Run()
+		stop = func() { e.Close() }
+	default:
 		var c net.PacketConn
 		n.Do(func() (err error) { c, err = net.ListenPacket(network, address); return err })
 		go echoDatagrams(c, name)
@@ -66,7 +74,16 @@ func echoDatagrams(c net.PacketConn, name string) {
 
 // Dial connects from the namespace.
 func (n *Namespace) Dial(network, address string, wait time.Duration) (c net.Conn, err error) {
+	if network == "sctp" {
+		return n.DialSCTP(address, 0, wait)
+	}
 	err = n.Try(func() (err error) { c, err = net.DialTimeout(network, address, wait); return err })
+	return c, err
+}
+
+// DialSCTP begins an association from the namespace, from a port; 0 is any.
+func (n *Namespace) DialSCTP(address string, port uint16, wait time.Duration) (c net.Conn, err error) {
+	err = n.Try(func() (err error) { c, err = sctptest.Dial(address, port, wait); return err })
 	return c, err
 }
 

@@ -29,16 +29,6 @@ func (p Pool) has(a netip.Addr) bool {
 	return slices.ContainsFunc(p.ranges, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
-// unsupported returns an error where a load balancer of the Service could not do what it asks for.
-func unsupported(s *corev1.Service) error {
-	for _, port := range s.Spec.Ports {
-		if port.Protocol == corev1.ProtocolSCTP {
-			return fmt.Errorf("port %d: protocol SCTP is not balanced", port.Port)
-		}
-	}
-	return nil
-}
-
 // pick returns the addresses of a Service, one of each of its families, in their order. A Service that only prefers two families has to do with one where
 // the pool has none of the other. taken says who has an address.
 func (p Pool) pick(s *corev1.Service, taken func(netip.Addr) (by string, ok bool)) ([]netip.Addr, error) {

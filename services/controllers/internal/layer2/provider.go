@@ -30,9 +30,6 @@ func NewProvider(env *controller.Env, pool Pool) *Provider {
 
 // Ensure implements servicelb.Provider. The nodes are chosen by the announcer.
 func (p *Provider) Ensure(_ context.Context, s *corev1.Service, _ []*corev1.Node) (corev1.LoadBalancerStatus, error) {
-	if err := unsupported(s); err != nil {
-		return corev1.LoadBalancerStatus{}, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := object.KeyOf(s)
