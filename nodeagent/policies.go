@@ -38,12 +38,12 @@ type policies struct {
 	enforcer *netpol.Enforcer
 	informer *object.Informer[*networkingv1.NetworkPolicy]
 	own      func(namespace, name string) (*corev1.Pod, bool) // this node's
-	adopted  func(sandbox string)                             // told of the sandboxes of an earlier life
+	adopted  func(pod *corev1.Pod, sandbox string)            // told of the sandboxes of an earlier life
 	runtime  runtimeapi.RuntimeServiceClient
 	replay   []func() // give everything in a cache to the enforcer
 }
 
-func newPolicies(cfg Config, informers *object.Informers, own func(namespace, name string) (*corev1.Pod, bool), adopted func(sandbox string), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
+func newPolicies(cfg Config, informers *object.Informers, own func(namespace, name string) (*corev1.Pod, bool), adopted func(pod *corev1.Pod, sandbox string), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
 	p := &policies{cfg: cfg, own: own, adopted: adopted, runtime: runtime, informer: object.InformerFor(informers, object.NetworkPolicy)}
 	var err error
 	if p.enforcer, err = netpol.New(netpol.Config{
@@ -124,7 +124,7 @@ func (p *policies) adopt(ctx context.Context) error {
 		pod, ok := p.own(s.GetLabels()[cri.LabelPodNamespace], s.GetLabels()[cri.LabelPodName])
 		if ok && pod.UID == types.UID(s.GetLabels()[cri.LabelPodUID]) && !pod.Spec.HostNetwork {
 			p.enforcer.Adopt(pod, s.GetId())
-			p.adopted(s.GetId())
+			p.adopted(pod, s.GetId())
 		}
 	}
 	return nil
@@ -174,5 +174,11 @@ func (n *network) Isolate(ctx context.Context, pod *corev1.Pod, sandbox string) 
 	if err := n.policies.isolate(ctx, pod, sandbox); err != nil {
 		return err
 	}
-	return n.balancer.Join(ctx, cni.HostLink(sandbox))
+	return n.balancer.Join(ctx, cni.HostLink(sandbox), ownStack(pod))
+}
+
+// ownStack says whether a pod may have a network stack of its own: a runtime class may stand for gVisor or virtual machines, and nothing tells which does.
+// Where it has the node's after all, its sockets are balanced, and its packets are none to a service any more.
+func ownStack(pod *corev1.Pod) bool {
+	return pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != ""
 }

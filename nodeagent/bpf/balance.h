@@ -1,4 +1,5 @@
-// What each packet meets: the programs at uplinks and at pods' interfaces.
+// What each packet meets: the programs at uplinks (lb_ingress, lb_egress), at pods' interfaces (lb_from_pod, lb_to_pod), and at those of pods with a network
+// stack of their own (lb_from_stack, lb_to_stack).
 #pragma once
 
 #include "pod.h"
@@ -100,4 +101,20 @@ int lb_to_pod(struct __sk_buff *skb)
 	struct packet p;
 
 	return !balanced_at_pods(skb) || parse(skb, &p, SIDE_TO_POD) ? NEXT : answer(skb, &p);
+}
+
+SEC("tcx/ingress")
+int lb_from_stack(struct __sk_buff *skb)
+{
+	struct packet p;
+
+	return parse(skb, &p, SIDE_FROM_POD) ? NEXT : balance(skb, &p, SCOPE_SOCKET);
+}
+
+SEC("tcx/egress")
+int lb_to_stack(struct __sk_buff *skb)
+{
+	struct packet p;
+
+	return parse(skb, &p, SIDE_TO_POD) ? NEXT : answer(skb, &p);
 }

@@ -133,6 +133,7 @@ const (
 	LBProgLbConnect6     = "lb_connect6"
 	LBProgLbEgress       = "lb_egress"
 	LBProgLbFromPod      = "lb_from_pod"
+	LBProgLbFromStack    = "lb_from_stack"
 	LBProgLbGetpeername4 = "lb_getpeername4"
 	LBProgLbGetpeername6 = "lb_getpeername6"
 	LBProgLbIngress      = "lb_ingress"
@@ -141,6 +142,7 @@ const (
 	LBProgLbSendmsg4     = "lb_sendmsg4"
 	LBProgLbSendmsg6     = "lb_sendmsg6"
 	LBProgLbToPod        = "lb_to_pod"
+	LBProgLbToStack      = "lb_to_stack"
 	LBVarCrcZeros        = "crc_zeros"
 	LBVarHostNetns       = "host_netns"
 	LBVarNodeIpv4        = "node_ipv4"
@@ -194,6 +196,7 @@ type LBProgramSpecs struct {
 	LbConnect6     *ebpf.ProgramSpec `ebpf:"lb_connect6"`
 	LbEgress       *ebpf.ProgramSpec `ebpf:"lb_egress"`
 	LbFromPod      *ebpf.ProgramSpec `ebpf:"lb_from_pod"`
+	LbFromStack    *ebpf.ProgramSpec `ebpf:"lb_from_stack"`
 	LbGetpeername4 *ebpf.ProgramSpec `ebpf:"lb_getpeername4"`
 	LbGetpeername6 *ebpf.ProgramSpec `ebpf:"lb_getpeername6"`
 	LbIngress      *ebpf.ProgramSpec `ebpf:"lb_ingress"`
@@ -202,6 +205,7 @@ type LBProgramSpecs struct {
 	LbSendmsg4     *ebpf.ProgramSpec `ebpf:"lb_sendmsg4"`
 	LbSendmsg6     *ebpf.ProgramSpec `ebpf:"lb_sendmsg6"`
 	LbToPod        *ebpf.ProgramSpec `ebpf:"lb_to_pod"`
+	LbToStack      *ebpf.ProgramSpec `ebpf:"lb_to_stack"`
 }
 
 // LBMapSpecs contains maps before they are loaded into the kernel.
@@ -294,6 +298,7 @@ type LBPrograms struct {
 	LbConnect6     *ebpf.Program `ebpf:"lb_connect6"`
 	LbEgress       *ebpf.Program `ebpf:"lb_egress"`
 	LbFromPod      *ebpf.Program `ebpf:"lb_from_pod"`
+	LbFromStack    *ebpf.Program `ebpf:"lb_from_stack"`
 	LbGetpeername4 *ebpf.Program `ebpf:"lb_getpeername4"`
 	LbGetpeername6 *ebpf.Program `ebpf:"lb_getpeername6"`
 	LbIngress      *ebpf.Program `ebpf:"lb_ingress"`
@@ -302,6 +307,7 @@ type LBPrograms struct {
 	LbSendmsg4     *ebpf.Program `ebpf:"lb_sendmsg4"`
 	LbSendmsg6     *ebpf.Program `ebpf:"lb_sendmsg6"`
 	LbToPod        *ebpf.Program `ebpf:"lb_to_pod"`
+	LbToStack      *ebpf.Program `ebpf:"lb_to_stack"`
 }
 
 func (p *LBPrograms) Close() error {
@@ -310,6 +316,7 @@ func (p *LBPrograms) Close() error {
 		p.LbConnect6,
 		p.LbEgress,
 		p.LbFromPod,
+		p.LbFromStack,
 		p.LbGetpeername4,
 		p.LbGetpeername6,
 		p.LbIngress,
@@ -318,6 +325,7 @@ func (p *LBPrograms) Close() error {
 		p.LbSendmsg4,
 		p.LbSendmsg6,
 		p.LbToPod,
+		p.LbToStack,
 	)
 }
 

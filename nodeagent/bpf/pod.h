@@ -1,5 +1,6 @@
-// SCTP of pods to services, at the node's end of a pod's interface. No program is asked when an SCTP socket connects (socket.h has the other
-// protocols), so the packets themselves are pointed at a backend, and the answers are given back the address that was dialled.
+// What pods send to services and no program is asked about when a socket connects (socket.h), at the node's end of a pod's interface: SCTP, and everything
+// from sandboxes with a network stack of their own, as gVisor's or a virtual machine's. The packets themselves are pointed at a backend, and the answers are
+// given back the address that was dialled.
 //
 // What comes from a pod gets another destination, before network policies judge it; what goes to a pod gets another source, after they did. So
 // policies see pods alone, and a packet from a pod has the pod's address throughout.
@@ -7,7 +8,7 @@
 
 #include "flow.h"
 
-// balanced_at_pods says whether a packet may be one that is balanced here. Options of IPv6 are looked past later.
+// balanced_at_pods says whether a packet may be one that is balanced here though its pod has the node's stack. Options of IPv6 are looked past later.
 static __always_inline int balanced_at_pods(struct __sk_buff *skb)
 {
 	__u32 field = skb->protocol == bpf_htons(ETH_P_IPV6) ? offsetof(struct ipv6hdr, nexthdr) : offsetof(struct iphdr, protocol);

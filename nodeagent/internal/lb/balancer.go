@@ -52,8 +52,8 @@ type Balancer struct {
 	synced bool
 	dirty  map[owner]*pending.Cause
 	news   news
-	// links are pods' interfaces, and whether the programs are at them; byPacket says that some service needs that.
-	links    map[string]bool
+	// links are pods' interfaces, by name; byPacket says that some service is to be balanced at them all.
+	links    map[string]*podLink
 	byPacket bool
 	// waiting are closed after the next round that wrote everything.
 	waiting pending.Waiters
@@ -104,7 +104,7 @@ func New(cfg Config) (*Balancer, error) {
 		wrap:    func(m Maps) Maps { return m },
 		in:      newInputs(cfg.Node),
 		dirty:   map[owner]*pending.Cause{},
-		links:   map[string]bool{},
+		links:   map[string]*podLink{},
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
@@ -18,13 +19,22 @@ const (
 	pinFromPod = "pod_from_"
 )
 
-// Adopt takes in a pod's interface, by the name of the node's end; it does not wait. An interface that is gone is forgotten.
-func (b *Balancer) Adopt(name string) { b.adopt(name) }
+// podLink is the node's end of a pod's interface.
+type podLink struct {
+	// ownStack says that the pod has a network stack of its own.
+	ownStack bool
+	// attached says that this run's programs are there.
+	attached bool
+}
+
+// Adopt takes in a pod's interface, by the name of the node's end; it does not wait. ownStack says that the pod's sandbox has a network stack of its own, as a
+// virtual machine has: it opens no sockets of the node's, where its connections would be balanced. An interface that is gone is forgotten.
+func (b *Balancer) Adopt(name string, ownStack bool) { b.adopt(name, ownStack) }
 
 // Join is Adopt that waits until what the pod sends through the interface is balanced. Only SCTP needs that, for which there are no programs at
-// sockets: while no service has a port of it, nothing is at pods' interfaces, and nobody waits.
-func (b *Balancer) Join(ctx context.Context, name string) error {
-	if !b.adopt(name) {
+// sockets, and stacks of pods' own: else, while no service has a port of SCTP, nothing is at pods' interfaces, and nobody waits.
+func (b *Balancer) Join(ctx context.Context, name string, ownStack bool) error {
+	if !b.adopt(name, ownStack) {
 		return nil
 	}
 	if err := b.Settled(ctx); err != nil {
@@ -34,17 +44,23 @@ func (b *Balancer) Join(ctx context.Context, name string) error {
 }
 
 // adopt tells whether there is something to balance at the interface, and nothing yet that does.
-func (b *Balancer) adopt(name string) bool {
+func (b *Balancer) adopt(name string, ownStack bool) bool {
 	b.mu.Lock()
-	attached := b.links[name]
-	b.links[name] = attached
-	wait := b.byPacket && !attached
+	l := b.links[name]
+	if l == nil {
+		l = &podLink{ownStack: ownStack}
+		b.links[name] = l
+	}
+	wait := b.needsPrograms(l) && !l.attached
 	b.mu.Unlock()
 	if wait {
 		b.poke()
 	}
 	return wait
 }
+
+// needsPrograms says whether something is balanced at the interface; b.mu is held.
+func (b *Balancer) needsPrograms(l *podLink) bool { return l.ownStack || b.byPacket }
 
 // needsPackets says whether a frontend is balanced packet by packet where pods dial it.
 func needsPackets(k bpf.LBFrontendKey) bool {
@@ -63,8 +79,8 @@ func (s *syncer) heedPods(changes []change) {
 	}
 }
 
-// attachPods puts the programs at the interfaces of pods that have not got them; what they look up is in the maps. With full set it does so anew,
-// forgets the interfaces that are gone, and, where nothing needs them, takes away the programs that an earlier run has left.
+// attachPods puts the programs at the interfaces of pods that need and have not got them; what they look up is in the maps. With full set it does so anew,
+// and forgets the interfaces that are gone.
 func (s *syncer) attachPods(full bool) error {
 	if s.datapath == nil {
 		return nil
@@ -75,13 +91,13 @@ func (s *syncer) attachPods(full bool) error {
 		}
 	}
 	var errs []error
-	for _, name := range s.unattached() {
-		err := s.datapath.attachPod(name)
+	for name, l := range s.unattached() {
+		err := s.datapath.attachPod(name, l.ownStack)
 		var gone netlink.LinkNotFoundError
 		s.mu.Lock()
 		switch {
 		case err == nil:
-			s.links[name] = true
+			l.attached = true
 		case errors.As(err, &gone): // and what is at it with it
 			delete(s.links, name)
 		default:
@@ -92,57 +108,67 @@ func (s *syncer) attachPods(full bool) error {
 	return errors.Join(errs...)
 }
 
-// unattached lists the interfaces that are to get the programs.
-func (s *syncer) unattached() []string {
+// unattached are the interfaces that are to get the programs.
+func (s *syncer) unattached() map[string]*podLink {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []string
-	for name, attached := range s.links {
-		if s.byPacket && !attached {
-			out = append(out, name)
-		}
-	}
+	out := maps.Clone(s.links)
+	maps.DeleteFunc(out, func(_ string, l *podLink) bool { return l.attached || !s.needsPrograms(l) })
 	return out
 }
 
-// tidyPods compares with the interfaces that there are.
+// tidyPods compares with the interfaces that there are, and takes the programs from those that do not need them: not the first time, when pods of an
+// earlier life may not have been adopted yet.
 func (s *syncer) tidyPods() error {
 	there, err := pinned.Interfaces()
 	if err != nil {
 		return err
 	}
+	keep := map[string]int{}
 	s.mu.Lock()
-	byPacket := s.byPacket
-	for name := range s.links {
-		if _, ok := there[name]; !ok {
+	for name, l := range s.links {
+		index, ok := there[name]
+		if !ok {
 			delete(s.links, name)
 			continue
 		}
-		s.links[name] = false
+		l.attached = false
+		if s.needsPrograms(l) {
+			keep[name] = index
+		}
 	}
 	s.mu.Unlock()
-	if !byPacket {
-		return s.datapath.detachPods()
+	if !s.attached {
+		keep = there
 	}
-	return pinned.Tidy(s.datapath.at.Pins, there, pinToPod, pinFromPod)
+	return s.datapath.detachPods(keep)
 }
 
 // attachPod puts the programs at a pod's interface, around those of network policies: a pod's packet has its backend's address when they judge it,
 // and an answer still has. The way back comes first.
-func (d *datapath) attachPod(name string) error {
+func (d *datapath) attachPod(name string, ownStack bool) error {
 	at, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("look for interface %s: %w", name, err)
 	}
+	to, from := d.objects.LbToPod, d.objects.LbFromPod
+	if ownStack {
+		to, from = d.objects.LbToStack, d.objects.LbFromStack
+	}
 	return d.attachTo(at.Attrs().Index, name,
-		pinned.Hook{Egress: true, Program: d.objects.LbToPod, Pin: pinToPod + name, Filter: tcPodPrefix + "to", Anchor: link.Tail(), Priority: pinned.Last},
-		pinned.Hook{Program: d.objects.LbFromPod, Pin: pinFromPod + name, Filter: tcPodPrefix + "from", Anchor: link.Head(), Priority: pinned.First})
+		pinned.Hook{Egress: true, Program: to, Pin: pinToPod + name, Filter: tcPodPrefix + "to", Anchor: link.Tail(), Priority: pinned.Last},
+		pinned.Hook{Program: from, Pin: pinFromPod + name, Filter: tcPodPrefix + "from", Anchor: link.Head(), Priority: pinned.First})
 }
 
-func (d *datapath) detachPods() error {
-	err := pinned.Tidy(d.at.Pins, nil, pinToPod, pinFromPod)
+// detachPods takes the programs from pods' interfaces but these, by name.
+func (d *datapath) detachPods(keep map[string]int) error {
+	err := pinned.Tidy(d.at.Pins, keep, pinToPod, pinFromPod)
 	if !d.tcx {
-		err = errors.Join(err, pinned.DetachTC(tcPodPrefix, nil))
+		byIndex := map[int]bool{}
+		for _, index := range keep {
+			byIndex[index] = true
+		}
+		err = errors.Join(err, pinned.DetachTC(tcPodPrefix, byIndex))
 	}
 	if err != nil {
 		return fmt.Errorf("detach from pods: %w", err)

@@ -52,8 +52,8 @@ func sctpCluster(t *testing.T, c *cluster) (client *netnstest.Namespace) {
 // startSCTP runs the balancer with the pods' interfaces taken in.
 func startSCTP(t *testing.T, c *cluster, objects ...any) *node {
 	n := startCluster(t, c, objects...)
-	n.lb.Adopt("pod1")
-	n.lb.Adopt("pod2")
+	n.lb.Adopt("pod1", false)
+	n.lb.Adopt("pod2", false)
 	n.settled()
 	return n
 }
@@ -170,8 +170,8 @@ func testSCTPAssociationsStay(t *testing.T, c *cluster) {
 	n.stop()
 	talk("without an agent")
 	n.start(sig, sctpSpread(c, "sig", both[1]), nodeObject(testNode, c.at("192.0.2.11")), nodeObject("node2", c.at("192.0.2.12")))
-	n.lb.Adopt("pod1")
-	n.lb.Adopt("pod2")
+	n.lb.Adopt("pod1", false)
+	n.lb.Adopt("pod2", false)
 	n.settled()
 	talk("with the next agent")
 	if got := answers(t, client, "sctp", c.at("10.96.0.10:7000"), 4); !maps.Equal(got, map[string]int{"remote": 4}) {
@@ -287,13 +287,71 @@ func TestNothingAtPodsWithoutSCTP(t *testing.T) {
 			if name, err := client.Ask("sctp", "10.96.0.10:7000", patience); name != "remote" || err != nil {
 				t.Errorf("answered by %q, %v", name, err)
 			}
-			if err := n.lb.Join(t.Context(), "gone"); err != nil {
+			if err := n.lb.Join(t.Context(), "gone", false); err != nil {
 				t.Errorf("an interface that is gone: %v", err)
 			}
 			n.stop()
+			n.config = func(cfg *Config) { cfg.Resync = 50 * time.Millisecond }
 			n.start(web, c.spread("web"))
-			want("the next agent, no SCTP", false)
+			for deadline := time.Now().Add(patience); n.atInterface("pod2"); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the next agent, no SCTP: programs stay at the pod's interface")
+				}
+			}
 		})
+	}
+}
+
+// A pod with a network stack of its own opens no sockets on the node: here, one whose processes are outside of the node's cgroup. All that it sends to services is
+// balanced at its interface, as it is for other pods at their sockets.
+func TestPodsWithTheirOwnStack(t *testing.T) { onEachHook(t, testPodsWithTheirOwnStack) }
+
+func testPodsWithTheirOwnStack(t *testing.T, c *cluster) {
+	client := sctpCluster(t, c)
+	web := nodePort("web", c.at("10.96.0.20"), 30080, 30053)
+	n := startCluster(t, c, web, c.spread("web"))
+	for _, name := range []string{"pod1", "pod2"} {
+		if err := n.lb.Join(t.Context(), name, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	even := map[string]int{"local": 5, "remote": 5}
+	for _, tt := range []struct {
+		name             string
+		from             *netnstest.Namespace
+		network, address string
+	}{
+		{"TCP at the cluster IP", client, "tcp", "10.96.0.20:80"},
+		{"UDP at the cluster IP", client, "udp", "10.96.0.20:53"},
+		{"TCP at the node's port", client, "tcp", "192.0.2.11:30080"},
+		{"UDP at the node's port", client, "udp", "192.0.2.11:30053"},
+		{"TCP of a backend", c.pod1, "tcp", "10.96.0.20:80"},
+		{"UDP of a backend", c.pod1, "udp", "10.96.0.20:53"},
+	} {
+		if got := answers(t, tt.from, tt.network, c.at(tt.address), 10); !maps.Equal(got, even) {
+			t.Errorf("%s: answers %v", tt.name, got)
+		}
+	}
+	if name, err := client.Ask("udp", c.at("10.77.2.2:8080"), patience); name != "remote" || err != nil {
+		t.Errorf("a pod itself: %q, %v", name, err)
+	}
+	conn, err := client.Dial("tcp", c.at("10.96.0.20:80"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	name, err := netnstest.Talk(conn, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	n.config = func(cfg *Config) { cfg.Resync = 50 * time.Millisecond }
+	n.start(endpointSlice("web", 8080), nodeObject(testNode, c.at("192.0.2.11")))
+	n.lb.Adopt("pod1", true)
+	n.lb.Adopt("pod2", true)
+	n.settled()
+	if again, err := netnstest.Talk(conn, patience); again != name || err != nil {
+		t.Errorf("without the service, with the next agent: %q, %v, before %q", again, err, name)
 	}
 }
 

@@ -156,7 +156,7 @@ func (n *node) balanceSCTP(web *machine, others ...*machine) {
 		})
 	for _, m := range append(others, web) {
 		ctx, cancel := context.WithTimeout(n.t.Context(), time.Minute)
-		if err := b.Join(ctx, linkOf(m.sandbox)); err != nil {
+		if err := b.Join(ctx, linkOf(m.sandbox), false); err != nil {
 			n.t.Errorf("join: %v", err)
 		}
 		cancel()
