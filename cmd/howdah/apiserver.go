@@ -82,8 +82,8 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	gates, err := a.features.gates()
 	if err != nil {
 		problems = append(problems, err)
-	} else if err := tell(gates, registerer); err != nil {
-		problems = append(problems, err)
+	} else {
+		tell(gates, registerer)
 	}
 	var gateways []netip.AddrPort
 	for _, endpoint := range a.gatewayEndpoints {

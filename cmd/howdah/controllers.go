@@ -50,9 +50,7 @@ func controllersCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := tell(gates, r.registry); err != nil {
-			return err
-		}
+		tell(gates, r.registry)
 		autoscaling.ToZero = gates.Enabled(gate.ToZero)
 		leadership, err := newLeadership(databaseURL, name)
 		if err != nil {

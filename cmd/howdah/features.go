@@ -31,12 +31,11 @@ func (g *featureFlags) gates() (*gate.Set, error) {
 }
 
 // tell notes in the log which gates are going to be removed that were set, and shows all in the metrics.
-func tell(set *gate.Set, registerer prometheus.Registerer) error {
+func tell(set *gate.Set, registerer prometheus.Registerer) {
 	for _, w := range set.Warnings {
 		slog.Warn("feature gate", "warning", w)
 	}
-	if registerer == nil {
-		return nil
+	if registerer != nil {
+		set.Register(registerer)
 	}
-	return set.Register(registerer)
 }

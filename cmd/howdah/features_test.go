@@ -40,9 +40,7 @@ func TestFeatureGates(t *testing.T) {
 			t.Errorf("%s: %q, %v", text, problem, set.Enabled(gate.CBOR))
 		}
 		registry := prometheus.NewRegistry()
-		if err := tell(set, registry); err != nil {
-			t.Fatal(err)
-		}
+		tell(set, registry)
 		if families, err := registry.Gather(); len(families) != 1 || err != nil {
 			t.Errorf("%d metrics, %v", len(families), err)
 		}

@@ -54,9 +54,7 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := tell(gates, r.registry); err != nil {
-			return err
-		}
+		tell(gates, r.registry)
 		listener, err := net.Listen("tcp", r.listen)
 		if err != nil {
 			return explainListen(err)

@@ -55,6 +55,8 @@ type Balancer struct {
 	// links are pods' interfaces, by name; byPacket says that some service is to be balanced at them all.
 	links    map[string]*podLink
 	byPacket bool
+	// ended says that Run gave up: the node cannot balance.
+	ended bool
 	// waiting are closed after the next round that wrote everything.
 	waiting pending.Waiters
 	// behind is since when a change waits that was taken up and is not written yet; zero if there is none.

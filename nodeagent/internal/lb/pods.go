@@ -32,7 +32,8 @@ type podLink struct {
 func (b *Balancer) Adopt(name string, ownStack bool) { b.adopt(name, ownStack) }
 
 // Join is Adopt that waits until what the pod sends through the interface is balanced. Only SCTP needs that, for which there are no programs at
-// sockets, and stacks of pods' own: else, while no service has a port of SCTP, nothing is at pods' interfaces, and nobody waits.
+// sockets, and stacks of pods' own: else, while no service has a port of SCTP, nothing is at pods' interfaces, and nobody waits. Nor does anybody where the
+// node cannot balance at all, and says so.
 func (b *Balancer) Join(ctx context.Context, name string, ownStack bool) error {
 	if !b.adopt(name, ownStack) {
 		return nil
@@ -51,7 +52,7 @@ func (b *Balancer) adopt(name string, ownStack bool) bool {
 		l = &podLink{ownStack: ownStack}
 		b.links[name] = l
 	}
-	wait := b.needsPrograms(l) && !l.attached
+	wait := b.needsPrograms(l) && !l.attached && !b.ended
 	b.mu.Unlock()
 	if wait {
 		b.poke()

@@ -25,6 +25,16 @@ const (
 // is in the kernel stays when it returns: an agent's restart interrupts no service. An error before Ready means
 // that the node cannot balance; afterwards Run retries by itself.
 func (b *Balancer) Run(ctx context.Context) error {
+	err := b.run(ctx)
+	if err != nil {
+		b.mu.Lock()
+		b.ended = true
+		b.mu.Unlock()
+	}
+	return err
+}
+
+func (b *Balancer) run(ctx context.Context) error {
 	d, reused, err := loadDatapath(b.cfg.At)
 	if err != nil {
 		return fmt.Errorf("load balancer: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -352,6 +353,20 @@ func testPodsWithTheirOwnStack(t *testing.T, c *cluster) {
 	n.settled()
 	if again, err := netnstest.Talk(conn, patience); again != name || err != nil {
 		t.Errorf("without the service, with the next agent: %q, %v, before %q", again, err, name)
+	}
+}
+
+// Where the node cannot balance, its pods run without services.
+func TestNobodyWaitsForABalancerThatGaveUp(t *testing.T) {
+	b, err := New(Config{Node: Node{Name: testNode}, At: Attachment{Cgroup: "/", Pins: t.TempDir()}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Run(t.Context()); err == nil {
+		t.Fatal("it balances with its maps on no bpf file system")
+	}
+	if err := b.Join(t.Context(), "pod", true); err != nil {
+		t.Error(err)
 	}
 }
 
