@@ -182,6 +182,7 @@ func (a *attempt) committed(n int, results []store.Result) {
 	}
 	kind := in.r.res.Kind
 	a.b.s.Cache.For(kind).Acknowledge(revision)
+	a.b.s.tellWritten(in.r, p)
 	a.answers[n], a.errs[n] = in.op.answer(p.item(kind, a.keyOf(n), revision), p)
 	a.b.committed[n] = committedWrite{first: p.first(revision), last: revision, changed: len(p.writes) > 0}
 }

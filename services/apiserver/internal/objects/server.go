@@ -92,6 +92,8 @@ type Config struct {
 	// Stale reports whether what is stored under a key would be stored in another form now, encrypted by another key: then an
 	// update that changes nothing writes it anew. nil: never.
 	Stale func(ctx context.Context, key string) (bool, error)
+	// Written are told of updates of a resource's objects, by a status or otherwise, that were committed: both states, which they may not change.
+	Written map[schema.GroupResource]func(obj, old registry.Object)
 	// Offer says which encodings are served beside the usual.
 	Offer codec.Offer
 	// Initializers says which objects wait for initializers; nil: none does.

@@ -270,7 +270,7 @@ func (u *update) planChange(ctx context.Context, item *codec.Item, old, obj regi
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{obj: obj, createRevision: item.CreateRevision, applied: u.managed && kind.Custom == nil || kind.Custom != nil && !kind.Custom.Sound(obj)}
+	p := &plan{obj: obj, old: old, createRevision: item.CreateRevision, applied: u.managed && kind.Custom == nil || kind.Custom != nil && !kind.Custom.Sound(obj)}
 	if r.subresource == "" {
 		if err := u.s.allocate(ctx, r, p, obj, old, u.opts.dryRun); err != nil {
 			return nil, err

@@ -47,8 +47,10 @@ type plan struct {
 	// usage is what the writes consume of quotas; nil: nothing.
 	usage *admission.Usage
 	// obj and value are the object's new state; after a deletion, its last.
-	obj            registry.Object
-	value          []byte
+	obj   registry.Object
+	value []byte
+	// old is the state before an update.
+	old            registry.Object
 	createRevision int64
 	current        *codec.Item
 	deleted        bool
@@ -165,6 +167,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
+			s.tellWritten(r, p)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)
 		}
 		if handed != nil {
@@ -183,6 +186,13 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		if err := s.catchUp(ctx, err); err != nil {
 			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
 		}
+	}
+}
+
+// tellWritten tells of a committed update whoever asked to hear of it.
+func (s *Server) tellWritten(r *request, p *plan) {
+	if told := s.Written[r.res.Kind.GroupResource()]; told != nil && p.old != nil {
+		told(p.obj, p.old)
 	}
 }
 
