@@ -74,7 +74,7 @@ static __always_inline int answer(struct __sk_buff *skb, struct packet *p)
 SEC("tcx/ingress")
 int lb_ingress(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return parse(skb, &p, SIDE_IN) ? NEXT : balance(skb, &p, SCOPE_OUTSIDE);
 }
@@ -82,7 +82,7 @@ int lb_ingress(struct __sk_buff *skb)
 SEC("tcx/egress")
 int lb_egress(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return parse(skb, &p, SIDE_OUT) ? NEXT : answer(skb, &p);
 }
@@ -90,7 +90,7 @@ int lb_egress(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int lb_from_pod(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return !balanced_at_pods(skb) || parse(skb, &p, SIDE_FROM_POD) ? NEXT : balance(skb, &p, SCOPE_SOCKET);
 }
@@ -98,7 +98,7 @@ int lb_from_pod(struct __sk_buff *skb)
 SEC("tcx/egress")
 int lb_to_pod(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return !balanced_at_pods(skb) || parse(skb, &p, SIDE_TO_POD) ? NEXT : answer(skb, &p);
 }
@@ -106,7 +106,7 @@ int lb_to_pod(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int lb_from_stack(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return parse(skb, &p, SIDE_FROM_POD) ? NEXT : balance(skb, &p, SCOPE_SOCKET);
 }
@@ -114,7 +114,7 @@ int lb_from_stack(struct __sk_buff *skb)
 SEC("tcx/egress")
 int lb_to_stack(struct __sk_buff *skb)
 {
-	struct packet p;
+	struct packet p = {};
 
 	return parse(skb, &p, SIDE_TO_POD) ? NEXT : answer(skb, &p);
 }

@@ -67,7 +67,7 @@ static __always_inline int source_allowed(__u64 service, const struct address *c
 // another key at once. So what was read is checked by a second lookup, and read again if it has changed.
 //
 // The larger functions, this one first, are not static: the kernel checks such a function once, whoever calls it, and a static one anew at each call,
-// with all that it knows there. What they are given may be nothing, as far as the kernel sees.
+// with all that it knows there. What they are given may be nothing, as far as the kernel sees, and has to be written before (Linux 6.4 asks for that no more).
 __noinline int choose(struct frontend_key *key, struct address *client, struct backend *sticky,
 			     struct backend *out)
 {

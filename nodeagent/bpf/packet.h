@@ -175,12 +175,11 @@ static __always_inline int parse_sctp(struct __sk_buff *skb, struct packet *p)
 	return 0;
 }
 
-// parse reads an unfragmented TCP, UDP or SCTP packet. 0 if it is one.
+// parse reads an unfragmented TCP, UDP or SCTP packet into p, which is all zeros. 0 if it is one.
 __noinline int parse(struct __sk_buff *skb, struct packet *p, __u8 side)
 {
 	if (!p)
 		return -1;
-	__builtin_memset(p, 0, sizeof(*p));
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
 		if (parse_ipv4(skb, p))
