@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -143,8 +144,11 @@ func rawNetwork(a netip.Addr) string {
 	return "ip6:132"
 }
 
-// ports are given in turn: with one that was used before, who looks on might take an association for the one before.
+// ports are given in turn, from anywhere on: with one that was used before, also by another process, who looks on might take an association for
+// the one before.
 var ports atomic.Uint32
+
+func init() { ports.Store(rand.Uint32N(10000)) }
 
 // Dial begins an association with an address from a port; 0 is any. The socket belongs to the network namespace of the calling thread.
 func Dial(address string, port uint16, wait time.Duration) (net.Conn, error) {

@@ -56,7 +56,7 @@ func (m *Manager) setBuiltIn(live registry.Object, configuration *unstructured.U
 		}
 	}
 	o, ok := m.overlay(m.types, others, force)
-	if !ok {
+	if !ok || !o.whole(tree.Object, o.root) {
 		return nil
 	}
 	merged, ok := o.object(tree.Object, configuration.Object)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -217,4 +218,40 @@ func textOf(t *testing.T, obj runtime.Object) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// What an object has in a list with keys, and has no key, keeps the list from being applied to: the library says so, and who goes without it must not pass it by.
+func TestItemsWithoutKeysAreNotAppliedTo(t *testing.T) {
+	t.Parallel()
+	managers := newManagers(t)
+	res, made := inputs(t, managers)["serviceaccount"]()
+	m, err := managers.For(res, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := made.DeepCopyObject().(*corev1.ServiceAccount)
+	live.SetManagedFields(nil)
+	live.Labels, live.Secrets = map[string]string{"tier": "x"}, []corev1.ObjectReference{{Name: "a"}}
+	m.Create(emptyOf(res), live, "creator")
+	without := live.DeepCopy()
+	without.Secrets = append(without.Secrets, corev1.ObjectReference{Namespace: "elsewhere"})
+	labels := map[string]any{"tier": "y"}
+	for name, fields := range map[string]map[string]any{
+		"beside the list": {},
+		"to the list":     {"secrets": []any{map[string]any{"name": "a"}}},
+	} {
+		configuration := &unstructured.Unstructured{Object: maps.Clone(fields)}
+		configuration.SetGroupVersionKind(res.GVK)
+		configuration.SetName(live.GetName())
+		if err := unstructured.SetNestedMap(configuration.Object, labels, "metadata", "labels"); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []*corev1.ServiceAccount{live, without} { // the second by what was learnt from the first
+			_, err := m.Apply(to.DeepCopy(), configuration.DeepCopy(), "a", true)
+			_, want := m.FieldManager.Apply(to.DeepCopy(), configuration.DeepCopy(), "a", true)
+			if faults(err) != faults(want) || to == live && err != nil {
+				t.Errorf("%s: got %v, want %v", name, err, want)
+			}
+		}
+	}
 }

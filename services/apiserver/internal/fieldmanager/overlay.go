@@ -178,6 +178,41 @@ func (o *overlay) items(live, applied []any, of *smdschema.List) ([]any, bool) {
 	return out, true
 }
 
+// whole reports whether everything in the object's lists with keys has its keys. An object of a Go type that is not applied to may have what has none, as
+// ServiceAccounts secrets without names: the library merges nothing into such an object, wherever it is told to.
+func (o *overlay) whole(live any, ref smdschema.TypeRef) bool {
+	switch v := live.(type) {
+	case map[string]any:
+		atom, ok := o.schema.Resolve(ref)
+		if !ok || atom.Map == nil || atom.Map.ElementRelationship == smdschema.Atomic {
+			return true
+		}
+		for name, value := range v {
+			ref := atom.Map.ElementType
+			if field, ok := atom.Map.FindField(name); ok {
+				ref = field.Type
+			}
+			if !o.whole(value, ref) {
+				return false
+			}
+		}
+	case []any:
+		atom, ok := o.schema.Resolve(ref)
+		if !ok || atom.List == nil || atom.List.ElementRelationship != smdschema.Associative {
+			return true
+		}
+		keys := o.keysOf(atom.List)
+		return !slices.ContainsFunc(v, func(item any) bool { return !keyed(item, keys) || !o.whole(item, atom.List.ElementType) })
+	}
+	return true
+}
+
+// keyed reports whether an item has the keys of its list.
+func keyed(item any, keys []itemKey) bool {
+	fields, ok := item.(map[string]any)
+	return len(keys) == 0 || ok && !slices.ContainsFunc(keys, func(k itemKey) bool { _, has := k.of(fields); return !has })
+}
+
 // itemKey is a field by which the items of a list are told apart, and its value where it is not given; nil is none.
 type itemKey struct {
 	name  string
