@@ -58,7 +58,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct packet *p, __u8
 	if (begin(skb, p, &b, self))
 		return TC_ACT_SHOT;
 	t = bpf_map_lookup_elem(&translations, &p->tuple);
-	if (!t)
+	if (!t || (scope == SCOPE_SOCKET && same(&t->source, &t->destination) && turn_around(p, t)))
 		return TC_ACT_SHOT;
 	return translate(skb, p, t);
 }

@@ -31,20 +31,53 @@ static __always_inline int leads(struct translation *back, struct tuple *in)
 	       same(&back->destination, &in->source) && back->destination_port == in->source_port;
 }
 
-// remember writes the pair of translations of a new flow, whose client sends `in`, and whose backend answers with `answer`. The backend sees the client's own
-// port if that may be kept, unless the client uses it for another frontend of that backend; otherwise, a port of ours. 0 on success.
-static __always_inline int remember(struct tuple *in, struct tuple *answer, struct translation *forward, struct translation *back, int keep)
+// A new flow: what its client's packets become, what its answers look like, and what those become.
+struct flow {
+	struct translation forward;
+	struct translation back;
+	struct tuple answer;
+};
+
+// new_flow is the flow of a client that sends `in` to a backend which sees its address, and whose answers are met at this side.
+static __always_inline struct flow new_flow(struct tuple *in, struct backend *b, __u8 side)
+{
+	return (struct flow){
+		.forward = {
+			.source = in->source,
+			.destination = b->address,
+			.destination_port = b->port,
+			.flags = NAT_FORWARD,
+		},
+		.back = {
+			.source = in->destination,
+			.source_port = in->destination_port,
+			.destination = in->source,
+			.destination_port = in->source_port,
+		},
+		.answer = {
+			.source = b->address,
+			.source_port = b->port,
+			.destination = in->source,
+			.destination_port = in->source_port,
+			.protocol = in->protocol,
+			.side = side,
+		},
+	};
+}
+
+// remember writes the pair of translations of a new flow, whose client sends `in`. The backend sees the client's own port if that may be kept, unless the client uses it for another frontend of that backend; otherwise, a port of ours. 0 on success.
+static __always_inline int remember(struct tuple *in, struct flow *f, int keep)
 {
 	__u32 start = bpf_get_prandom_u32();
 	__u64 now = bpf_ktime_get_ns();
 
-	forward->seen = now;
-	back->seen = now;
+	f->forward.seen = now;
+	f->back.seen = now;
 	for (int i = 0; i < PORT_TRIES; i++) {
 		if (!keep || i)
-			answer->destination_port = bpf_htons(FIRST_PORT + (start + i) % PORT_COUNT);
+			f->answer.destination_port = bpf_htons(FIRST_PORT + (start + i) % PORT_COUNT);
 
-		struct translation *taken = bpf_map_lookup_elem(&translations, answer);
+		struct translation *taken = bpf_map_lookup_elem(&translations, &f->answer);
 		__u64 how = BPF_NOEXIST;
 
 		if (taken) {
@@ -52,10 +85,10 @@ static __always_inline int remember(struct tuple *in, struct tuple *answer, stru
 				continue;
 			how = BPF_ANY;
 		}
-		if (bpf_map_update_elem(&translations, answer, back, how))
+		if (bpf_map_update_elem(&translations, &f->answer, &f->back, how))
 			continue;
-		forward->source_port = answer->destination_port;
-		return bpf_map_update_elem(&translations, in, forward, BPF_ANY);
+		f->forward.source_port = f->answer.destination_port;
+		return bpf_map_update_elem(&translations, in, &f->forward, BPF_ANY);
 	}
 	return -1;
 }

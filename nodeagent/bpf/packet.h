@@ -204,35 +204,8 @@ __noinline int parse(struct __sk_buff *skb, struct packet *p, __u8 side)
 	return -1;
 }
 
-// replace_address puts another address in an IP header's field, and into the checksums over it: at `sum` TCP's or UDP's, with these flags.
-static __always_inline int replace_address(struct __sk_buff *skb, struct packet *p, __u32 v4_field, __u32 v6_field, struct address *from,
-					   struct address *to, __u32 sum, __u64 flags)
-{
-	if (same(from, to))
-		return 0;
-	if (p->v6) {
-		long difference = bpf_csum_diff(from->w, sizeof(from->w), to->w, sizeof(to->w), 0);
-
-		// There is no checksum of the header itself. Of the whole packet, as a device may have summed it up, the one change undoes the other:
-		// the kernel takes the first from its sum, so it has to add the second.
-		return difference < 0 || bpf_l4_csum_replace(skb, sum, 0, difference, BPF_F_PSEUDO_HDR | flags) ||
-		       bpf_skb_store_bytes(skb, ETH_HLEN + v6_field, to->w, sizeof(to->w), BPF_F_RECOMPUTE_CSUM);
-	}
-	return bpf_l4_csum_replace(skb, sum, from->w[3], to->w[3], BPF_F_PSEUDO_HDR | 4 | flags) ||
-	       bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), from->w[3], to->w[3], 4) ||
-	       bpf_skb_store_bytes(skb, ETH_HLEN + v4_field, &to->w[3], 4, 0);
-}
-
-static __always_inline int replace_port(struct __sk_buff *skb, __u32 field, __u16 from, __u16 to, __u32 sum, __u64 flags)
-{
-	if (from == to)
-		return 0;
-	return bpf_l4_csum_replace(skb, sum, from, to, 2 | flags) || bpf_skb_store_bytes(skb, field, &to, 2, 0);
-}
-
-// replace_address_alone is replace_address where no checksum but that of IPv4's header is over addresses.
-static __always_inline int replace_address_alone(struct __sk_buff *skb, struct packet *p, __u32 v4_field, __u32 v6_field, struct address *from,
-						 struct address *to)
+// store_address puts another address in an IP header's field, and into the checksum of the header, which IPv6 has not.
+static __always_inline int store_address(struct __sk_buff *skb, struct packet *p, __u32 v4_field, __u32 v6_field, struct address *from, struct address *to)
 {
 	if (same(from, to))
 		return 0;
@@ -242,14 +215,40 @@ static __always_inline int replace_address_alone(struct __sk_buff *skb, struct p
 	       bpf_skb_store_bytes(skb, ETH_HLEN + v4_field, &to->w[3], 4, 0);
 }
 
+// replace_address is store_address where TCP's or UDP's checksum, at `sum` with these flags, is over the addresses, too.
+static __always_inline int replace_address(struct __sk_buff *skb, struct packet *p, __u32 v4_field, __u32 v6_field, struct address *from,
+					   struct address *to, __u32 sum, __u64 flags)
+{
+	if (same(from, to))
+		return 0;
+	if (p->v6) {
+		long difference = bpf_csum_diff(from->w, sizeof(from->w), to->w, sizeof(to->w), 0);
+
+		// Of the whole packet, as a device may have summed it up, the one change undoes the other: the kernel takes the first from its
+		// sum, so it has to add the second.
+		if (difference < 0 || bpf_l4_csum_replace(skb, sum, 0, difference, BPF_F_PSEUDO_HDR | flags))
+			return -1;
+	} else if (bpf_l4_csum_replace(skb, sum, from->w[3], to->w[3], BPF_F_PSEUDO_HDR | 4 | flags)) {
+		return -1;
+	}
+	return store_address(skb, p, v4_field, v6_field, from, to);
+}
+
+static __always_inline int replace_port(struct __sk_buff *skb, __u32 field, __u16 from, __u16 to, __u32 sum, __u64 flags)
+{
+	if (from == to)
+		return 0;
+	return bpf_l4_csum_replace(skb, sum, from, to, 2 | flags) || bpf_skb_store_bytes(skb, field, &to, 2, 0);
+}
+
 static __always_inline int rewrite_sctp(struct __sk_buff *skb, struct packet *p, struct translation *t)
 {
 	struct tuple *old = &p->tuple;
 	__u32 ports = old->source_port | (__u32)old->destination_port << 16;
 	__u32 wanted = t->source_port | (__u32)t->destination_port << 16;
 
-	return replace_address_alone(skb, p, offsetof(struct iphdr, saddr), offsetof(struct ipv6hdr, saddr), &old->source, &t->source) ||
-	       replace_address_alone(skb, p, offsetof(struct iphdr, daddr), offsetof(struct ipv6hdr, daddr), &old->destination, &t->destination) ||
+	return store_address(skb, p, offsetof(struct iphdr, saddr), offsetof(struct ipv6hdr, saddr), &old->source, &t->source) ||
+	       store_address(skb, p, offsetof(struct iphdr, daddr), offsetof(struct ipv6hdr, daddr), &old->destination, &t->destination) ||
 	       sctp_replace_ports(skb, p->l4, p->end - p->l4, ports, wanted);
 }
 

@@ -91,31 +91,8 @@ __noinline int begin_from_pod(struct packet *p, struct backend *b)
 	if (!p || !b)
 		return -1;
 
-	struct tuple *in = &p->tuple;
-	struct translation forward = {
-		.source = in->source,
-		.destination = b->address,
-		.destination_port = b->port,
-		.flags = NAT_FORWARD,
-	};
-	struct translation back = {
-		.source = in->destination,
-		.source_port = in->destination_port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-	};
-	struct tuple answer = {
-		.source = b->address,
-		.source_port = b->port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-		.protocol = in->protocol,
-		.side = SIDE_TO_POD,
-	};
-	// The node's own processes may talk to the pod from any port but ours.
-	int itself = same(&in->source, &b->address);
+	struct flow f = new_flow(&p->tuple, b, SIDE_TO_POD);
 
-	if (remember(in, &answer, &forward, &back, !itself))
-		return -1;
-	return itself ? turn_around(p, &forward) : 0;
+	// With a pod that is its own backend the node's processes may talk from any port but ours (turn_around).
+	return remember(&p->tuple, &f, !same(&p->tuple.source, &b->address));
 }

@@ -31,39 +31,20 @@ __noinline int begin_outside(struct __sk_buff *skb, struct packet *p, struct bac
 		return -1;
 
 	struct tuple *in = &p->tuple;
-	struct translation forward = {
-		.source = in->source,
-		.destination = b->address,
-		.destination_port = b->port,
-		.flags = NAT_FORWARD,
-	};
-	struct translation back = {
-		.source = in->destination,
-		.source_port = in->destination_port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-	};
-	struct tuple answer = {
-		.source = b->address,
-		.source_port = b->port,
-		.destination = in->source,
-		.destination_port = in->source_port,
-		.protocol = in->protocol,
-		.side = SIDE_OUT,
-	};
+	struct flow f = new_flow(in, b, SIDE_OUT);
 
 	if (b->flags & BACKEND_LOCAL)
-		return remember(in, &answer, &forward, &back, 1);
-	forward.out = way_to(skb, &b->address, p->v6);
-	back.out = skb->ifindex;
+		return remember(in, &f, 1);
+	f.forward.out = way_to(skb, &b->address, p->v6);
+	f.back.out = skb->ifindex;
 	// Of the node's addresses, answers find through the tunnel to its own one alone.
-	if (self && forward.out == back.out)
-		forward.source = in->destination;
-	else if (own_address(&forward.source, p->v6))
+	if (self && f.forward.out == f.back.out)
+		f.forward.source = in->destination;
+	else if (own_address(&f.forward.source, p->v6))
 		return -1;
-	forward.flags |= NAT_REDIRECT;
-	back.flags |= NAT_REDIRECT;
-	answer.side = SIDE_IN;
-	answer.destination = forward.source;
-	return remember(in, &answer, &forward, &back, 0);
+	f.forward.flags |= NAT_REDIRECT;
+	f.back.flags |= NAT_REDIRECT;
+	f.answer.side = SIDE_IN;
+	f.answer.destination = f.forward.source;
+	return remember(in, &f, 0);
 }
