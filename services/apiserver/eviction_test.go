@@ -102,3 +102,25 @@ func TestEvictionKeepsTheBudget(t *testing.T) {
 		t.Errorf("two budgets: %+v", s)
 	}
 }
+
+// TestEvictionOfWhatGoes: a pod that is evicted already, and held, is not written again.
+func TestEvictionOfWhatGoes(t *testing.T) {
+	f := startMemory(t)
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p","finalizers":["example.com/kept"]},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
+	var after []string
+	for range 2 {
+		if _, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: "p", Subresource: "eviction",
+			Object: []byte(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`)}); err != nil {
+			t.Fatal(apistatus.FromGRPC(err))
+		}
+		pod, err := f.get("v1/pods", "default", "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = append(after, string(pod))
+	}
+	if after[0] != after[1] {
+		t.Errorf("the second eviction made of\n%s\n%s", after[0], after[1])
+	}
+}
