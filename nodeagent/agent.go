@@ -33,6 +33,7 @@ import (
 	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
+	"howdah.dev/nodeagent/internal/podcert"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/shutdown"
@@ -63,6 +64,7 @@ type Agent struct {
 	reporter    *nodestatus.Reporter
 	workers     *worker.Manager
 	volumes     *volume.Manager
+	podCerts    *podcert.Keeper
 	pleg        *pleg.Generator
 	importer    *image.Importer
 	pulls       *verify.Records
@@ -252,7 +254,7 @@ func (a *Agent) run(ctx context.Context) error {
 	if err := a.prepareStatic(ctx); err != nil {
 		return err
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.volumes.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.volumes.Run, a.podCerts.Run, a.serve)
 }
 
 // sendLogs sends what containers write to the service that keeps it.

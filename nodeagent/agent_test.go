@@ -28,6 +28,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("crash", n.testCrash)
 	t.Run("init", n.testInit)
 	t.Run("volumes", n.testVolumes)
+	t.Run("certificates of pods", n.testIdentity)
 	t.Run("users", n.testUsers)
 	t.Run("classes", n.testClasses)
 	t.Run("claims", n.testClaims)

@@ -27,6 +27,7 @@ import (
 	"howdah.dev/nodeagent/internal/mirror"
 	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pleg"
+	"howdah.dev/nodeagent/internal/podcert"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/probe"
 	"howdah.dev/nodeagent/internal/shutdown"
@@ -108,9 +109,14 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 func (b *builder) buildVolumes() {
 	cfg := b.cfg
 	b.drivers = b.newDrivers(b.objects, b.tell)
+	b.podCerts = podcert.New(podcert.Config{
+		Client: cfg.Objects, NodeName: cfg.NodeName, Node: func() *corev1.Node { return b.self() }, Pods: func() []*corev1.Pod { return b.running.List() },
+		Event: func(pod *corev1.Pod, kind, reason, message string) { b.tell.Event(pod, "", kind, reason, message) },
+		Clock: cfg.Clock, Registerer: cfg.Registerer,
+	})
 	b.volumes = volume.New(volume.Config{
 		Drivers: b.drivers.volumes, Attachments: b.drivers.waiter, Device: csi.Device, Command: volume.Execute, GitRepos: cfg.GitRepos,
-		RootDir: cfg.RootDir, Objects: b.objects, Mounter: volume.Kernel{}, Clock: cfg.Clock,
+		RootDir: cfg.RootDir, Objects: b.objects, Certificates: b.podCerts, Mounter: volume.Kernel{}, Clock: cfg.Clock,
 		Allocatable: func() corev1.ResourceList { return b.node().Allocatable },
 		Pods:        func() []*corev1.Pod { return b.running.List() }, Registerer: cfg.Registerer,
 		NodeLabels: b.labels,

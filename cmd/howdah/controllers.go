@@ -66,7 +66,7 @@ func controllersCommand() *cobra.Command {
 		}
 		s, err := controllers.New(controllers.Config{
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
-			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca,
+			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
 			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
 			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges, RecyclerImage: recyclerImage,
 		})

@@ -306,7 +306,7 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	}
 	server, err := controllers.New(controllers.Config{
 		Enabled: enabled, Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
-		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca,
+		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
 		SigningCertificate: signing.certificate, SigningKey: signing.key, LegacyTokenPeriod: s.legacy.period,
 		Autoscaling: s.autoscaling.Autoscaling,
 	})

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -89,6 +90,8 @@ var (
 	ResourceSlice             = kindOf("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func() *resourcev1.ResourceSlice { return &resourcev1.ResourceSlice{} })
 	DeviceClass               = kindOf("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false, func() *resourcev1.DeviceClass { return &resourcev1.DeviceClass{} })
 	CertificateSigningRequest = kindOf("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", false, func() *certificatesv1.CertificateSigningRequest { return &certificatesv1.CertificateSigningRequest{} })
+	PodCertificateRequest     = kindOf("certificates.k8s.io", "v1beta1", "PodCertificateRequest", "podcertificaterequests", true, func() *certificatesv1beta1.PodCertificateRequest { return &certificatesv1beta1.PodCertificateRequest{} })
+	ClusterTrustBundle        = kindOf("certificates.k8s.io", "v1beta1", "ClusterTrustBundle", "clustertrustbundles", false, func() *certificatesv1beta1.ClusterTrustBundle { return &certificatesv1beta1.ClusterTrustBundle{} })
 	RuntimeClass              = kindOf("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func() *nodev1.RuntimeClass { return &nodev1.RuntimeClass{} })
 	VolumeAttachment          = kindOf("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", false, func() *storagev1.VolumeAttachment { return &storagev1.VolumeAttachment{} })
 )

@@ -6,19 +6,22 @@ import corev1 "k8s.io/api/core/v1"
 const (
 	featureWorkload       = "GenericWorkload"
 	featurePodCertificate = "PodCertificateRequest"
+	featureTrustBundle    = "ClusterTrustBundleProjection"
 )
 
-// DropGated forgets the fields that belong to feature gates which are off: those of them that can be switched, and ContainerStopSignals and
-// ClusterTrustBundleProjection, which Kubernetes 1.36 has off by default.
+// DropGated forgets the fields that belong to feature gates which are off: those of them that can be switched, and ContainerStopSignals, which
+// Kubernetes 1.36 has off by default.
 func DropGated(spec *corev1.PodSpec, features map[string]bool) {
 	dropDisabled(spec)
 	if !features[featureWorkload] {
 		spec.SchedulingGroup = nil
 	}
-	if features[featurePodCertificate] {
-		return
+	if !features[featurePodCertificate] {
+		eachProjection(spec, func(p *corev1.VolumeProjection) { p.PodCertificate = nil })
 	}
-	eachProjection(spec, func(p *corev1.VolumeProjection) { p.PodCertificate = nil })
+	if !features[featureTrustBundle] {
+		eachProjection(spec, func(p *corev1.VolumeProjection) { p.ClusterTrustBundle = nil })
+	}
 }
 
 func dropDisabled(spec *corev1.PodSpec) {
@@ -31,7 +34,6 @@ func dropDisabled(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		dropStopSignal(&spec.EphemeralContainers[i].Lifecycle)
 	}
-	eachProjection(spec, func(p *corev1.VolumeProjection) { p.ClusterTrustBundle = nil })
 }
 
 func eachProjection(spec *corev1.PodSpec, do func(*corev1.VolumeProjection)) {

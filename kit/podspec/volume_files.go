@@ -92,6 +92,11 @@ func validateProjected(p *corev1.ProjectedVolumeSource, path *field.Path) field.
 			kinds++
 			errs = append(errs, validateToken(s.ServiceAccountToken, at.Child("serviceAccountToken"), path)...)
 		}
+		if b := s.ClusterTrustBundle; b != nil {
+			kinds++
+			errs = append(errs, validateTrustBundle(b, at.Child("clusterTrustBundle"))...)
+			errs = append(errs, add(b.Path, b.Path)...)
+		}
 		if c := s.PodCertificate; c != nil {
 			kinds++
 			errs = append(errs, validatePodCertificate(c, at.Child("podCertificate"))...)

@@ -79,6 +79,8 @@ func (w *warner) overlaps(v *corev1.Volume) {
 				files = append(files, downward(s.DownwardAPI.Items, "DownwardAPI")...)
 			case s.ServiceAccountToken != nil:
 				files = append(files, source{s.ServiceAccountToken.Path, "ServiceAccountToken"})
+			case s.ClusterTrustBundle != nil:
+				files = append(files, source{s.ClusterTrustBundle.Path, fmt.Sprintf("ClusterTrustBundle %q", trustBundleName(s.ClusterTrustBundle))})
 			case s.PodCertificate != nil:
 				files = append(files, certificateFiles(s.PodCertificate)...)
 			default:

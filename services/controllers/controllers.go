@@ -58,6 +58,8 @@ type Config struct {
 
 	// RootCA is the cluster's certificate authority in PEM. Empty publishes none.
 	RootCA []byte
+	// TrustBundles has RootCA published as a ClusterTrustBundle, too; the feature gate ClusterTrustBundle.
+	TrustBundles bool
 
 	// SigningCertificate and SigningKey, in PEM, are the authority that signs CertificateSigningRequests; empty leaves that to others.
 	// SigningDuration is how long their certificates last at most (8760 h).

@@ -48,6 +48,7 @@ type measures struct {
 	balancers *servicelb.Metrics
 	machines  *cloudnode.Metrics
 	rootCA    *rootca.Metrics
+	trust     *rootca.Metrics
 	garbage   *garbage.Metrics
 	leftovers *podgc.Metrics
 }
@@ -60,7 +61,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 		slices: endpointslice.NewMetrics(r), mirrors: endpointslicemirroring.NewMetrics(r),
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
 		volumes: persistentvolume.NewMetrics(r), attached: attachdetach.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
-		balancers: servicelb.NewMetrics(r), machines: cloudnode.NewMetrics(r), rootCA: rootca.NewMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
+		balancers: servicelb.NewMetrics(r), machines: cloudnode.NewMetrics(r), rootCA: rootca.NewMetrics(r), trust: rootca.NewBundleMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
 	}
 }
 

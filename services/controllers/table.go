@@ -124,6 +124,12 @@ func table(m *measures) []row {
 			}
 			return rootca.New(env, s.cfg.RootCA, m.rootCA), nil
 		}},
+		{"identity", "trustbundle", "kube-apiserver-serving-clustertrustbundle-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
+			if len(s.cfg.RootCA) == 0 || !s.cfg.TrustBundles {
+				return controller.Unit{}, nil
+			}
+			return rootca.NewBundle(env, s.cfg.RootCA, m.trust), nil
+		}},
 		{"identity", "accounttoken", "serviceaccount-token-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
 			return accounttoken.New(env, s.cfg.RootCA), nil
 		}},

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
@@ -121,7 +123,7 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 	}
 	for _, r := range fs.Requirements() {
 		switch r.Field {
-		case "metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "spec.hostNetwork", "status.phase", "type":
+		case "metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "spec.hostNetwork", "spec.signerName", "status.phase", "type":
 		default:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 		}
@@ -130,22 +132,27 @@ func filter(namespace, labelSelector, fieldSelector string) (func(object.Object)
 		if namespace != "" && o.GetNamespace() != namespace || !ls.Matches(labels.Set(o.GetLabels())) {
 			return false
 		}
-		set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
-		if p, ok := o.(*corev1.Pod); ok {
-			set["spec.nodeName"], set["status.phase"] = p.Spec.NodeName, string(p.Status.Phase)
-			set["spec.hostNetwork"] = strconv.FormatBool(p.Spec.HostNetwork)
-		}
-		if s, ok := o.(*corev1.Secret); ok {
-			set["type"] = string(s.Type)
-		}
-		if s, ok := o.(*resourcev1.ResourceSlice); ok {
-			set["spec.driver"] = s.Spec.Driver
-			if s.Spec.NodeName != nil {
-				set["spec.nodeName"] = *s.Spec.NodeName
-			}
-		}
+		set := selectable(o)
+		set["metadata.name"], set["metadata.namespace"] = o.GetName(), o.GetNamespace()
 		return fs.Matches(set)
 	}, nil
+}
+
+// selectable are the fields of an object, beside its names, that selectors may ask for.
+func selectable(o object.Object) fields.Set {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return fields.Set{"spec.nodeName": o.Spec.NodeName, "status.phase": string(o.Status.Phase), "spec.hostNetwork": strconv.FormatBool(o.Spec.HostNetwork)}
+	case *corev1.Secret:
+		return fields.Set{"type": string(o.Type)}
+	case *resourcev1.ResourceSlice:
+		return fields.Set{"spec.driver": o.Spec.Driver, "spec.nodeName": ptr.Deref(o.Spec.NodeName, "")}
+	case *certificatesv1beta1.PodCertificateRequest:
+		return fields.Set{"spec.nodeName": string(o.Spec.NodeName), "spec.signerName": o.Spec.SignerName}
+	case *certificatesv1beta1.ClusterTrustBundle:
+		return fields.Set{"spec.signerName": o.Spec.SignerName}
+	}
+	return fields.Set{}
 }
 
 // Watch streams the log from a revision on.

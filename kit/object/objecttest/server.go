@@ -78,7 +78,7 @@ var clusterScoped = map[string]bool{
 	"namespaces": true, "nodes": true, "persistentvolumes": true, "storageclasses": true, "priorityclasses": true,
 	"clusterroles": true, "clusterrolebindings": true, "customresourcedefinitions": true, "runtimeclasses": true,
 	"ingressclasses": true, "csidrivers": true, "csinodes": true, "volumeattachments": true,
-	"resourceslices": true, "deviceclasses": true, "devicetaintrules": true, "certificatesigningrequests": true,
+	"resourceslices": true, "deviceclasses": true, "devicetaintrules": true, "certificatesigningrequests": true, "clustertrustbundles": true,
 }
 
 // New returns an empty API that serves every kind of the client's scheme.

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
@@ -29,6 +31,8 @@ type Objects struct {
 	configMaps *cache[*corev1.ConfigMap]
 	secrets    *cache[*corev1.Secret]
 	drivers    *cache[*storagev1.CSIDriver]
+	bundles    *cache[*certificatesv1beta1.ClusterTrustBundle]
+	signed     *cache[[]*certificatesv1beta1.ClusterTrustBundle] // by signer and selector
 }
 
 // Fresh is how old an object may be that a container or a volume gets.
@@ -45,6 +49,13 @@ func New(client *object.Client, services *object.Informer[*corev1.Service], clk 
 	})
 	o.drivers = newCache(clk, func(ctx context.Context, namespace, name string) (*storagev1.CSIDriver, error) {
 		return object.For(client, object.CSIDriver).Get(ctx, namespace, name)
+	})
+	o.bundles = newCache(clk, func(ctx context.Context, _, name string) (*certificatesv1beta1.ClusterTrustBundle, error) {
+		return object.For(client, object.ClusterTrustBundle).Get(ctx, "", name)
+	})
+	o.signed = newCache(clk, func(ctx context.Context, signer, selector string) ([]*certificatesv1beta1.ClusterTrustBundle, error) {
+		list, _, err := object.For(client, object.ClusterTrustBundle).List(ctx, "", metav1.ListOptions{FieldSelector: "spec.signerName=" + signer, LabelSelector: selector})
+		return list, err
 	})
 	return o
 }
@@ -131,6 +142,20 @@ func named(err error, kind, name string) error {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
 	}
 	return fmt.Errorf("read %s %q: %w", kind, name, err)
+}
+
+// TrustBundle reads a set of certificates of authorities.
+func (o *Objects) TrustBundle(ctx context.Context, name string) (*certificatesv1beta1.ClusterTrustBundle, error) {
+	b, err := o.bundles.get(ctx, "", name)
+	if apierrors.IsNotFound(err) {
+		return nil, apierrors.NewNotFound(certificatesv1beta1.Resource("clustertrustbundle"), name)
+	}
+	return b, err
+}
+
+// TrustBundles reads those of a signer that a label selector matches.
+func (o *Objects) TrustBundles(ctx context.Context, signer, selector string) ([]*certificatesv1beta1.ClusterTrustBundle, error) {
+	return o.signed.get(ctx, signer, selector)
 }
 
 // Services returns the services of a namespace.

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -99,10 +98,10 @@ func (m *Manager) downward(pod *corev1.Pod, status *corev1.PodStatus, items []co
 	return files, nil
 }
 
-func (m *Manager) projected(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, p *corev1.ProjectedVolumeSource) (Files, error) {
+func (m *Manager) projected(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus, volume string, p *corev1.ProjectedVolumeSource) (Files, error) {
 	all := Files{}
 	var problems []error
-	for _, source := range p.Sources {
+	for i, source := range p.Sources {
 		var files Files
 		var err error
 		switch {
@@ -117,9 +116,9 @@ func (m *Manager) projected(ctx context.Context, pod *corev1.Pod, status *corev1
 		case source.ServiceAccountToken != nil:
 			files, err = m.tokenFile(ctx, pod, source.ServiceAccountToken, mode(nil, p.DefaultMode))
 		case source.ClusterTrustBundle != nil:
-			err = errors.New("projected clusterTrustBundle sources are not supported by this node")
+			files, err = m.trustFile(ctx, pod, source.ClusterTrustBundle, mode(nil, p.DefaultMode))
 		case source.PodCertificate != nil:
-			err = errors.New("projected podCertificate sources are not supported by this node")
+			files, err = m.certificateFiles(ctx, pod, at{volume, i}, source.PodCertificate, mode(nil, p.DefaultMode))
 		}
 		if err != nil {
 			problems = append(problems, err)

@@ -41,11 +41,16 @@ func (m *Manager) tokenFile(ctx context.Context, pod *corev1.Pod, source *corev1
 	if err != nil {
 		return nil, err
 	}
+	return Files{source.Path: owned(pod, []byte(value), fileMode)}, nil
+}
+
+// owned is a file for the pod's users alone where it says who they are.
+func owned(pod *corev1.Pod, data []byte, fileMode os.FileMode) File {
 	user := soleUser(pod)
 	if user != nil || fsGroup(pod) != nil {
 		fileMode = 0o600
 	}
-	return Files{source.Path: {[]byte(value), fileMode, user}}, nil
+	return File{data, fileMode, user}
 }
 
 // Token returns a token of the pod's service account, another one in good time before it ends, and when it does.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -36,17 +38,22 @@ type Objects interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error)
 	Volume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
+	// TrustBundle and TrustBundles return certificates of authorities: one set, and those of a signer that a label selector matches.
+	TrustBundle(ctx context.Context, name string) (*certificatesv1beta1.ClusterTrustBundle, error)
+	TrustBundles(ctx context.Context, signer, selector string) ([]*certificatesv1beta1.ClusterTrustBundle, error)
 	// Token returns a service-account token bound to the pod, and its end.
 	Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
 }
 
 // Config of a Manager.
 type Config struct {
-	RootDir     string
-	Objects     Objects
-	Mounter     Mounter
-	Clock       clock.Clock
-	Allocatable func() corev1.ResourceList
+	RootDir string
+	Objects Objects
+	// Certificates are for pods that have keys of their own.
+	Certificates Certificates
+	Mounter      Mounter
+	Clock        clock.Clock
+	Allocatable  func() corev1.ResourceList
 	// NodeLabels are the node's own.
 	NodeLabels func() map[string]string
 	// Drivers make the volumes of CSI drivers.
@@ -99,6 +106,8 @@ type Manager struct {
 	pauses  *pause.Pauses // by disk, of what could not be given back
 	loop    *sweep.Loop   // over iSCSI disks that no pod has any more
 
+	seed maphash.Seed // of the order of certificates of authorities
+
 	mu     sync.Mutex
 	tokens map[tokenKey]token
 	bound  map[boundKey]binding // what claims of pods stand for
@@ -111,7 +120,7 @@ type Manager struct {
 // New returns a Manager.
 func New(cfg Config) *Manager {
 	m := &Manager{
-		cfg: cfg, made: map[types.UID]map[string]string{}, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
+		cfg: cfg, seed: maphash.MakeSeed(), made: map[types.UID]map[string]string{}, disks: keymutex.NewHashed(16), tokens: map[tokenKey]token{}, bound: map[boundKey]binding{},
 		records: iscsi.Records{Dir: filepath.Join(cfg.RootDir, "plugins", "kubernetes.io", "iscsi")}, pauses: pause.New(cfg.Clock), loop: sweep.New(cfg.Clock),
 	}
 	m.metrics = newMetrics(m, cfg.Registerer)
@@ -249,7 +258,7 @@ func (m *Manager) own(ctx context.Context, pod *corev1.Pod, status *corev1.PodSt
 		files, err := m.downward(pod, status, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 		return m.publish(pod, m.folder(pod, v), files, false, err)
 	case v.Projected != nil:
-		files, err := m.projected(ctx, pod, status, v.Projected)
+		files, err := m.projected(ctx, pod, status, v.Name, v.Projected)
 		return m.publish(pod, m.folder(pod, v), files, true, err)
 	}
 	return "", fmt.Errorf("volumes of type %s are not supported by this node", kind(v))
@@ -397,6 +406,7 @@ func (m *Manager) Cleanup(ctx context.Context, uid types.UID) error {
 		}
 	}
 	m.mu.Unlock()
+	m.cfg.Certificates.Forget(uid)
 	if err := m.Release(ctx, uid); err != nil {
 		return err
 	}

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -29,6 +31,7 @@ type objects struct {
 	claims     map[string]*corev1.PersistentVolumeClaim
 	volumes    map[string]*corev1.PersistentVolume
 	secrets    map[string]map[string][]byte // by namespace and name; without any there is one, s
+	bundles    []*certificatesv1beta1.ClusterTrustBundle
 	tokens     int
 	tokenError error
 	clock      *clocktesting.FakeClock
@@ -68,6 +71,22 @@ func (o *objects) Volume(_ context.Context, name string) (*corev1.PersistentVolu
 		return v, nil
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumes"}, name)
+}
+
+func (o *objects) TrustBundle(_ context.Context, name string) (*certificatesv1beta1.ClusterTrustBundle, error) {
+	for _, b := range o.bundles {
+		if b.Name == name {
+			return b, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(certificatesv1beta1.Resource("clustertrustbundle"), name)
+}
+
+func (o *objects) TrustBundles(_ context.Context, signer, selector string) ([]*certificatesv1beta1.ClusterTrustBundle, error) {
+	wanted, err := labels.Parse(selector)
+	return slices.DeleteFunc(slices.Clone(o.bundles), func(b *certificatesv1beta1.ClusterTrustBundle) bool {
+		return b.Spec.SignerName != signer || !wanted.Matches(labels.Set(b.Labels))
+	}), err
 }
 
 func (o *objects) Token(_ context.Context, p *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
@@ -124,7 +143,7 @@ func setup(t *testing.T) (*Manager, *objects, *mounter) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	o := &objects{configMaps: map[string]map[string]string{"cm": {"a": "1", "b": "2"}}, clock: clk}
 	m := &mounter{}
-	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}, Device: func(path string) (bool, error) { return filepath.Base(path) == "device", nil }}), o, m
+	return New(Config{RootDir: t.TempDir(), Objects: o, Mounter: m, Clock: clk, Allocatable: func() corev1.ResourceList { return nil }, Drivers: &drivers{}, Certificates: &certificates{}, Device: func(path string) (bool, error) { return filepath.Base(path) == "device", nil }}), o, m
 }
 
 // podWith returns a pod whose container mounts one volume.
@@ -198,8 +217,6 @@ func TestWrittenVolumes(t *testing.T) {
 		"two are missing": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{Secret: &corev1.SecretProjection{LocalObjectReference: local("gone")}}, {ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("gone")}},
 		}}}, "", `MountVolume.SetUp failed for volume "v" : [secret "gone" not found, configmap "gone" not found]`},
-		"trust bundle": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}},
-			"", `MountVolume.SetUp failed for volume "v" : projected clusterTrustBundle sources are not supported by this node`},
 		"rbd": {corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}, "", `MountVolume.SetUp failed for volume "v" : volumes of type rbd are not supported by this node`},
 	} {
 		t.Run(name, func(t *testing.T) {

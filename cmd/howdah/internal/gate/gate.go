@@ -16,17 +16,22 @@ const (
 	CBOR = "CBORServingAndStorage"
 	// ToZero lets HorizontalPodAutoscalers have targets without replicas.
 	ToZero = "HPAScaleToZero"
+	// TrustBundle has ClusterTrustBundles, and one of the API server's own authority.
+	TrustBundle = "ClusterTrustBundle"
 
-	trustBundle    = "ClusterTrustBundle"
-	migrator       = "StorageVersionMigrator"
-	podCertificate = "PodCertificateRequest"
-	workload       = "GenericWorkload"
+	trustProjection = "ClusterTrustBundleProjection"
+	migrator        = "StorageVersionMigrator"
+	podCertificate  = "PodCertificateRequest"
+	workload        = "GenericWorkload"
 )
 
 // Switchable returns the names of the gates that can be switched.
 func Switchable() []string {
-	return []string{CBOR, trustBundle, workload, ToZero, podCertificate, migrator}
+	return []string{CBOR, TrustBundle, trustProjection, workload, ToZero, podCertificate, migrator}
 }
+
+// needs are, by a gate that can be switched, those that have to be on with it.
+func needs() map[string][]string { return map[string][]string{trustProjection: {TrustBundle}} }
 
 // Stage is how far a feature is.
 type Stage string
@@ -93,6 +98,12 @@ func Parse(settings []string) (*Set, error) {
 	for _, g := range s.gates {
 		if err := s.check(g); err != nil {
 			problems = append(problems, err)
+		}
+	}
+	for name, others := range needs() {
+		off := slices.DeleteFunc(slices.Clone(others), s.Enabled)
+		if s.Enabled(name) && len(off) > 0 {
+			problems = append(problems, fmt.Errorf("%s is enabled, but depends on features that are disabled: %v", name, off))
 		}
 	}
 	return s, errors.Join(problems...)

@@ -198,14 +198,14 @@ func TestPodGroupsStay(t *testing.T) {
 // Fields of pods by feature gate, as they are and as they are with the gate on.
 func TestGatedFieldsOfPods(t *testing.T) {
 	t.Parallel()
-	const spec = "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}], volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c}}]}}]}"
+	const spec = "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}], volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c}}, {clusterTrustBundle: {name: b}}]}}]}"
 	for text, gvk := range map[string]schema.GroupVersionKind{
 		"{spec: " + spec + "}": {Version: "v1", Kind: "Pod"}, "{template: {spec: " + spec + "}}": {Version: "v1", Kind: "PodTemplate"},
 		"{spec: {template: {spec: " + spec + "}}}":                        {Group: "apps", Version: "v1", Kind: "Deployment"},
 		"{spec: {jobTemplate: {spec: {template: {spec: " + spec + "}}}}}": {Group: "batch", Version: "v1", Kind: "CronJob"},
 	} {
 		for _, on := range []bool{false, true} {
-			for _, k := range kind.All(kind.Config{Features: map[string]bool{"GenericWorkload": on, "PodCertificateRequest": on}}) {
+			for _, k := range kind.All(kind.Config{Features: map[string]bool{"GenericWorkload": on, "PodCertificateRequest": on, "ClusterTrustBundleProjection": on}}) {
 				if k.GVK != gvk {
 					continue
 				}
@@ -216,7 +216,8 @@ func TestGatedFieldsOfPods(t *testing.T) {
 				k.Default(obj)
 				k.PrepareCreate(obj)
 				b, err := yaml.Marshal(obj)
-				if err != nil || strings.Contains(string(b), "schedulingGroup") != on || strings.Contains(string(b), "podCertificate") != on {
+				if err != nil || strings.Contains(string(b), "schedulingGroup") != on || strings.Contains(string(b), "podCertificate") != on ||
+					strings.Contains(string(b), "clusterTrustBundle") != on {
 					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)
 				}
 			}

@@ -18,14 +18,6 @@ import (
 // keepPod is how long a pod's request is kept, however it has ended: the node that made it has read the answer by then.
 const keepPod = 15 * time.Minute
 
-// PodKind is that of what nodes ask of signers for pods.
-var PodKind = object.Kind[*certificatesv1beta1.PodCertificateRequest]{
-	GVK: certificatesv1beta1.SchemeGroupVersion.WithKind("PodCertificateRequest"), Resource: "podcertificaterequests", Namespaced: true,
-	New: func() *certificatesv1beta1.PodCertificateRequest {
-		return &certificatesv1beta1.PodCertificateRequest{}
-	},
-}
-
 type podCleaning struct {
 	client   *object.Client
 	requests *object.Informer[*certificatesv1beta1.PodCertificateRequest]
@@ -34,7 +26,7 @@ type podCleaning struct {
 
 // NewPodCleaning returns the controller that removes old requests of pods.
 func NewPodCleaning(env *controller.Env) controller.Unit {
-	c := &podCleaning{env.Client, object.InformerFor(env.Informers, PodKind), env.Clock}
+	c := &podCleaning{env.Client, object.InformerFor(env.Informers, object.PodCertificateRequest), env.Clock}
 	queue := reconcile.New(reconcile.Config{Name: "podcertificatecleaner", Kind: "PodCertificateRequest", Reconcile: c.reconcile, Metrics: env.Metrics})
 	controller.Handle(env, c.requests, func(old, new *certificatesv1beta1.PodCertificateRequest) {
 		if old == nil && new != nil {
@@ -53,7 +45,7 @@ func (c *podCleaning) reconcile(ctx context.Context, key string) (time.Duration,
 		return left, nil
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}}
-	if err := object.For(c.client, PodKind).Delete(ctx, r.Namespace, r.Name, options); err != nil && !apierrors.IsNotFound(err) {
+	if err := object.For(c.client, object.PodCertificateRequest).Delete(ctx, r.Namespace, r.Name, options); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("remove %s: %w", key, err)
 	}
 	return 0, nil

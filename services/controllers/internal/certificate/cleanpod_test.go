@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -19,11 +20,11 @@ func TestOldPodCertificateRequestsGo(t *testing.T) {
 	prepare := func(c *controllertest.Cluster) {
 		for name, age := range map[string]time.Duration{"old": keepPod, "young": keepPod - time.Second} {
 			c.API.Now = func() time.Time { return now.Add(-age) }
-			controllertest.Create(c, PodKind, &certificatesv1beta1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+			controllertest.Create(c, object.PodCertificateRequest, &certificatesv1beta1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
 		}
 	}
 	c := controllertest.Start(t, clocktesting.NewFakeClock(now), prepare, func(env *controller.Env) (controller.Unit, error) { return NewPodCleaning(env), nil })
-	controllertest.Await(c, PodKind, "the young one alone", func(all []*certificatesv1beta1.PodCertificateRequest) bool {
+	controllertest.Await(c, object.PodCertificateRequest, "the young one alone", func(all []*certificatesv1beta1.PodCertificateRequest) bool {
 		return len(all) == 1 && all[0].Name == "young"
 	})
 }

@@ -15,22 +15,30 @@ type Metrics struct {
 	seconds *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics of publishing to namespaces.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	const subsystem = "root_ca_cert_publisher"
+	return newMetrics(registerer, "root_ca_cert_publisher", "a namespace")
+}
+
+// NewBundleMetrics registers the metrics of publishing as a ClusterTrustBundle.
+func NewBundleMetrics(registerer prometheus.Registerer) *Metrics {
+	return newMetrics(registerer, "clustertrustbundle_publisher", "the trust bundles")
+}
+
+func newMetrics(registerer prometheus.Registerer, subsystem, what string) *Metrics {
 	m := &Metrics{
 		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Subsystem: subsystem, Name: "sync_total", Help: "Looks at a namespace, by the code of the answer to what was written; 200 where nothing had to be.",
+			Subsystem: subsystem, Name: "sync_total", Help: "Looks at " + what + ", by the code of the answer to what was written; 200 where nothing had to be.",
 		}, []string{"code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Subsystem: subsystem, Name: "sync_duration_seconds", Help: "How long a look at a namespace took.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+			Subsystem: subsystem, Name: "sync_duration_seconds", Help: "How long a look at " + what + " took.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"code"}),
 	}
 	registerer.MustRegister(m.syncs, m.seconds)
 	return m
 }
 
-// synced measures a look at a namespace.
+// synced measures a look.
 func (m *Metrics) synced(took time.Duration, err error) {
 	if m == nil {
 		return

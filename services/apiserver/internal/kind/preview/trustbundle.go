@@ -4,10 +4,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"strings"
 
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,7 +39,7 @@ func trustBundle() *registry.Kind {
 }
 
 func validateBundle(b, old *bundle) field.ErrorList {
-	errs := validateBundleName(b)
+	errs := check.Each(check.TrustBundleName(b.Name, b.Spec.SignerName), b.Name, field.NewPath("metadata", "name"))
 	path := field.NewPath("spec")
 	if b.Spec.SignerName != "" {
 		errs = append(errs, check.Signer(b.Spec.SignerName, path.Child("signerName"))...)
@@ -53,23 +51,6 @@ func validateBundle(b, old *bundle) field.ErrorList {
 		errs = append(errs, immutable(path.Child("signerName"), b.Spec.SignerName)...)
 	}
 	return errs
-}
-
-// validateBundleName wants the signer's name before a colon, and no colon without a signer.
-func validateBundleName(b *bundle) field.ErrorList {
-	path, rest := field.NewPath("metadata", "name"), b.Name
-	if b.Spec.SignerName == "" {
-		if strings.Contains(b.Name, ":") {
-			return field.ErrorList{field.Invalid(path, b.Name, `ClusterTrustBundle without signer name must not have ":" in its name`)}
-		}
-	} else {
-		prefix := strings.ReplaceAll(b.Spec.SignerName, "/", ":") + ":"
-		var ok bool
-		if rest, ok = strings.CutPrefix(b.Name, prefix); !ok {
-			return field.ErrorList{field.Invalid(path, b.Name, fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", b.Spec.SignerName, prefix))}
-		}
-	}
-	return check.Each(validation.NameIsDNSSubdomain(rest, false), b.Name, path)
 }
 
 // validateAnchors wants certificates of authorities in PEM, each once. What stands between the blocks is not looked at.
