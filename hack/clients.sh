@@ -5,9 +5,8 @@ set -euo pipefail
 folder=$BUILD/clients
 mkdir -p "$folder"
 say "building kubectl, Helm 3 and 4, metrics-server and an operator for the tests (a few minutes the first time)"
-version="-X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
 log=$BUILD/log/clients.log
-GOWORK=off run_logged "$log" go -C "$ROOT/test/kubectl" build -ldflags "$version" -o "$folder/kubectl" .
+GOWORK=off run_logged "$log" go -C "$ROOT/test/kubectl" build -ldflags "$KUBERNETES_LDFLAGS" -o "$folder/kubectl" .
 GOWORK=off run_logged "$log" go -C "$ROOT/test/helm3" build -o "$folder/helm3" helm.sh/helm/v3/cmd/helm
 GOWORK=off run_logged "$log" go -C "$ROOT/test/helm4" build -o "$folder/helm4" helm.sh/helm/v4/cmd/helm
 GOWORK=off run_logged "$log" go -C "$ROOT/test/operator" build -o "$folder/operator" .

@@ -131,7 +131,7 @@ install_kubectl() {
     if [ -n "$minor" ] && [ "$minor" -ge 32 ] && [ "$minor" -le 36 ]; then return 0; fi
     say "building kubectl 1.36 from its module (found here: ${minor:+1.}${minor:-none})"
     GOWORK=off CGO_ENABLED=0 run_logged "$log" go -C "$ROOT/test/kubectl" build -trimpath \
-        -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36" \
+        -ldflags "-s -w $KUBERNETES_LDFLAGS" \
         -o "$BUILD/bin/kubectl" .
 }
 

@@ -13,6 +13,10 @@ export PATH
 # BuildKit is what the Dockerfile is written for; plain progress reads well in logs.
 export DOCKER_BUILDKIT=1 COMPOSE_DOCKER_CLI_BUILD=1
 
+# What programs are told that are built from Kubernetes' modules: which release they are.
+KUBERNETES_VERSION=v1.36.3
+KUBERNETES_LDFLAGS="-X k8s.io/component-base/version.gitVersion=$KUBERNETES_VERSION -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+
 started_at=$SECONDS
 say()  { printf '==> [%3ds] %s\n' "$((SECONDS - started_at))" "$*"; }
 note() { printf '    %s\n' "$*"; }

@@ -14,13 +14,11 @@ port=${ORACLE_PORT:-9443}
 dir=$STATE/oracle-$port
 
 build() {
-    local version=v1.36.3 flags
-    flags="-X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
     mkdir -p "$programs"
-    say "building Kubernetes $version to compare with (minutes the first time)"
+    say "building Kubernetes $KUBERNETES_VERSION to compare with (minutes the first time)"
     local package
     for package in k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler; do
-        GOWORK=off run_logged "$BUILD/log/oracle.log" go -C "$ROOT/test/oracle" build -ldflags "$flags" -o "$programs/${package##*/}" "$package"
+        GOWORK=off run_logged "$BUILD/log/oracle.log" go -C "$ROOT/test/oracle" build -ldflags "$KUBERNETES_LDFLAGS" -o "$programs/${package##*/}" "$package"
     done
     GOWORK=off run_logged "$BUILD/log/oracle.log" go -C "$ROOT/test/oracle" build -o "$programs/etcd" go.etcd.io/etcd/server/v3
 }

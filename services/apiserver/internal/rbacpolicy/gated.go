@@ -17,6 +17,10 @@ func (p *Policy) gated(features map[string]bool) {
 			rule("certificates.k8s.io", "clustertrustbundles", "create delete list update watch"),
 			rule("core events.k8s.io", "events", "create patch update"),
 		)
+		p.extend("howdah:controllers", // which call by the process's certificate
+			rule("certificates.k8s.io", "clustertrustbundles", "create"),
+			named(rule("certificates.k8s.io", "signers", "attest"), "kubernetes.io/kube-apiserver-serving"),
+		)
 	}
 	if features["GenericWorkload"] {
 		writes, reads := rule("scheduling.k8s.io", "podgroups workloads", write), rule("scheduling.k8s.io", "podgroups podgroups/status workloads", read)
