@@ -19,7 +19,7 @@ func TestFeatureGates(t *testing.T) {
 		"--feature-gates=CBORServingAndStorage=true":                      {on: true},
 		"--feature-gates=CBORServingAndStorage=true,GangScheduling=false": {on: true},
 		"--feature-gates=Other=true":                                      {problem: "--feature-gates: unrecognized feature gate: Other"},
-		"--feature-gates=ContainerStopSignals=true":                       {problem: "--feature-gates: cannot set feature gate ContainerStopSignals to true: the feature is always off here"},
+		"--feature-gates=GangScheduling=true":                             {problem: "--feature-gates: cannot set feature gate GangScheduling to true: the feature is always off here"},
 	} {
 		var g featureFlags
 		f := pflag.NewFlagSet("test", pflag.ContinueOnError)

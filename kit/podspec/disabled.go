@@ -7,12 +7,14 @@ const (
 	featureWorkload       = "GenericWorkload"
 	featurePodCertificate = "PodCertificateRequest"
 	featureTrustBundle    = "ClusterTrustBundleProjection"
+	featureStopSignal     = "ContainerStopSignals"
 )
 
-// DropGated forgets the fields that belong to feature gates which are off: those of them that can be switched, and ContainerStopSignals, which
-// Kubernetes 1.36 has off by default.
+// DropGated forgets the fields that belong to feature gates which are off.
 func DropGated(spec *corev1.PodSpec, features map[string]bool) {
-	dropDisabled(spec)
+	if !features[featureStopSignal] {
+		dropStopSignals(spec)
+	}
 	if !features[featureWorkload] {
 		spec.SchedulingGroup = nil
 	}
@@ -24,7 +26,7 @@ func DropGated(spec *corev1.PodSpec, features map[string]bool) {
 	}
 }
 
-func dropDisabled(spec *corev1.PodSpec) {
+func dropStopSignals(spec *corev1.PodSpec) {
 	for i := range spec.Containers {
 		dropStopSignal(&spec.Containers[i].Lifecycle)
 	}

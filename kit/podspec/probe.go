@@ -134,5 +134,5 @@ func (s *scope) validateLifecycle(l *corev1.Lifecycle, path *field.Path) field.E
 	}
 	hook(l.PostStart, "postStart")
 	hook(l.PreStop, "preStop")
-	return errs
+	return append(errs, s.validateStopSignal(l.StopSignal, path.Child("stopSignal"))...)
 }

@@ -422,3 +422,26 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestStopSignals: a pod that says what a container ends with has to say for which system that is.
+func TestStopSignals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		signal, os string
+		want       []string
+	}{
+		"linux":      {"SIGRTMIN+15", "os: {name: linux}", nil},
+		"windows":    {"SIGKILL", "os: {name: windows}", nil},
+		"no system":  {"SIGTERM", "", []string{"spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"}},
+		"of another": {"SIGHUP", "os: {name: windows}", []string{`spec.containers[0].lifecycle.stopSignal: Unsupported value: "SIGHUP": supported values: "SIGKILL", "SIGTERM"`}},
+		"unknown": {"SIGRTMAX-15", "os: {name: linux}", []string{`spec.containers[0].lifecycle.stopSignal: Unsupported value: "SIGRTMAX-15": supported values: "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCLD", "SIGCONT", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGIO", "SIGIOT", "SIGKILL", "SIGPIPE", "SIGPOLL", "SIGPROF", "SIGPWR", "SIGQUIT", ` +
+			`"SIGRTMAX", "SIGRTMAX-1", "SIGRTMAX-10", "SIGRTMAX-11", "SIGRTMAX-12", "SIGRTMAX-13", "SIGRTMAX-14", "SIGRTMAX-2", "SIGRTMAX-3", "SIGRTMAX-4", "SIGRTMAX-5", "SIGRTMAX-6", "SIGRTMAX-7", "SIGRTMAX-8", "SIGRTMAX-9", ` +
+			`"SIGRTMIN", "SIGRTMIN+1", "SIGRTMIN+10", "SIGRTMIN+11", "SIGRTMIN+12", "SIGRTMIN+13", "SIGRTMIN+14", "SIGRTMIN+15", "SIGRTMIN+2", "SIGRTMIN+3", "SIGRTMIN+4", "SIGRTMIN+5", "SIGRTMIN+6", "SIGRTMIN+7", "SIGRTMIN+8", "SIGRTMIN+9", ` +
+			`"SIGSEGV", "SIGSTKFLT", "SIGSTOP", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGUSR1", "SIGUSR2", "SIGVTALRM", "SIGWINCH", "SIGXCPU", "SIGXFSZ"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, with("lifecycle: {stopSignal: "+c.signal+"}")+c.os, c.want...)
+		})
+	}
+}

@@ -206,11 +206,11 @@ func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.Container
 		config.Args = append(config.Args, Expand(word, look))
 	}
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
-		signal, ok := runtimeapi.Signal_value[string(*c.Lifecycle.StopSignal)]
+		signal, ok := cri.Signal(*c.Lifecycle.StopSignal)
 		if !ok {
 			return nil, fmt.Errorf("unknown stop signal %s", *c.Lifecycle.StopSignal)
 		}
-		config.StopSignal = runtimeapi.Signal(signal)
+		config.StopSignal = signal
 	}
 	return config, nil
 }

@@ -136,6 +136,7 @@ func fromStatus(s *runtimeapi.ContainerStatus) Container {
 		ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: imageName(s), ImageRef: s.GetImageRef(),
 		Hash: s.GetAnnotations()[AnnotationHash], LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(), User: userOf(s.GetUser()),
+		StopSignal: signalName(s.GetStopSignal()),
 	}
 	attempt, err := strconv.ParseInt(s.GetAnnotations()[AnnotationRestartCount], 10, 32)
 	if err != nil {

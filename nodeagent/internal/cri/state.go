@@ -44,6 +44,8 @@ type Container struct {
 	Annotations                map[string]string
 	// User is who its first process runs as, nil where the runtime does not tell.
 	User *corev1.ContainerUser
+	// StopSignal is what it is asked to end with, "" where the runtime does not tell.
+	StopSignal corev1.Signal
 }
 
 // Pod is all that the runtime holds of one pod, newest first.

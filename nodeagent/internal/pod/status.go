@@ -234,6 +234,9 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 	run := runs[0]
 	w.resources(&s, c)
 	s.User = run.User
+	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil && run.StopSignal != "" {
+		s.StopSignal = &run.StopSignal
+	}
 	s.RestartCount = run.Attempt
 	s.ContainerID, s.Image, s.ImageID = "containerd://"+run.ID, run.Image, run.ImageRef
 	if len(runs) > 1 {
@@ -299,7 +302,7 @@ func (w *writer) unseen(s *corev1.ContainerStatus, c *corev1.Container, told *co
 		s.LastTerminationState = told.LastTerminationState
 		if told.State.Terminated != nil {
 			s.State, s.Ready = told.State, told.Ready
-			s.Resources, s.AllocatedResources, s.User = told.Resources, told.AllocatedResources, told.User
+			s.Resources, s.AllocatedResources, s.User, s.StopSignal = told.Resources, told.AllocatedResources, told.User, told.StopSignal
 			return
 		}
 		if told.State.Running != nil {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/nodeagent/internal/cri"
 )
@@ -191,12 +192,18 @@ func TestStatusTellsOfWhatWasMade(t *testing.T) {
 	}
 	seen := observed("ready", "a=run")
 	user := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}
-	seen.Containers[0].User = user
+	seen.Containers[0].User, seen.Containers[0].StopSignal = user, corev1.SIGTERM
 	m := NewMemory()
 	s := Status(p, seen, m, Make(p, seen, m, now), Facts{Now: now})
 	a, z := s.ContainerStatuses[0], s.ContainerStatuses[1]
-	if a.Name != "a" || a.User != user || a.Resources == nil || a.AllocatedResources == nil {
+	if a.Name != "a" || a.User != user || a.Resources == nil || a.AllocatedResources == nil || a.StopSignal != nil {
 		t.Errorf("made: %s", a.String())
+	}
+	for i := range p.Spec.Containers { // the signal is told of those that choose one
+		p.Spec.Containers[i].Lifecycle = &corev1.Lifecycle{StopSignal: ptr.To(corev1.SIGTERM)}
+	}
+	if again := Status(p, seen, m, Make(p, seen, m, now), Facts{Now: now}).ContainerStatuses; again[0].StopSignal == nil || *again[0].StopSignal != corev1.SIGTERM || again[1].StopSignal != nil {
+		t.Errorf("of signals: %s and %s", again[0].String(), again[1].String())
 	}
 	if z.Name != "z" || z.User != nil || z.Resources != nil || z.AllocatedResources != nil {
 		t.Errorf("not made yet: %s", z.String())

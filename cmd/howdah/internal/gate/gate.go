@@ -19,6 +19,8 @@ const (
 	// TrustBundle has ClusterTrustBundles, and one of the API server's own authority.
 	TrustBundle = "ClusterTrustBundle"
 
+	maxUnavailable  = "MaxUnavailableStatefulSet"
+	stopSignals     = "ContainerStopSignals"
 	trustProjection = "ClusterTrustBundleProjection"
 	migrator        = "StorageVersionMigrator"
 	podCertificate  = "PodCertificateRequest"
@@ -27,7 +29,7 @@ const (
 
 // Switchable returns the names of the gates that can be switched.
 func Switchable() []string {
-	return []string{CBOR, TrustBundle, trustProjection, workload, ToZero, podCertificate, migrator}
+	return []string{CBOR, TrustBundle, trustProjection, stopSignals, workload, ToZero, maxUnavailable, podCertificate, migrator}
 }
 
 // needs are, by a gate that can be switched, those that have to be on with it.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/kit/podspec"
+	"howdah.dev/services/apiserver/internal/kind/statefulset"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -15,13 +16,20 @@ func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
 		if spec, _ := podSpec(obj); spec != nil {
 			podspec.DropGated(spec, features)
 		}
-		if s, ok := obj.(*appsv1.StatefulSet); ok && s.Spec.UpdateStrategy.RollingUpdate != nil {
-			s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = nil // Kubernetes has MaxUnavailableStatefulSet off by default
+		if s, ok := obj.(*appsv1.StatefulSet); ok && !features[statefulset.MaxUnavailable] && s.Spec.UpdateStrategy.RollingUpdate != nil {
+			s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = nil
 		}
 	}
 	for _, k := range kinds {
 		if _, pods := podSpec(k.New()); !pods {
 			continue
+		}
+		if _, is := k.New().(*appsv1.StatefulSet); is && features[statefulset.MaxUnavailable] {
+			byDefault := k.Default
+			k.Default = func(obj registry.Object) {
+				byDefault(obj)
+				statefulset.DefaultUnavailable(obj)
+			}
 		}
 		create, update := k.PrepareCreate, k.PrepareUpdate
 		k.PrepareCreate = func(obj registry.Object) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -198,14 +199,14 @@ func TestPodGroupsStay(t *testing.T) {
 // Fields of pods by feature gate, as they are and as they are with the gate on.
 func TestGatedFieldsOfPods(t *testing.T) {
 	t.Parallel()
-	const spec = "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}], volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c}}, {clusterTrustBundle: {name: b}}]}}]}"
+	const spec = "{schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i, lifecycle: {stopSignal: SIGHUP}}], volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a.b/c}}, {clusterTrustBundle: {name: b}}]}}]}"
 	for text, gvk := range map[string]schema.GroupVersionKind{
 		"{spec: " + spec + "}": {Version: "v1", Kind: "Pod"}, "{template: {spec: " + spec + "}}": {Version: "v1", Kind: "PodTemplate"},
 		"{spec: {template: {spec: " + spec + "}}}":                        {Group: "apps", Version: "v1", Kind: "Deployment"},
 		"{spec: {jobTemplate: {spec: {template: {spec: " + spec + "}}}}}": {Group: "batch", Version: "v1", Kind: "CronJob"},
 	} {
 		for _, on := range []bool{false, true} {
-			for _, k := range kind.All(kind.Config{Features: map[string]bool{"GenericWorkload": on, "PodCertificateRequest": on, "ClusterTrustBundleProjection": on}}) {
+			for _, k := range kind.All(kind.Config{Features: map[string]bool{"GenericWorkload": on, "PodCertificateRequest": on, "ClusterTrustBundleProjection": on, "ContainerStopSignals": on}}) {
 				if k.GVK != gvk {
 					continue
 				}
@@ -217,8 +218,40 @@ func TestGatedFieldsOfPods(t *testing.T) {
 				k.PrepareCreate(obj)
 				b, err := yaml.Marshal(obj)
 				if err != nil || strings.Contains(string(b), "schedulingGroup") != on || strings.Contains(string(b), "podCertificate") != on ||
-					strings.Contains(string(b), "clusterTrustBundle") != on {
+					strings.Contains(string(b), "clusterTrustBundle") != on || strings.Contains(string(b), "lifecycle") != on {
 					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)
+				}
+			}
+		}
+	}
+}
+
+// A StatefulSet says how many of its pods may be unavailable where that gate is on: one, if it is not told.
+func TestUnavailablePodsOfSets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{ // without and with the gate
+		"{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 3}}}}": {"", "3"},
+		"{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {}}}}":                  {"", "1"},
+		"{spec: {}}": {"", "1"},
+		"{spec: {updateStrategy: {type: OnDelete}}}": {"", ""},
+	} {
+		for i, on := range []bool{false, true} {
+			for _, k := range kind.All(kind.Config{Features: map[string]bool{"MaxUnavailableStatefulSet": on}}) {
+				s, is := k.New().(*appsv1.StatefulSet)
+				if !is {
+					continue
+				}
+				if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
+					t.Fatal(err)
+				}
+				k.Default(s)
+				k.PrepareCreate(s)
+				got := ""
+				if r := s.Spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
+					got = r.MaxUnavailable.String()
+				}
+				if got != want[i] {
+					t.Errorf("%s, %v: %q, want %q", text, on, got, want[i])
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"howdah.dev/kit/podspec"
@@ -63,6 +64,17 @@ func Kind(now func() time.Time) *registry.Kind {
 		}
 	})
 	return k
+}
+
+// MaxUnavailable is the feature gate of updates that have more than one pod unavailable.
+const MaxUnavailable = "MaxUnavailableStatefulSet"
+
+// DefaultUnavailable sets the default that comes with the gate.
+func DefaultUnavailable(obj registry.Object) {
+	u := obj.(*appsv1.StatefulSet).Spec.UpdateStrategy
+	if u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate != nil {
+		row.Set(&u.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+	}
 }
 
 // fill sets the defaults; the versions differ in the strategy.
