@@ -282,7 +282,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: kinds.virtual, Made: kinds.made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
-		Written: written(cfg.Registerer),
+		Written: written(cfg.Registerer), SplitLogs: cfg.Features["PodLogsQuerySplitStreams"],
 	})
 	s.keeper.API = s.objects
 	s.expire()

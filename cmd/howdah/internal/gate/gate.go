@@ -20,6 +20,7 @@ const (
 	TrustBundle = "ClusterTrustBundle"
 
 	maxUnavailable  = "MaxUnavailableStatefulSet"
+	splitLogs       = "PodLogsQuerySplitStreams"
 	stopSignals     = "ContainerStopSignals"
 	trustProjection = "ClusterTrustBundleProjection"
 	migrator        = "StorageVersionMigrator"
@@ -29,7 +30,7 @@ const (
 
 // Switchable returns the names of the gates that can be switched.
 func Switchable() []string {
-	return []string{CBOR, TrustBundle, trustProjection, stopSignals, workload, ToZero, maxUnavailable, podCertificate, migrator}
+	return []string{CBOR, TrustBundle, trustProjection, stopSignals, workload, ToZero, maxUnavailable, podCertificate, splitLogs, migrator}
 }
 
 // needs are, by a gate that can be switched, those that have to be on with it.

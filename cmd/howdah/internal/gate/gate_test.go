@@ -41,7 +41,7 @@ func TestWhatIsSaid(t *testing.T) {
 		"AllAlpha=false":                              {},
 		"AllAlpha=false,GenericWorkload=true":         {on: "GenericWorkload"},
 		"AllBeta=false":                               {problem: "cannot set feature gate AllBeta to false: of its features only these can be switched here, by their own names: ClusterTrustBundle, ClusterTrustBundleProjection, MaxUnavailableStatefulSet, PodCertificateRequest, StorageVersionMigrator"},
-		"AllAlpha=true":                               {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, ContainerStopSignals, GenericWorkload, HPAScaleToZero"},
+		"AllAlpha=true":                               {problem: "cannot set feature gate AllAlpha to true: of its features only these can be switched here, by their own names: CBORServingAndStorage, ContainerStopSignals, GenericWorkload, HPAScaleToZero, PodLogsQuerySplitStreams"},
 		"AllBeta=true":                                {problem: "cannot set feature gate AllBeta to true: of its features only these can be switched here, by their own names: ClusterTrustBundle, ClusterTrustBundleProjection, MaxUnavailableStatefulSet, PodCertificateRequest, StorageVersionMigrator"},
 		"AllBeta=x":                                   {problem: `invalid value of AllBeta=x, err: strconv.ParseBool: parsing "x": invalid syntax`},
 		"Other=true,CBORServingAndStorage":            {problem: "unrecognized feature gate: Other\nmissing bool value for CBORServingAndStorage"},

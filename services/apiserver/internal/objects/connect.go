@@ -101,7 +101,7 @@ func (s *Server) route(ctx context.Context, r *request, open *apiv1.ConnectOpen)
 	}
 	switch r.subresource {
 	case "log":
-		err = checkLogOptions(r.name, open.GetQuery())
+		err = checkLogOptions(r.name, open.GetQuery(), s.SplitLogs)
 	case "exec", "attach":
 	case "portforward":
 		err = checkPorts(open.GetQuery())

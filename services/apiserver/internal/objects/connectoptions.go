@@ -2,6 +2,7 @@ package objects
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +34,12 @@ func checkPorts(query string) error {
 	return nil
 }
 
-// checkLogOptions refuses the query for the log of the pod name where it does not parse, or asks for what there is not.
-func checkLogOptions(name, query string) error {
+// logStreams are what a log can be asked for, where the feature gate PodLogsQuerySplitStreams is on.
+var logStreams = []string{corev1.LogStreamAll, corev1.LogStreamStderr, corev1.LogStreamStdout}
+
+// checkLogOptions refuses the query for the log of the pod name where it does not parse, or asks for what there is not; split says that it may ask for
+// one stream.
+func checkLogOptions(name, query string, split bool) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return nil
@@ -43,7 +48,7 @@ func checkLogOptions(name, query string) error {
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if problems := validateLogOptions(options); len(problems) > 0 {
+	if problems := validateLogOptions(options, split); len(problems) > 0 {
 		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodLogOptions").GroupKind(), name, problems)
 	}
 	return nil
@@ -76,7 +81,7 @@ func logOptions(values url.Values) (*corev1.PodLogOptions, error) {
 	return &options, err
 }
 
-func validateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
+func validateLogOptions(o *corev1.PodLogOptions, split bool) field.ErrorList {
 	var problems field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
 		problems = append(problems, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
@@ -90,8 +95,23 @@ func validateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
 		problems = append(problems, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
-	if o.Stream != nil { // PodLogsQuerySplitStreams is off by default
-		problems = append(problems, field.Forbidden(field.NewPath("stream"), "may not be specified"))
+	return append(problems, validateLogStream(o, split)...)
+}
+
+func validateLogStream(o *corev1.PodLogOptions, split bool) field.ErrorList {
+	path := field.NewPath("stream")
+	switch {
+	case o.Stream == nil:
+		return nil
+	case !split:
+		return field.ErrorList{field.Forbidden(path, "may not be specified")}
+	}
+	var problems field.ErrorList
+	if !slices.Contains(logStreams, *o.Stream) {
+		problems = append(problems, field.NotSupported(path, *o.Stream, logStreams))
+	}
+	if *o.Stream != corev1.LogStreamAll && o.TailLines != nil {
+		problems = append(problems, field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
 	}
 	return problems
 }

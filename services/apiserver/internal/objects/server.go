@@ -94,6 +94,8 @@ type Config struct {
 	Stale func(ctx context.Context, key string) (bool, error)
 	// Written are told of updates of a resource's objects, by a status or otherwise, that were committed: both states, which they may not change.
 	Written map[schema.GroupResource]func(obj, old registry.Object)
+	// SplitLogs lets logs be asked for one of the streams of a container; the feature gate PodLogsQuerySplitStreams.
+	SplitLogs bool
 	// Offer says which encodings are served beside the usual.
 	Offer codec.Offer
 	// Initializers says which objects wait for initializers; nil: none does.
