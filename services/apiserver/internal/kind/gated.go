@@ -12,14 +12,6 @@ import (
 
 // gate has the kinds with pods forget what belongs to the feature gates that are off, as Kubernetes does: after it was noted who set it.
 func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
-	drop := func(obj registry.Object) {
-		if spec, _ := podSpec(obj); spec != nil {
-			podspec.DropGated(spec, features)
-		}
-		if s, ok := obj.(*appsv1.StatefulSet); ok && !features[statefulset.MaxUnavailable] && s.Spec.UpdateStrategy.RollingUpdate != nil {
-			s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = nil
-		}
-	}
 	for _, k := range kinds {
 		if _, pods := podSpec(k.New()); !pods {
 			continue
@@ -33,19 +25,31 @@ func gate(kinds []*registry.Kind, features map[string]bool) []*registry.Kind {
 		}
 		create, update := k.PrepareCreate, k.PrepareUpdate
 		k.PrepareCreate = func(obj registry.Object) {
-			drop(obj)
+			drop(obj, nil, features)
 			if create != nil {
 				create(obj)
 			}
 		}
 		k.PrepareUpdate = func(obj, old registry.Object) {
-			drop(obj)
+			drop(obj, old, features)
 			if update != nil {
 				update(obj, old)
 			}
 		}
 	}
 	return kinds
+}
+
+// drop forgets fields of obj whose gates are off, unless old, where there is one, has them.
+func drop(obj, old registry.Object, features map[string]bool) {
+	before, _ := podSpec(old)
+	if spec, _ := podSpec(obj); spec != nil {
+		podspec.DropGated(spec, before, features)
+	}
+	if s, ok := obj.(*appsv1.StatefulSet); ok && !features[statefulset.MaxUnavailable] {
+		was, _ := old.(*appsv1.StatefulSet)
+		statefulset.DropUnavailable(s, was)
+	}
 }
 
 // podSpec returns the spec of a pod or of a template of pods, nil where the template is not there. pods is false for all other kinds.

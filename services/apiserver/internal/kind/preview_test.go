@@ -221,6 +221,18 @@ func TestGatedFieldsOfPods(t *testing.T) {
 					strings.Contains(string(b), "clusterTrustBundle") != on || strings.Contains(string(b), "lifecycle") != on {
 					t.Errorf("%s, %v: %s %v", gvk.Kind, on, b, err)
 				}
+				// What was stored while the gates were on stays when they are off.
+				old, next := k.New(), k.New()
+				for _, o := range []registry.Object{old, next} {
+					if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.PrepareUpdate(next, old)
+				if b, err := yaml.Marshal(next); err != nil || !strings.Contains(string(b), "podCertificate") || !strings.Contains(string(b), "clusterTrustBundle") ||
+					!strings.Contains(string(b), "stopSignal") || !strings.Contains(string(b), "schedulingGroup") {
+					t.Errorf("%s, %v, of an old one: %s %v", gvk.Kind, on, b, err)
+				}
 			}
 		}
 	}
@@ -252,6 +264,16 @@ func TestUnavailablePodsOfSets(t *testing.T) {
 				}
 				if got != want[i] {
 					t.Errorf("%s, %v: %q, want %q", text, on, got, want[i])
+				}
+				if old := s.DeepCopy(); on && got == "3" { // the gate is off afterwards
+					for _, k := range kind.All(kind.Config{}) {
+						if _, is := k.New().(*appsv1.StatefulSet); !is {
+							continue
+						}
+						if k.PrepareUpdate(s, old); s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable == nil {
+							t.Errorf("%s: it is lost", text)
+						}
+					}
 				}
 			}
 		}

@@ -77,6 +77,13 @@ func DefaultUnavailable(obj registry.Object) {
 	}
 }
 
+// DropUnavailable forgets what belongs to the gate, unless the set before, which may be nil, has it.
+func DropUnavailable(s, old *appsv1.StatefulSet) {
+	if r := s.Spec.UpdateStrategy.RollingUpdate; r != nil && !(old != nil && old.Spec.UpdateStrategy.RollingUpdate != nil && old.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil) {
+		r.MaxUnavailable = nil
+	}
+}
+
 // fill sets the defaults; the versions differ in the strategy.
 func fill(s *appsv1.StatefulSet, strategy appsv1.StatefulSetUpdateStrategyType) {
 	spec := &s.Spec
