@@ -6,6 +6,7 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -182,7 +183,8 @@ func (o *Objects) Token(ctx context.Context, pod *corev1.Pod, audience string, s
 	return answer.Status.Token, answer.Status.ExpirationTimestamp.Time, nil
 }
 
-// cache holds objects for Fresh; calls for one object at a time share a read.
+// cache holds objects for Fresh; calls for one object at a time share a read. While the API does not answer, an object is what it last was: containers
+// that end start again meanwhile.
 type cache[T any] struct {
 	clock clock.PassiveClock
 	read  func(ctx context.Context, namespace, name string) (T, error)
@@ -194,8 +196,14 @@ type cache[T any] struct {
 type entry[T any] struct {
 	mu    sync.Mutex
 	value T
-	at    time.Time
+	known bool      // there is a value
+	at    time.Time // of the last read, whether it was answered or not
+	used  time.Time
 }
+
+// kept is how long what nobody asks for is remembered at least, once there is much of it: longer than it takes until a running pod's volumes are looked
+// at again.
+const kept = 5 * time.Minute
 
 func newCache[T any](clk clock.PassiveClock, read func(ctx context.Context, namespace, name string) (T, error)) *cache[T] {
 	return &cache[T]{clock: clk, read: read, entries: map[string]*entry[T]{}}
@@ -213,26 +221,41 @@ func (c *cache[T]) get(ctx context.Context, namespace, name string) (T, error) {
 	c.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.at.IsZero() && c.clock.Since(e.at) < Fresh {
+	e.used = c.clock.Now()
+	if e.known && c.clock.Since(e.at) < Fresh {
 		return e.value, nil
 	}
 	value, err := c.read(obs.Untraced(ctx), namespace, name)
-	if err != nil {
+	switch {
+	case err == nil:
+		e.value, e.known, e.at = value, true, c.clock.Now()
+	case answered(err):
+		var none T
+		e.value, e.known = none, false
+		return none, err
+	case e.known && ctx.Err() == nil:
+		e.at = c.clock.Now() // it is not asked for by everyone who waits
+		slog.WarnContext(ctx, "the API does not answer: an object is what it last was", "namespace", namespace, "name", name, "err", err)
+	default:
 		var none T
 		return none, err
 	}
-	e.value, e.at = value, c.clock.Now()
-	return value, nil
+	return e.value, nil
 }
 
-// evict drops what is stale once there is much of it. The caller holds mu.
+// answered reports whether an error is the API's word about an object, and not that it cannot be asked.
+func answered(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsGone(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+}
+
+// evict drops what nobody has asked for of late, once there is much of it. The caller holds mu.
 func (c *cache[T]) evict() {
 	if len(c.entries) < 256 {
 		return
 	}
 	for key, e := range c.entries {
 		if e.mu.TryLock() {
-			if c.clock.Since(e.at) >= Fresh {
+			if c.clock.Since(e.used) >= kept {
 				delete(c.entries, key)
 			}
 			e.mu.Unlock()

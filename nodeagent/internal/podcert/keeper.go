@@ -6,6 +6,7 @@ package podcert
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -115,7 +116,10 @@ func (k *Keeper) Bundle(ctx context.Context, pod *corev1.Pod, volume string, ind
 	k.needOnce.Do(func() { close(k.needed) })
 	r := k.record(source{pod.UID, volume, index})
 	if err := k.advance(ctx, pod, r, want); err != nil {
-		return Bundle{}, err
+		if !k.has(r) || ctx.Err() != nil {
+			return Bundle{}, err
+		}
+		slog.WarnContext(ctx, "a certificate cannot be asked for; the pod keeps what it has", "namespace", pod.Namespace, "pod", pod.Name, "volume", volume, "err", err)
 	}
 	if !k.waits(r) {
 		return k.told(pod, r)
@@ -135,6 +139,13 @@ func (k *Keeper) Bundle(ctx context.Context, pod *corev1.Pod, volume string, ind
 		}
 	}
 	return k.told(pod, r)
+}
+
+// has reports whether there is something to give to the pod.
+func (k *Keeper) has(r *record) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return r.held != nil
 }
 
 // waits reports whether the pod cannot start without an answer.

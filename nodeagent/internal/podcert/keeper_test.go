@@ -255,6 +255,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestWhatIsHeldServesWithoutTheAPI: a container that starts again has the certificate that its pod has.
+func TestWhatIsHeldServesWithoutTheAPI(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if _, err := b.bundle(); !errors.Is(err, errNotIssued) {
+		t.Fatal(err)
+	}
+	b.issue(block("first"))
+	if _, err := b.bundle(); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Step(2 * time.Hour)
+	b.keeper.cfg.Node = func() *corev1.Node { return nil } // another cannot be asked for
+	if got, err := b.bundle(); err != nil || string(got.Chain) != block("first") {
+		t.Errorf("got %s, %v", got.Chain, err)
+	}
+}
+
 // TestAnswerIsTakenAtOnce: who waits hears of the signer's answer, and does not wait for the end of its patience.
 func TestAnswerIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
