@@ -83,6 +83,48 @@ func TestNodeAgentRestart(t *testing.T) {
 	}
 }
 
+// TestContainersStartAgainWithoutTheAPI: a container that ends while no API server is there starts again, with what its pod has of ConfigMaps.
+func TestContainersStartAgainWithoutTheAPI(t *testing.T) {
+	c := setup(t)
+	c.apply(`{apiVersion: v1, kind: ConfigMap, metadata: {name: words}, data: {word: "4242"}}`)
+	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: alone}, spec: {nodeName: node1, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, imagePullPolicy: IfNotPresent,
+  command: [sh, -c, "exec sleep $(cat /words/word)"], env: [{name: WORD, valueFrom: {configMapKeyRef: {name: words, key: word}}}], volumeMounts: [{name: words, mountPath: /words}]}],
+  volumes: [{name: words, configMap: {name: words}}]}}`)
+	c.kubectl("wait", "--for=condition=Ready", "pod/alone", "--timeout=180s")
+	process := func() string {
+		pid, err := run(time.Minute, "", "docker", "exec", "howdah-node1-1", "pgrep", "-f", "^sleep 4242")
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(pid)
+	}
+	first := process()
+	if first == "" {
+		t.Fatal("the container's process is not there")
+	}
+	servers := []string{"howdah-apiserver1-1", "howdah-apiserver2-1"}
+	start := func() {
+		if out, err := run(time.Minute, "", "docker", append([]string{"start"}, servers...)...); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+	}
+	if out, err := run(time.Minute, "", "docker", append([]string{"kill", "--signal=KILL"}, servers...)...); err != nil {
+		start()
+		t.Fatalf("%v %s", err, out)
+	}
+	t.Cleanup(start)            // before the namespace goes
+	time.Sleep(3 * time.Second) // what the agent has read counts as new for two
+	if out, err := run(time.Minute, "", "docker", "exec", "howdah-node1-1", "kill", "-9", first); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	c.await(time.Minute, "another process", func() bool { return process() != "" && process() != first })
+	start()
+	c.await(2*time.Minute, "the API's word of it", func() bool {
+		out, err := run(time.Minute, "", "kubectl", "-n", c.namespace, "get", "pod", "alone", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+		return err == nil && out == "1"
+	})
+}
+
 // containers lists the web pods' container ids and restart counts.
 func (c *cluster) containers() string {
 	c.t.Helper()
