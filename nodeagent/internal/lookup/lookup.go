@@ -205,6 +205,9 @@ type entry[T any] struct {
 // at again.
 const kept = 5 * time.Minute
 
+// patience is how long an answer may take about what is known.
+const patience = 5 * time.Second
+
 func newCache[T any](clk clock.PassiveClock, read func(ctx context.Context, namespace, name string) (T, error)) *cache[T] {
 	return &cache[T]{clock: clk, read: read, entries: map[string]*entry[T]{}}
 }
@@ -225,7 +228,7 @@ func (c *cache[T]) get(ctx context.Context, namespace, name string) (T, error) {
 	if e.known && c.clock.Since(e.at) < Fresh {
 		return e.value, nil
 	}
-	value, err := c.read(obs.Untraced(ctx), namespace, name)
+	value, err := c.ask(ctx, e.known, namespace, name)
 	switch {
 	case err == nil:
 		e.value, e.known, e.at = value, true, c.clock.Now()
@@ -241,6 +244,16 @@ func (c *cache[T]) get(ctx context.Context, namespace, name string) (T, error) {
 		return none, err
 	}
 	return e.value, nil
+}
+
+// ask reads an object. What is known does not wait long for news of itself, where a server takes calls and answers none.
+func (c *cache[T]) ask(ctx context.Context, known bool, namespace, name string) (T, error) {
+	if known {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	return c.read(obs.Untraced(ctx), namespace, name)
 }
 
 // answered reports whether an error is the API's word about an object, and not that it cannot be asked.

@@ -94,6 +94,27 @@ func TestObjectsAreWhatTheyWereWithoutTheAPI(t *testing.T) {
 	get("gone, and away", "", true)
 }
 
+// TestNewsAreNotWaitedForLong: what is known has a deadline of its own, what is not has the caller's.
+func TestNewsAreNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Now())
+	var bounded []bool
+	c := newCache(clk, func(ctx context.Context, _, _ string) (string, error) {
+		_, is := ctx.Deadline()
+		bounded = append(bounded, is)
+		return "value", nil
+	})
+	for range 2 {
+		if _, err := c.get(context.WithoutCancel(t.Context()), "ns", "x"); err != nil {
+			t.Fatal(err)
+		}
+		clk.Step(Fresh)
+	}
+	if len(bounded) != 2 || bounded[0] || !bounded[1] {
+		t.Errorf("reads with a deadline: %v", bounded)
+	}
+}
+
 // TestMuchIsForgotten, but what pods have.
 func TestMuchIsForgotten(t *testing.T) {
 	t.Parallel()

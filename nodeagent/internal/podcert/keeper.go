@@ -238,7 +238,7 @@ func (k *Keeper) look(ctx context.Context, pod *corev1.Pod, r *record) error {
 	if gone {
 		r.asked = nil
 	} else {
-		event, _ = r.settle(answer, rand.N(spread))
+		event = r.settle(answer, rand.N(spread))
 	}
 	k.mu.Unlock()
 	if event != nil {

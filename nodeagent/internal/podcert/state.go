@@ -49,9 +49,9 @@ func (s *state) due(now time.Time) bool {
 	return s.refusal == nil && s.asked == nil && (s.held == nil || !now.Before(s.held.refreshAt))
 }
 
-// settle takes what became of the request, and reports whether something did. jitter is by how much later than its signer says the certificate is
-// replaced.
-func (s *state) settle(r *certificatesv1beta1.PodCertificateRequest, jitter time.Duration) (event *told, settled bool) {
+// settle takes what became of the request, if something did, and returns what is to be told of it. jitter is by how much later than its signer says the
+// certificate is replaced.
+func (s *state) settle(r *certificatesv1beta1.PodCertificateRequest, jitter time.Duration) *told {
 	name := r.Namespace + "/" + r.Name
 	for _, c := range r.Status.Conditions {
 		switch c.Type {
@@ -64,14 +64,14 @@ func (s *state) settle(r *certificatesv1beta1.PodCertificateRequest, jitter time
 				h.notAfter = at.Time
 			}
 			s.held, s.asked = h, nil
-			return nil, true
+			return nil
 		case certificatesv1beta1.PodCertificateRequestConditionTypeDenied:
-			return s.refuse(c.Type, fmt.Sprintf("PodCertificateRequest %s was denied, reason=%q, message=%q", name, c.Reason, c.Message), "denied", c.Reason, c.Message), true
+			return s.refuse(c.Type, fmt.Sprintf("PodCertificateRequest %s was denied, reason=%q, message=%q", name, c.Reason, c.Message), "denied", c.Reason, c.Message)
 		case certificatesv1beta1.PodCertificateRequestConditionTypeFailed:
-			return s.refuse(c.Type, fmt.Sprintf("PodCertificateRequest %s failed, reason=%q, message=%q", name, c.Reason, c.Message), "failed", c.Reason, c.Message), true
+			return s.refuse(c.Type, fmt.Sprintf("PodCertificateRequest %s failed, reason=%q, message=%q", name, c.Reason, c.Message), "failed", c.Reason, c.Message)
 		}
 	}
-	return nil, false
+	return nil
 }
 
 func (s *state) refuse(event, text, how, reason, message string) *told {
