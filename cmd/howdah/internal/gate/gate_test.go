@@ -66,6 +66,7 @@ func TestWhatIsSaid(t *testing.T) {
 				on = append(on, name)
 			}
 		}
+		slices.Sort(on)
 		if problem != want.problem || strings.Join(s.Warnings, "\n") != want.warning || strings.Join(on, " ") != want.on {
 			t.Errorf("%s\nproblem %s\nwarning %s\non %s", text, problem, s.Warnings, on)
 		}
