@@ -239,7 +239,7 @@ func TestSelectRows(t *testing.T) {
 		{text: "-podgc,-namespace-controller", want: func(n []string) bool { return len(n) == all-2 }},
 		{text: "deployment,+replicaset", want: func(n []string) bool { return fmt.Sprint(n) == "[deployment replicaset]" }},
 		{text: "identity", want: func(n []string) bool {
-			return fmt.Sprint(n) == "[serviceaccount rootca accounttoken legacytoken csrsigning csrapproving csrcleaner podcertificatecleaner clusterroleaggregation]"
+			return fmt.Sprint(n) == "[serviceaccount rootca trustbundle accounttoken legacytoken csrsigning csrapproving csrcleaner podcertificatecleaner clusterroleaggregation]"
 		}},
 		{text: "nodes,-nodeipam", want: func(n []string) bool { return fmt.Sprint(n) == "[nodelifecycle nodettl tainteviction]" }},
 		{text: "*,bootstrap-signer-controller,+tokencleaner", want: func(n []string) bool { return len(n) == all+2 }},
