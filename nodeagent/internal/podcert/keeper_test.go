@@ -286,9 +286,12 @@ func TestAnswerIsTakenAtOnce(t *testing.T) {
 		_, err := b.keeper.Bundle(t.Context(), b.pod, "v", 0, b.want)
 		done <- err
 	}()
-	for len(b.requests()) == 0 {
-		time.Sleep(time.Millisecond) // nothing tells of requests here but a watch, which is under test
+	made, err := object.For(b.client, object.PodCertificateRequest).Watch(ctx, "ns", metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer made.Stop()
+	<-made.ResultChan()
 	b.issue(block("first"))
 	select {
 	case err := <-done:
