@@ -136,6 +136,11 @@ func New(cfg Config) (*Agent, error) {
 	if err := a.build(machine, thresholds); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}
+	a.nodes.AddHandler(func(_, now *corev1.Node) {
+		if now != nil && now.Name == cfg.NodeName {
+			a.reporter.Observe(now)
+		}
+	})
 	return a, nil
 }
 

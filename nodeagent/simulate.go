@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/release"
 	"howdah.dev/kit/task"
@@ -64,8 +66,9 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 	m := newMetrics(cfg.Registerer)
 	s := &Simulation{informers: object.NewInformers(cfg.Objects), writer: status.New(cfg.Objects, cfg.Clock, m.wrote, m.synced)}
 	pods := object.InformerFor(s.informers, object.Pod, object.Option{FieldSelector: "spec.nodeName!=", Slim: slim})
+	known := object.InformerFor(s.informers, object.Node, object.Option{LabelSelector: simulate.Label + "=true", Slim: bare})
 	s.fleet = simulate.New(simulate.Config{
-		Prefix: cfg.NodeName, Nodes: n, Labels: hollow.Labels, Client: cfg.Objects, Pods: pods, Status: s.writer, Clock: cfg.Clock,
+		Prefix: cfg.NodeName, Nodes: n, Labels: hollow.Labels, Client: cfg.Objects, Pods: pods, Known: known, Status: s.writer, Clock: cfg.Clock,
 		Version: release.Version(), StartDelay: hollow.StartDelay, StopDelay: hollow.StopDelay, CPU: hollow.CPU, Memory: hollow.Memory, MaxPods: cfg.MaxPods,
 	})
 	return s, nil
@@ -73,6 +76,14 @@ func NewSimulation(cfg Config, n int, hollow Hollow) (*Simulation, error) {
 
 // slim drops from cached pods what is only the API's.
 func slim(p object.Object) { p.SetManagedFields(nil) }
+
+// bare leaves of cached nodes their conditions.
+func bare(o object.Object) {
+	o.SetManagedFields(nil)
+	if node, ok := o.(*corev1.Node); ok {
+		node.Spec, node.Status = corev1.NodeSpec{}, corev1.NodeStatus{Conditions: node.Status.Conditions}
+	}
+}
 
 // Run lives the nodes' lives until ctx ends.
 func (s *Simulation) Run(ctx context.Context) error {

@@ -95,3 +95,52 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 		return ""
 	})
 }
+
+// What a controller says of simulated nodes that were cut off is taken back by them, and what others say of them stays.
+func TestSimulatedNodesComeBack(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 2) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	nodes := object.For(client, object.Node)
+	conditions := func() map[corev1.NodeConditionType]corev1.ConditionStatus {
+		out := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+		if node, err := nodes.Get(t.Context(), "", "hollow-0001"); err == nil {
+			for _, c := range node.Status.Conditions {
+				out[c.Type] = c.Status
+			}
+		}
+		return out
+	}
+	eventually(t, time.Minute, func() string {
+		if conditions()[corev1.NodeReady] != corev1.ConditionTrue {
+			return "the node is not ready"
+		}
+		return ""
+	})
+	node, err := nodes.Get(t.Context(), "", "hollow-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node = node.DeepCopy()
+	for i := range node.Status.Conditions {
+		node.Status.Conditions[i].Status = corev1.ConditionUnknown
+	}
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "example.com/Odd", Status: corev1.ConditionTrue})
+	if _, err := nodes.UpdateStatus(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, func() string {
+		if all := conditions(); all[corev1.NodeReady] != corev1.ConditionTrue || all[corev1.NodeDiskPressure] != corev1.ConditionFalse || all["example.com/Odd"] != corev1.ConditionTrue {
+			return fmt.Sprintf("the node says %v", all)
+		}
+		return ""
+	})
+}

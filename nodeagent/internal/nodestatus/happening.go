@@ -17,12 +17,15 @@ var reasons = map[corev1.NodeConditionType][2]string{
 	corev1.NodeReady:          {"NodeReady", "NodeNotReady"},
 }
 
-// happenings are the events that tell of how the node has changed, as a kubelet tells of it.
+// becomes is the event of a node that is something now.
+func becomes(node *corev1.Node, what string) happening {
+	return happening{corev1.EventTypeNormal, what, fmt.Sprintf("Node %s status is now: %s", node.Name, what)}
+}
+
+// happenings are the events that tell of how the node's status has changed, as a kubelet tells of it.
 func happenings(before, now *corev1.Node) []happening {
 	var out []happening
-	is := func(reason string) {
-		out = append(out, happening{corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", now.Name, reason)})
-	}
+	is := func(reason string) { out = append(out, becomes(now, reason)) }
 	if was, boot := before.Status.NodeInfo.BootID, now.Status.NodeInfo.BootID; was != "" && was != boot {
 		out = append(out, happening{corev1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", now.Name, boot)})
 	}
@@ -41,12 +44,6 @@ func happenings(before, now *corev1.Node) []happening {
 			is(words[1])
 		}
 	}
-	switch {
-	case now.Spec.Unschedulable && !before.Spec.Unschedulable:
-		is("NodeNotSchedulable")
-	case !now.Spec.Unschedulable && before.Spec.Unschedulable:
-		is("NodeSchedulable")
-	}
 	return out
 }
 
@@ -58,4 +55,18 @@ func (r *Reporter) tell(before, now *corev1.Node) {
 	for _, h := range happenings(before, now) {
 		r.cfg.Event(h.kind, h.reason, h.message)
 	}
+	r.tellCordon(now)
+}
+
+// tellCordon records that new pods are kept from the node, or are not any more. Of what was before this life nothing is known.
+func (r *Reporter) tellCordon(node *corev1.Node) {
+	if r.cfg.Event == nil || node.Spec.Unschedulable == r.cordoned {
+		return
+	}
+	r.cordoned = node.Spec.Unschedulable
+	h := becomes(node, "NodeSchedulable")
+	if r.cordoned {
+		h = becomes(node, "NodeNotSchedulable")
+	}
+	r.cfg.Event(h.kind, h.reason, h.message)
 }

@@ -9,9 +9,9 @@ import (
 
 func TestHappenings(t *testing.T) {
 	t.Parallel()
-	node := func(boot string, cordoned bool, conditions ...string) *corev1.Node {
+	node := func(boot string, conditions ...string) *corev1.Node {
 		n := &corev1.Node{}
-		n.Name, n.Status.NodeInfo.BootID, n.Spec.Unschedulable = "n", boot, cordoned
+		n.Name, n.Status.NodeInfo.BootID = "n", boot
 		for _, c := range conditions {
 			kind, status, _ := strings.Cut(c, "=")
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status)})
@@ -23,16 +23,14 @@ func TestHappenings(t *testing.T) {
 		before, now *corev1.Node
 		want        string
 	}{
-		"new":                {&corev1.Node{}, node("1", false, "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"), fine},
-		"the same":           {node("1", true, "MemoryPressure=False", "Ready=True"), node("1", true, "MemoryPressure=False", "Ready=True"), ""},
-		"short":              {node("1", false, "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False"), node("1", false, "MemoryPressure=True", "DiskPressure=True", "PIDPressure=True"), "NodeHasInsufficientMemory NodeHasDiskPressure NodeHasInsufficientPID"},
-		"new, and not ready": {&corev1.Node{}, node("1", false, "Ready=False"), ""},
-		"not ready":          {node("1", false, "Ready=True"), node("1", false, "Ready=False"), "NodeNotReady"},
-		"back":               {node("1", false, "Ready=Unknown"), node("1", false, "Ready=True"), "NodeReady"},
-		"rebooted":           {node("1", false, "Ready=True"), node("2", false, "Ready=True"), "Rebooted"},
-		"cordoned":           {node("1", false), node("1", true), "NodeNotSchedulable"},
-		"uncordoned":         {node("1", true), node("1", false), "NodeSchedulable"},
-		"others' conditions": {node("1", false), node("1", false, "example.com/Odd=True"), ""},
+		"new":                {&corev1.Node{}, node("1", "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"), fine},
+		"the same":           {node("1", "MemoryPressure=False", "Ready=True"), node("1", "MemoryPressure=False", "Ready=True"), ""},
+		"short":              {node("1", "MemoryPressure=False", "DiskPressure=False", "PIDPressure=False"), node("1", "MemoryPressure=True", "DiskPressure=True", "PIDPressure=True"), "NodeHasInsufficientMemory NodeHasDiskPressure NodeHasInsufficientPID"},
+		"new, and not ready": {&corev1.Node{}, node("1", "Ready=False"), ""},
+		"not ready":          {node("1", "Ready=True"), node("1", "Ready=False"), "NodeNotReady"},
+		"back":               {node("1", "Ready=Unknown"), node("1", "Ready=True"), "NodeReady"},
+		"rebooted":           {node("1", "Ready=True"), node("2", "Ready=True"), "Rebooted"},
+		"others' conditions": {node("1"), node("1", "example.com/Odd=True"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,12 +41,15 @@ func Lease(node *corev1.Node, old *coordinationv1.Lease, now time.Time) *coordin
 func (r *Reporter) RunLease(ctx context.Context) error {
 	ctx = obs.Untraced(ctx)
 	var lease *coordinationv1.Lease
+	retry := retries()
 	for {
 		var err error
 		pause := LeaseEvery
-		if lease, err = r.renew(ctx, lease); err != nil && ctx.Err() == nil {
+		if lease, err = r.renew(ctx, lease); err == nil {
+			retry = retries()
+		} else if ctx.Err() == nil {
 			slog.Warn("renew the node's lease", "node", r.cfg.NodeName, "err", err)
-			pause = retryPause
+			pause = retry.Step()
 		}
 		timer := r.cfg.Clock.NewTimer(pause)
 		select {

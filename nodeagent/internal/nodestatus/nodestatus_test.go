@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
@@ -227,9 +228,88 @@ func TestReporter(t *testing.T) {
 	if now := api.Writes("nodes"); now != writes+2 {
 		t.Errorf("%d writes for two changes", now-writes)
 	}
-	// A node that somebody removes comes back.
-	if _, err := object.For(client, object.Node).Get(t.Context(), "", "n"); err != nil {
+}
+
+// A controller says of a node that was cut off that nothing is known of it. What the node has to say is then as old as ever, and is told again all the same.
+func TestWhatOthersSayIsAnswered(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	runtime, clock := fakecri.New(), clocktesting.NewFakeClock(time.Now())
+	var events []string
+	r := New(Config{
+		NodeName: "n", Port: 10250, MaxPods: 110, Machine: machine(t, nil), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock, Short: enough,
+		Event: func(_, reason, _ string) { events = append(events, reason) },
+	})
+	if err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	nodes := object.For(client, object.Node)
+	change := func(write func(context.Context, *corev1.Node) (*corev1.Node, error), what func(*corev1.Node)) *corev1.Node {
+		t.Helper()
+		node, err := nodes.Get(t.Context(), "", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		node = node.DeepCopy()
+		what(node)
+		if node, err = write(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		return node
+	}
+	unknown := func(node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			if node.Status.Conditions[i].Type == corev1.NodeReady {
+				node.Status.Conditions[i].Status = corev1.ConditionUnknown
+			}
+		}
+	}
+	ready := func() bool {
+		node, err := nodes.Get(t.Context(), "", "n")
+		return err == nil && Ready(node)
+	}
+	poked := func() bool {
+		select {
+		case <-r.poke:
+			return true
+		default:
+			return false
+		}
+	}
+	known := r.Node()
+	lost := change(nodes.UpdateStatus, unknown)
+	if err := r.report(t.Context()); err != nil || ready() {
+		t.Fatalf("it answers what it has not heard: %v", err)
+	}
+	clock.Step(retryPause)
+	r.Observe(lost)
+	r.Observe(known) // which is older
+	if !poked() || r.Node() != lost {
+		t.Fatal("it does not look at what is new")
+	}
+	if err := r.report(t.Context()); err != nil || !ready() {
+		t.Errorf("the node is not ready again: %v", err)
+	}
+	r.Observe(r.Node()) // what it wrote itself comes back
+	if poked() {
+		t.Error("it looks at what it wrote")
+	}
+	r.Observe(change(nodes.UpdateStatus, unknown))
+	if poked() {
+		t.Error("it writes as often as another does")
+	}
+	if err := r.report(t.Context()); err != nil || !ready() { // with the next regular look
+		t.Errorf("the node is not ready again: %v", err)
+	}
+	for _, cordoned := range []bool{true, false} {
+		r.Observe(change(nodes.Update, func(node *corev1.Node) { node.Spec.Unschedulable = cordoned }))
+		if err := r.report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const began = "NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady"
+	if got := strings.Join(events, " "); got != began+" NodeReady NodeReady NodeNotSchedulable NodeSchedulable" {
+		t.Errorf("events: %s", got)
 	}
 }
 

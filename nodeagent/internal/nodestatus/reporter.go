@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
@@ -34,6 +36,12 @@ const (
 	callTimeout  = 10 * time.Second
 	maxImages    = 50
 )
+
+// retries are the pauses between attempts at what fails, of a second at first and at most seven, as a kubelet's are for its lease. They
+// differ from node to node: all of them may have lost the API at once.
+func retries() wait.Backoff {
+	return wait.Backoff{Duration: retryPause, Factor: 1.6, Jitter: 0.2, Steps: 10, Cap: 7 * time.Second}
+}
 
 // Config of a Reporter.
 type Config struct {
@@ -73,8 +81,10 @@ type Reporter struct {
 	renewed atomic.Int64
 	startup *startup
 
+	cordoned bool // as was last told in an event; Register and Run alone have it
+
 	mu    sync.Mutex
-	node  *corev1.Node // as the API last answered
+	node  *corev1.Node // the newest that the API has told
 	wrote time.Time
 }
 
@@ -95,7 +105,29 @@ func (r *Reporter) Poke() {
 	}
 }
 
-// Node returns the Node as the API last answered, nil before registration.
+// Observe takes what the API has of the node now, and has the reporter look where that is news: others write the status, too. A controller says of a node
+// that was cut off that nothing is known of it, and nobody but the node takes that back. Who answers each write with one of its own is
+// answered with the next regular look.
+func (r *Reporter) Observe(node *corev1.Node) {
+	r.mu.Lock()
+	news := r.node != nil && newer(node, r.node)
+	if news {
+		r.node = node
+	}
+	now := news && r.cfg.Clock.Since(r.wrote) >= retryPause
+	r.mu.Unlock()
+	if now {
+		r.Poke()
+	}
+}
+
+// newer reports whether one state of the node came after another.
+func newer(a, b *corev1.Node) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// Node returns the newest Node that the API has told, nil before registration.
 func (r *Reporter) Node() *corev1.Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,6 +146,7 @@ func (r *Reporter) Here(ctx context.Context) *corev1.Node {
 // or ctx ends.
 func (r *Reporter) Register(ctx context.Context) error {
 	r.startup.asking(r.cfg.Clock.Now())
+	retry := retries()
 	for {
 		node, err := r.register(obs.Untraced(ctx))
 		if err == nil {
@@ -124,7 +157,7 @@ func (r *Reporter) Register(ctx context.Context) error {
 			return ctx.Err()
 		}
 		slog.Warn("register the node", "node", r.cfg.NodeName, "err", err)
-		if !r.pause(ctx, retryPause) {
+		if !r.pause(ctx, retry.Step()) {
 			return ctx.Err()
 		}
 	}
@@ -173,7 +206,6 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 	node.Status = r.status(ctx, &node.Status)
 	stored, err := nodes.UpdateStatus(ctx, node)
 	if err == nil {
-		before.Spec.Unschedulable = false // of what was before this life nothing is known
 		r.tell(before, stored)
 	}
 	return stored, err
@@ -218,7 +250,10 @@ func (r *Reporter) keep(node *corev1.Node) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.node, r.wrote = node, r.cfg.Clock.Now()
+	r.wrote = r.cfg.Clock.Now()
+	if r.node == nil || !newer(r.node, node) { // a watch may be ahead of an answer
+		r.node = node
+	}
 }
 
 // Run reports until ctx ends.
@@ -226,11 +261,16 @@ func (r *Reporter) Run(ctx context.Context) error {
 	if r.cfg.Event != nil {
 		r.cfg.Event(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	}
+	retry := retries()
 	for {
 		pause := computeEvery
-		if err := r.report(obs.Untraced(ctx)); err != nil && ctx.Err() == nil {
+		err := r.report(obs.Untraced(ctx))
+		if err == nil {
+			retry = retries()
+		}
+		if err != nil && ctx.Err() == nil {
 			slog.Warn("write the node's status", "node", r.cfg.NodeName, "err", err)
-			pause = retryPause
+			pause = retry.Step()
 		} else if !Ready(r.Node()) { // what it waits for is about to come
 			pause = retryPause
 		}
@@ -271,6 +311,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	node, wrote := r.node, r.wrote
 	r.mu.Unlock()
 	nodes := object.For(r.cfg.Client, object.Node)
+	r.tellCordon(node)
 	status := r.status(ctx, &node.Status)
 	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < writeEvery {
 		return nil
@@ -296,9 +337,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := fresh.DeepCopy()
-	before.Spec.Unschedulable = node.Spec.Unschedulable
-	r.tell(before, stored)
+	r.tell(fresh, stored)
 	r.keep(stored)
 	return nil
 }

@@ -25,6 +25,9 @@ const (
 	retryPause = time.Second
 )
 
+// Label is "true" on all nodes of fleets.
+const Label = "howdah.dev/simulated"
+
 // nodeIP is the made-up address of a node.
 func (f *Fleet) nodeIP(i int) string {
 	return fmt.Sprintf("198.18.%d.%d", i/250, i%250+1)
@@ -36,7 +39,7 @@ func (f *Fleet) node(i int) *corev1.Node {
 		MachineID: f.name(i), SystemUUID: f.name(i), BootID: f.name(i), KernelVersion: "simulated", OSImage: "howdah hollow node",
 		ContainerRuntimeVersion: "simulated://1", KubeletVersion: f.cfg.Version, OperatingSystem: "linux", Architecture: "amd64",
 	}
-	labels := nodestatus.Labels(f.name(i), info, map[string]string{"howdah.dev/simulated": "true"})
+	labels := nodestatus.Labels(f.name(i), info, map[string]string{Label: "true"})
 	if f.cfg.Labels != nil {
 		maps.Copy(labels, f.cfg.Labels(i))
 	}
@@ -142,7 +145,11 @@ func (f *Fleet) renew(ctx context.Context, nodes []*corev1.Node) error {
 				part = append(part, i)
 			}
 		}
-		if err := f.renewPart(ctx, nodes, leases, part); err != nil && ctx.Err() == nil {
+		err := f.renewPart(ctx, nodes, leases, part)
+		if err == nil {
+			err = f.answer(ctx, part)
+		}
+		if err != nil && ctx.Err() == nil {
 			slog.Warn("renew the leases of hollow nodes", "err", err)
 			slot-- // the same part again
 			if !f.pause(ctx, retryPause) {

@@ -38,6 +38,7 @@ type Config struct {
 	Labels  func(i int) map[string]string // may be nil
 	Client  *object.Client
 	Pods    *object.Informer[*corev1.Pod]
+	Known   *object.Informer[*corev1.Node] // what the API has of the nodes; names and conditions are looked at
 	Status  Status
 	Clock   clock.Clock
 	Version string
