@@ -12,17 +12,7 @@ func TestSilentNode(t *testing.T) {
 	c := setup(t)
 	web(c)
 	before := c.containers()
-	pid, err := run(time.Minute, "", "docker", "exec", "howdah-node2-1", "pgrep", "-f", "howdah nodeagent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signal := func(name string) {
-		if out, err := run(time.Minute, "", "docker", "exec", "howdah-node2-1", "kill", "-"+name, strings.Fields(pid)[0]); err != nil {
-			t.Errorf("%v %s", err, out)
-		}
-	}
-	signal("STOP")
-	t.Cleanup(func() { signal("CONT") }) // before the namespace goes
+	thaw := c.freeze("node2", "howdah nodeagent")
 	ready := func() string {
 		return c.jsonpath("node/node2", `{.status.conditions[?(@.type=="Ready")].status}`) + " " +
 			c.kubectl("get", "pods", "-l", "app=web", "--field-selector=spec.nodeName=node2", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
@@ -33,9 +23,48 @@ func TestSilentNode(t *testing.T) {
 	}
 	lost := strings.ReplaceAll(was, "True", "False")
 	c.await(3*time.Minute, "the node to be lost with its pods", func() bool { return ready() == strings.Replace(lost, "False", "Unknown", 1) })
-	signal("CONT")
+	thaw()
 	c.await(time.Minute, "the node to be back with its pods", func() bool { return ready() == was })
 	if after := c.containers(); after != before {
 		t.Errorf("running pods were touched:\n%s\nbefore:\n%s", after, before)
 	}
+}
+
+// TestRuntimeHangs: a node whose container runtime does not answer says so, and runs on what it runs: also what is asked through the runtime whether it lives.
+func TestRuntimeHangs(t *testing.T) {
+	c := setup(t)
+	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: asked, labels: {app: web}}, spec: {nodeName: node2, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, imagePullPolicy: IfNotPresent,
+  command: [sleep, "1000"], livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 2}}]}}`)
+	c.kubectl("wait", "--for=condition=Ready", "pod/asked", "--timeout=180s")
+	before := c.containers()
+	thaw := c.freeze("node2", "^containerd$")
+	ready := func() string { return c.jsonpath("node/node2", `{.status.conditions[?(@.type=="Ready")].status}`) }
+	c.await(3*time.Minute, "the node to say that its runtime is away", func() bool { return ready() == "False" })
+	thaw()
+	c.await(time.Minute, "the node to be ready again", func() bool { return ready() == "True" })
+	c.kubectl("wait", "--for=condition=Ready", "pod/asked", "--timeout=60s")
+	// The probes that waited have been answered, and others after them.
+	c.apply(`{apiVersion: v1, kind: Pod, metadata: {name: later}, spec: {nodeName: node2, terminationGracePeriodSeconds: 0, containers: [{name: c, image: busybox, imagePullPolicy: IfNotPresent, command: [sleep, "1000"]}]}}`)
+	c.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=180s")
+	if after := c.containers(); after != before {
+		t.Errorf("running pods were touched:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// freeze stops a process of a node, the first whose command line matches, until it is thawed or the test ends.
+func (c *cluster) freeze(node, process string) (thaw func()) {
+	c.t.Helper()
+	pid, err := run(time.Minute, "", "docker", "exec", "howdah-"+node+"-1", "pgrep", "-o", "-f", process)
+	if err != nil {
+		c.t.Fatalf("%s on %s: %v", process, node, err)
+	}
+	signal := func(name string) {
+		if out, err := run(time.Minute, "", "docker", "exec", "howdah-"+node+"-1", "kill", "-"+name, strings.TrimSpace(pid)); err != nil {
+			c.t.Errorf("%v %s", err, out)
+		}
+	}
+	signal("STOP")
+	thaw = func() { signal("CONT") }
+	c.t.Cleanup(thaw) // before the namespace goes
+	return thaw
 }

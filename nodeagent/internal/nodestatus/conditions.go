@@ -1,13 +1,11 @@
 package nodestatus
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"howdah.dev/nodeagent/internal/pressure"
 )
@@ -57,27 +55,6 @@ func conditions(old []corev1.NodeCondition, short pressure.Conditions, problems 
 		set(corev1.NodeReady, false, "KubeletNotReady", message)
 	}
 	return out
-}
-
-// runtimeProblems says why the runtime cannot run pods.
-func runtimeProblems(status *runtimeapi.RuntimeStatus, err error) []string {
-	if err != nil {
-		return []string{"container runtime is down: " + err.Error()}
-	}
-	var problems []string
-	for _, c := range status.GetConditions() {
-		if c.GetStatus() {
-			continue
-		}
-		what := "container runtime not ready"
-		if c.GetType() == runtimeapi.NetworkReady {
-			what = "container runtime network not ready"
-		} else if c.GetType() != runtimeapi.RuntimeReady {
-			continue
-		}
-		problems = append(problems, fmt.Sprintf("%s: %s=false reason:%s message:%s", what, c.GetType(), c.GetReason(), c.GetMessage()))
-	}
-	return problems
 }
 
 // differ reports whether two statuses say different things, heartbeats aside.

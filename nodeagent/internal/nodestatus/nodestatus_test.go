@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,10 +128,10 @@ Ready=True KubeletReady kubelet is posting ready status`
 	if got := describe(first); got != want {
 		t.Errorf("conditions:\n%s\nwant\n%s", got, want)
 	}
-	problems := runtimeProblems(&runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+	problems := engine{status: &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Reason: "NetworkPluginNotReady", Message: "no plugin"},
-	}}, nil)
+	}}}}.problems(at)
 	second := conditions(first, pressure.Conditions{Disk: true}, problems, at.Add(time.Minute))
 	for _, want := range []string{
 		"Ready=False KubeletNotReady container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin",
@@ -145,8 +146,40 @@ Ready=True KubeletReady kubelet is posting ready status`
 			t.Errorf("condition %d (%s) moved: %v", i, c.Type, moved)
 		}
 	}
-	if down := runtimeProblems(nil, errors.New("refused")); len(down) != 1 || down[0] != "container runtime is down: refused" {
-		t.Errorf("problems: %v", down)
+}
+
+// A runtime that is started anew, or hangs for a moment, does not make the node unready; what it said before holds meanwhile.
+func TestRuntimeWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	runtime := fakecri.New()
+	runtime.AddImage("docker.io/library/x:1")
+	client := &cri.Client{Runtime: runtime, Images: runtime}
+	known := engine{}.then(inquire(t.Context(), client), at)
+	runtime.Fail("Status", errors.New("refused"))
+	failed := inquire(t.Context(), client)
+	never := engine{}.then(failed, at)
+	if got := never.problems(at); len(got) != 1 || got[0] != "container runtime is down: refused" {
+		t.Errorf("one that never answered: %q", got)
+	}
+	var s corev1.NodeStatus
+	s.NodeInfo.ContainerRuntimeVersion = "old://1"
+	if never.say(&s); s.NodeInfo.ContainerRuntimeVersion != "old://1" {
+		t.Errorf("one that never answered is %s", s.NodeInfo.ContainerRuntimeVersion)
+	}
+	silent := known.then(failed, at.Add(time.Second))
+	if got := silent.problems(at.Add(patience - 1)); len(got) != 0 {
+		t.Errorf("for less than %v: %q", patience, got)
+	}
+	if got := silent.problems(at.Add(patience)); len(got) != 1 || got[0] != "container runtime is down: refused" {
+		t.Errorf("after %v: %q", patience, got)
+	}
+	if silent.say(&s); s.NodeInfo.ContainerRuntimeVersion != "fake://1" || len(s.Images) != 1 {
+		t.Errorf("it was %s with images %v", s.NodeInfo.ContainerRuntimeVersion, s.Images)
+	}
+	runtime.Fail("Status", nil)
+	if got := silent.then(inquire(t.Context(), client), at.Add(time.Hour)).problems(at.Add(2 * time.Hour)); len(got) != 0 {
+		t.Errorf("when it is back: %q", got)
 	}
 }
 
@@ -156,7 +189,14 @@ func TestReporter(t *testing.T) {
 	runtime := fakecri.New()
 	runtime.AddImage("docker.io/library/x:1")
 	registry := prometheus.NewRegistry()
+	var stopped atomic.Bool
 	r := New(Config{
+		Problems: func() []string {
+			if stopped.Load() {
+				return []string{"stopped"}
+			}
+			return nil
+		},
 		NodeName: "n", Labels: map[string]string{"zone": "a"}, Addresses: []string{"192.0.2.1"}, Port: 10250, AgentPort: 7443, Version: "v1.36.3", MaxPods: 110,
 		Machine: machine(t, map[string]string{"proc/stat": "cpu 1 2\nbtime 1000\n"}), Client: client, Runtime: &cri.Client{Runtime: runtime, Images: runtime}, Clock: clock.RealClock{},
 		Registerer: registry, Short: enough, Taints: []corev1.Taint{{Key: "waits", Effect: corev1.TaintEffectNoSchedule}},
@@ -211,7 +251,7 @@ func TestReporter(t *testing.T) {
 	}
 	writes := api.Writes("nodes")
 	r.Poke()
-	runtime.Fail("Status", errors.New("stopped"))
+	stopped.Store(true)
 	r.Poke()
 	within("not ready", func() bool {
 		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")
@@ -220,7 +260,7 @@ func TestReporter(t *testing.T) {
 	if gpus := node.Status.Allocatable["example.com/gpu"]; gpus.Value() != 2 || len(node.Status.Capacity) != 5 {
 		t.Errorf("allocatable %v, capacity %v", node.Status.Allocatable, node.Status.Capacity)
 	}
-	runtime.Fail("Status", nil)
+	stopped.Store(false)
 	within("ready again", func() bool { // with the next look, a second later
 		node, err = object.For(client, object.Node).Get(t.Context(), "", "n")
 		return err == nil && Ready(node)
@@ -358,7 +398,7 @@ func TestDevicesAndReservedCPUs(t *testing.T) {
 		Devices:  func() (capacity, allocatable corev1.ResourceList) { return list(2), list(1) },
 		Reserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},
 	})
-	s := r.status(t.Context(), &corev1.NodeStatus{Capacity: list(7), Allocatable: list(7)})
+	s := r.status(&corev1.NodeStatus{Capacity: list(7), Allocatable: list(7)})
 	all, usable := s.Capacity["example.com/gpu"], s.Allocatable["example.com/gpu"]
 	if all.Value() != 2 || usable.Value() != 1 {
 		t.Errorf("capacity %v, allocatable %v", s.Capacity, s.Allocatable)

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
@@ -34,7 +31,6 @@ const (
 	writeEvery   = 5 * time.Minute
 	retryPause   = time.Second
 	callTimeout  = 10 * time.Second
-	maxImages    = 50
 )
 
 // retries are the pauses between attempts at what fails, of a second at first and at most seven, as a kubelet's are for its lease. They
@@ -83,9 +79,10 @@ type Reporter struct {
 
 	cordoned bool // as was last told in an event; Register and Run alone have it
 
-	mu    sync.Mutex
-	node  *corev1.Node // the newest that the API has told
-	wrote time.Time
+	mu     sync.Mutex
+	node   *corev1.Node // the newest that the API has told
+	wrote  time.Time
+	engine engine
 }
 
 // New returns a Reporter.
@@ -136,9 +133,10 @@ func (r *Reporter) Node() *corev1.Node {
 
 // Here describes the node as it is, without the API: what pods start on before there is a Node.
 func (r *Reporter) Here(ctx context.Context) *corev1.Node {
+	r.ask(obs.Untraced(ctx))
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: Labels(r.cfg.NodeName, r.cfg.Machine.Info(), r.cfg.Labels)},
-		Status:     r.status(obs.Untraced(ctx), &corev1.NodeStatus{}),
+		Status:     r.status(&corev1.NodeStatus{}),
 	}
 }
 
@@ -164,6 +162,7 @@ func (r *Reporter) Register(ctx context.Context) error {
 }
 
 func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
+	r.ask(ctx)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	nodes := object.For(r.cfg.Client, object.Node)
@@ -171,7 +170,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 	node, err := nodes.Get(ctx, "", r.cfg.NodeName)
 	if apierrors.IsNotFound(err) {
 		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.NodeName, Labels: labels, Annotations: annotations}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints}}
-		node.Status = r.status(ctx, &corev1.NodeStatus{})
+		node.Status = r.status(&corev1.NodeStatus{})
 		created, err := nodes.Create(ctx, node)
 		if err != nil {
 			return nil, err
@@ -203,7 +202,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 		node = node.DeepCopy()
 	}
 	before := node.DeepCopy()
-	node.Status = r.status(ctx, &node.Status)
+	node.Status = r.status(&node.Status)
 	stored, err := nodes.UpdateStatus(ctx, node)
 	if err == nil {
 		r.tell(before, stored)
@@ -305,6 +304,7 @@ func (r *Reporter) pause(ctx context.Context, d time.Duration) bool {
 
 // report writes the status if it says anything new, or is old.
 func (r *Reporter) report(ctx context.Context) error {
+	r.ask(ctx)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r.mu.Lock()
@@ -312,7 +312,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	r.mu.Unlock()
 	nodes := object.For(r.cfg.Client, object.Node)
 	r.tellCordon(node)
-	status := r.status(ctx, &node.Status)
+	status := r.status(&node.Status)
 	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < writeEvery {
 		return nil
 	}
@@ -328,7 +328,7 @@ func (r *Reporter) report(ctx context.Context) error {
 		return err
 	}
 	update := fresh.DeepCopy()
-	update.Status = r.status(ctx, &fresh.Status) // what others say of the node may be newer than what this one knows
+	update.Status = r.status(&fresh.Status) // what others say of the node may be newer than what this one knows
 	stored, err := nodes.UpdateStatus(ctx, update)
 	if apierrors.IsConflict(err) {
 		r.Poke() // somebody else wrote; with the next round
@@ -342,10 +342,19 @@ func (r *Reporter) report(ctx context.Context) error {
 	return nil
 }
 
+// ask learns what the runtime is now.
+func (r *Reporter) ask(ctx context.Context) {
+	answer := inquire(ctx, r.cfg.Runtime)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.engine = r.engine.then(answer, r.cfg.Clock.Now())
+}
+
 // status returns what is to be said of the node now.
-func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.NodeStatus {
+func (r *Reporter) status(old *corev1.NodeStatus) corev1.NodeStatus {
 	s := *old.DeepCopy()
 	s.NodeInfo = r.cfg.Machine.Info()
+	s.NodeInfo.ContainerRuntimeVersion = old.NodeInfo.ContainerRuntimeVersion
 	s.NodeInfo.KubeletVersion = r.cfg.Version
 	s.DaemonEndpoints.KubeletEndpoint.Port = r.cfg.Port
 	s.DeclaredFeatures = []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"} // in order
@@ -373,27 +382,13 @@ func (r *Reporter) status(ctx context.Context, old *corev1.NodeStatus) corev1.No
 		advertised(old.Capacity, capacity, allocatable)
 		s.Capacity, s.Allocatable = capacity, allocatable
 	}
-	version, err := r.cfg.Runtime.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
-	if err == nil {
-		s.NodeInfo.ContainerRuntimeVersion = version.GetRuntimeName() + "://" + strings.TrimPrefix(version.GetRuntimeVersion(), "v")
-	} else {
-		s.NodeInfo.ContainerRuntimeVersion = old.NodeInfo.ContainerRuntimeVersion
-	}
-	answer, err := r.cfg.Runtime.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
-	problems = append(problems, runtimeProblems(answer.GetStatus(), err)...)
-	if err == nil {
-		s.RuntimeHandlers = handlers(answer.GetRuntimeHandlers())
-		s.Features = nil
-		if f := answer.GetFeatures(); f != nil {
-			groups := f.GetSupplementalGroupsPolicy()
-			s.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &groups}
-		}
-	}
+	r.mu.Lock()
+	engine := r.engine
+	r.mu.Unlock()
+	engine.say(&s)
+	problems = append(problems, engine.problems(r.cfg.Clock.Now())...)
 	if r.cfg.Problems != nil {
 		problems = append(problems, r.cfg.Problems()...)
-	}
-	if images, err := r.cfg.Runtime.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err == nil {
-		s.Images = list(images.GetImages())
 	}
 	if r.cfg.VolumesInUse != nil {
 		s.VolumesInUse = r.cfg.VolumesInUse()
@@ -409,42 +404,6 @@ func advertised(old, capacity, allocatable corev1.ResourceList) {
 			capacity[name], allocatable[name] = q, q
 		}
 	}
-}
-
-// handlers describes the runtime's ways to run a pod, the default one without a name among them.
-func handlers(all []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
-	var out []corev1.NodeRuntimeHandler
-	for _, h := range all {
-		recursive, users := h.GetFeatures().GetRecursiveReadOnlyMounts(), h.GetFeatures().GetUserNamespaces()
-		out = append(out, corev1.NodeRuntimeHandler{
-			Name: h.GetName(), Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive, UserNamespaces: &users},
-		})
-	}
-	slices.SortFunc(out, func(a, b corev1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
-// list names the largest images, which are the most worth knowing of.
-func list(images []*runtimeapi.Image) []corev1.ContainerImage {
-	slices.SortFunc(images, func(a, b *runtimeapi.Image) int {
-		if a.GetSize() != b.GetSize() {
-			return int(int64(b.GetSize()) - int64(a.GetSize()))
-		}
-		if a.GetId() < b.GetId() {
-			return -1
-		}
-		return 1
-	})
-	var out []corev1.ContainerImage
-	for _, image := range images[:min(len(images), maxImages)] {
-		names := append(slices.Clone(image.GetRepoDigests()), image.GetRepoTags()...)
-		slices.Sort(names)
-		if len(names) == 0 {
-			continue
-		}
-		out = append(out, corev1.ContainerImage{Names: names[:min(len(names), 5)], SizeBytes: int64(image.GetSize())})
-	}
-	return out
 }
 
 // String names the reporter's node.

@@ -25,6 +25,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// runtimeSpare is how long the runtime, which ends commands by their timeout itself, may take beyond that to answer: as long as a kubelet gives it. That a
+// runtime hangs, or is started anew, says nothing of its containers.
+const runtimeSpare = 2 * time.Minute
+
 // maxOutput bounds what an event tells of a probe's answer.
 const maxOutput = 10 << 10
 
@@ -68,7 +72,11 @@ func verdict(ok bool, output string, err error) (Verdict, string, error) {
 // an error means that it could not be carried out.
 func (c *Checker) Check(ctx context.Context, p *corev1.Probe, t Target) (found Verdict, output string, err error) {
 	timeout := time.Duration(max(p.TimeoutSeconds, 1)) * time.Second
-	ctx, cancel := context.WithTimeout(ctx, timeout+time.Second)
+	spare := time.Second
+	if p.Exec != nil {
+		spare = runtimeSpare
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout+spare)
 	defer cancel()
 	switch {
 	case p.Exec != nil:

@@ -79,6 +79,10 @@ func TestCheck(t *testing.T) {
 			return nil, 0, errors.New("no such container")
 		case "slow":
 			return nil, 0, context.DeadlineExceeded
+		case "patience": // with a runtime that hangs
+			if end, bounded := ctx.Deadline(); !bounded || time.Until(end) < time.Minute {
+				return []byte(time.Until(end).String()), 1, nil
+			}
 		}
 		return nil, 0, nil
 	})
@@ -103,6 +107,7 @@ func TestCheck(t *testing.T) {
 		"exec, failed":      {command("fail"), false, "why", ""},
 		"exec, gone":        {command("gone"), false, "", "no such container"},
 		"exec, slow":        {command("slow"), false, "command timed out", ""},
+		"exec, patience":    {command("patience"), true, "", ""},
 		"nothing":           {corev1.ProbeHandler{}, false, "", "missing probe handler"},
 	} {
 		found, output, err := checker.Check(t.Context(), &corev1.Probe{ProbeHandler: test.handler, TimeoutSeconds: 2}, target)
