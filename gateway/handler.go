@@ -21,6 +21,7 @@ import (
 	"howdah.dev/gateway/internal/feed"
 	"howdah.dev/gateway/internal/identity"
 	"howdah.dev/gateway/internal/logs"
+	"howdah.dev/gateway/internal/outcome"
 	"howdah.dev/gateway/internal/past"
 	"howdah.dev/gateway/internal/remote"
 	"howdah.dev/gateway/internal/report"
@@ -57,7 +58,7 @@ type remoteKey struct{}
 
 // newHandler builds the handler.
 func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter, feeds *feed.Set) (http.Handler, error) {
-	conn := report.Conn{ClientConnInterface: config.APIServer}
+	conn := report.Conn{ClientConnInterface: outcome.Conn{ClientConnInterface: config.APIServer}}
 	client := apiv1.NewObjectServiceClient(conn)
 	discovery := apiv1.NewDiscoveryServiceClient(conn)
 	objects, err := rest.New(client, config.MaxBody, feeds)

@@ -318,7 +318,7 @@ func (l *load) finish(t *testing.T) {
 	l.worker.Wait()
 	for reason := range l.refused {
 		switch reason {
-		case "connection", "ServiceUnavailable", "Timeout", "ServerTimeout", "TooManyRequests", "AlreadyExists":
+		case "connection", "ServiceUnavailable", "Timeout", "ServerTimeout", "TooManyRequests":
 		default:
 			t.Errorf("writes were refused with %s, which cannot be tried again", reason)
 		}
