@@ -3,11 +3,13 @@
 package announce
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -29,6 +31,8 @@ const (
 	pause = time.Second
 	// retry is when the interface is tried again.
 	retry = 5 * time.Second
+	// respect is for how long an address is left to another node that says that it has it, which it does every ten seconds.
+	respect = 3 * again
 )
 
 // Config is what an Announcer needs.
@@ -37,7 +41,8 @@ type Config struct {
 	Node, Interface string
 	// Ranges are where load balancers' addresses are from. No other address is ever answered for, whatever a Service says.
 	Ranges []netip.Prefix
-	// Alive says whether the control plane hears of the node. While it does not, another node may have been chosen: nothing is answered. nil is always.
+	// Alive says whether the control plane hears of the node; nil is always. While it does not, another node may have been chosen: what another one says it has
+	// is left to it. Whoever says nothing may be as cut off, or the control plane may be away, and then the node answers on.
 	Alive   func() bool
 	Clock   clock.WithTicker
 	Metrics prometheus.Registerer
@@ -51,8 +56,9 @@ type Announcer struct {
 	wake    chan struct{} // the addresses have changed
 
 	mu   sync.Mutex
-	by   map[string][]netip.Addr // by the key of the Service
-	left map[netip.Addr]int      // how often an address is still to be told of in its burst
+	by   map[string][]netip.Addr  // by the key of the Service
+	left map[netip.Addr]int       // how often an address is still to be told of in its burst
+	gone map[netip.Addr]time.Time // when another node was last heard to have an address, while the control plane did not hear of this one
 }
 
 // New returns an announcer; nothing is sent before Run.
@@ -61,7 +67,7 @@ func New(cfg Config) (*Announcer, error) {
 		cfg.Alive = func() bool { return true }
 	}
 	a := &Announcer{
-		cfg: cfg, wake: make(chan struct{}, 1), by: map[string][]netip.Addr{}, left: map[netip.Addr]int{},
+		cfg: cfg, wake: make(chan struct{}, 1), by: map[string][]netip.Addr{}, left: map[netip.Addr]int{}, gone: map[netip.Addr]time.Time{},
 		replies: prometheus.NewCounter(prometheus.CounterOpts{Name: "howdah_announce_replies_total", Help: "Questions for addresses of load balancers that were answered."}),
 	}
 	for _, l := range []language{arpLanguage(), discoveryLanguage()} {
@@ -112,6 +118,7 @@ func (a *Announcer) set(key string, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if !slices.Contains(before, ip) {
 			a.left[ip] = burst
+			delete(a.gone, ip)
 		}
 	}
 	a.mu.Unlock()
@@ -126,16 +133,40 @@ func (a *Announcer) set(key string, addresses []netip.Addr) {
 
 // addresses returns all that the node answers for now.
 func (a *Announcer) addresses() []netip.Addr {
-	if !a.cfg.Alive() {
-		return nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for ip, at := range a.gone {
+		if a.cfg.Clock.Since(at) > respect {
+			delete(a.gone, ip)
+		}
+	}
+	var all []netip.Addr
+	for _, key := range slices.Sorted(maps.Keys(a.by)) {
+		for _, ip := range a.by[key] {
+			if _, gone := a.gone[ip]; !gone {
+				all = append(all, ip)
+			}
+		}
+	}
+	return all
+}
+
+// yield leaves an address to another node that says that it has it, unless the control plane, which hears of this one, would say so itself.
+func (a *Announcer) yield(ip netip.Addr, to net.HardwareAddr) {
+	if a.cfg.Alive() {
+		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []netip.Addr
-	for _, key := range slices.Sorted(maps.Keys(a.by)) {
-		all = append(all, a.by[key]...)
+	for _, own := range a.by {
+		if !slices.Contains(own, ip) {
+			continue
+		}
+		if _, known := a.gone[ip]; !known {
+			slog.Info("another node has a load balancer's address, which is left to it until the control plane is heard again", "address", ip, "at", to.String())
+		}
+		a.gone[ip] = a.cfg.Clock.Now()
 	}
-	return all
 }
 
 // ours says whether the node answers for an address.
@@ -219,6 +250,9 @@ func (a *Announcer) listen(s *socket) error {
 		}
 		if err != nil {
 			return fmt.Errorf("read: %w", err)
+		}
+		if ip, holder, ok := s.claim(buffer[:n]); ok && !bytes.Equal(holder, s.mac) {
+			a.yield(ip, holder)
 		}
 		if reply, ok := s.reply(buffer[:n], s.mac, a.ours); ok {
 			if _, err := s.Write(reply); err != nil {

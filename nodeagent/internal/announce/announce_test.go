@@ -89,7 +89,8 @@ func (f family) neighbour(t *testing.T, ns *netnstest.Namespace) string {
 	return text
 }
 
-// TestOneNodeAnswers has a client find the address at one node, and at the other when that takes over: by what it is told, without asking.
+// TestOneNodeAnswers has a client find the address at one node, also when that is cut off from the control plane, and at the other when that takes over: by
+// what it is told, without asking.
 func TestOneNodeAnswers(t *testing.T) {
 	t.Parallel()
 	for name, f := range families {
@@ -145,6 +146,41 @@ func testOneNodeAnswers(t *testing.T, f family) {
 	}
 	await("the first node", node1)
 
+	// Cut off from the control plane it answers on, until another node says that it has the address.
+	forget := func() {
+		client.Do(func() error {
+			l, err := netlink.LinkByName("eth0")
+			if err != nil {
+				return err
+			}
+			return netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, Family: f.number, IP: netip.MustParseAddr(f.address).AsSlice()})
+		})
+	}
+	alive.Store(false)
+	forget()
+	await("cut off", node1)
+	second.Update(f.balanced("node2"))
+	for deadline := time.Now().Add(time.Minute); len(first.addresses()) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a node that is cut off answers beside another")
+		}
+	}
+	second.Delete(f.balanced("node2"))
+	forget()
+	ask()
+	for range 10 {
+		time.Sleep(50 * time.Millisecond)
+		if got := f.neighbour(t, client); got != "" {
+			t.Fatalf("a node that is cut off answers for another's address: %s", got)
+		}
+	}
+
+	// The control plane, which hears of it again, gives the address back.
+	alive.Store(true)
+	first.Delete(f.balanced("node1"))
+	first.Update(f.balanced("node1"))
+	await("given back", node1)
+
 	for _, a := range []*Announcer{first, second} {
 		a.Update(f.balanced("node2"))
 	}
@@ -158,19 +194,4 @@ func testOneNodeAnswers(t *testing.T, f family) {
 	first.Update(f.balanced("node1"))
 	second.Delete(f.balanced("node2"))
 	await("back at the first node", node1)
-	alive.Store(false)
-	client.Do(func() error {
-		l, err := netlink.LinkByName("eth0")
-		if err != nil {
-			return err
-		}
-		return netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, Family: f.number, IP: netip.MustParseAddr(f.address).AsSlice()})
-	})
-	ask()
-	for range 10 {
-		time.Sleep(50 * time.Millisecond)
-		if got := f.neighbour(t, client); got != "" {
-			t.Fatalf("a node that is cut off answers: %s", got)
-		}
-	}
 }

@@ -37,6 +37,10 @@ func arpLanguage() language {
 			}
 			return answer(question, mac, ours)
 		},
+		claim: func(frame []byte) (netip.Addr, net.HardwareAddr, bool) {
+			m, ok := parse(frame)
+			return m.sender, m.senderMAC, ok
+		},
 	}
 }
 

@@ -38,11 +38,16 @@ func discoveryLanguage() language {
 			}
 			return advertise(question, mac, ours)
 		},
+		claim: func(frame []byte) (netip.Addr, net.HardwareAddr, bool) {
+			n, ok := parseNeighbour(frame)
+			return n.target, n.mac, ok && n.kind == advertisement
+		},
 		filter: []bpf.Instruction{
 			bpf.LoadAbsolute{Off: etherStart + 6, Size: 1},
-			bpf.JumpIf{Val: protocolICMPv6, SkipFalse: 3},
+			bpf.JumpIf{Val: protocolICMPv6, SkipFalse: 4},
 			bpf.LoadAbsolute{Off: etherStart + headerSize, Size: 1},
-			bpf.JumpIf{Val: solicitation, SkipFalse: 1},
+			bpf.JumpIf{Val: solicitation, SkipTrue: 1},
+			bpf.JumpIf{Val: advertisement, SkipFalse: 1},
 			bpf.RetConstant{Val: 1 << 16},
 			bpf.RetConstant{Val: 0},
 		},
@@ -55,52 +60,64 @@ func solicitedNode(a netip.Addr) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xff, 1: 0x02, 11: 1, 12: 0xff, 13: b[13], 14: b[14], 15: b[15]})
 }
 
-// question is a solicitation: who has the target, asks the sender. A sender without an address wants to know whether the target is in use.
-type question struct {
-	senderMAC      net.HardwareAddr
-	sender, target netip.Addr
+// neighbour is a message: who has the target, asks the source of a solicitation, and that the target is at mac, says the one of an advertisement. A source without an
+// address asks whether the target is in use.
+type neighbour struct {
+	kind                        byte
+	mac                         net.HardwareAddr // as its option says or, where it has none, its frame
+	source, destination, target netip.Addr
+	named                       bool // by an option
 }
 
-// parseSolicitation reads a frame; false where it is no valid solicitation (RFC 4861, 7.1.1).
-func parseSolicitation(frame []byte) (question, bool) {
+// parseNeighbour reads a frame; false where it is no valid message of either kind (RFC 4861, 7.1.1 and 7.1.2).
+func parseNeighbour(frame []byte) (neighbour, bool) {
 	if len(frame) < etherStart+headerSize+messageSize || binary.BigEndian.Uint16(frame[12:]) != etherIPv6 {
-		return question{}, false
+		return neighbour{}, false
 	}
 	ip := frame[etherStart:]
 	size := int(binary.BigEndian.Uint16(ip[4:]))
 	if ip[0]>>4 != 6 || ip[6] != protocolICMPv6 || ip[7] != ownHops || size < messageSize || len(ip) < headerSize+size {
-		return question{}, false
+		return neighbour{}, false
 	}
-	source, destination := netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40]))
 	message := ip[headerSize : headerSize+size]
-	q := question{senderMAC: net.HardwareAddr(frame[6:12]), sender: source, target: netip.AddrFrom16([16]byte(message[8:24]))}
-	if message[0] != solicitation || message[1] != 0 || checksum(source, destination, message) != 0 || q.target.IsMulticast() {
-		return question{}, false
+	n := neighbour{
+		kind: message[0], mac: net.HardwareAddr(frame[6:12]),
+		source: netip.AddrFrom16([16]byte(ip[8:24])), destination: netip.AddrFrom16([16]byte(ip[24:40])), target: netip.AddrFrom16([16]byte(message[8:24])),
+	}
+	option, known := map[byte]byte{solicitation: optionSource, advertisement: optionTarget}[n.kind]
+	if !known || message[1] != 0 || checksum(n.source, n.destination, message) != 0 || n.target.IsMulticast() {
+		return neighbour{}, false
 	}
 	for options := message[messageSize:]; len(options) > 0; {
 		if len(options) < 8 || options[1] == 0 || len(options) < 8*int(options[1]) {
-			return question{}, false
+			return neighbour{}, false
 		}
-		if options[0] == optionSource && options[1] == 1 {
-			if source.IsUnspecified() {
-				return question{}, false
-			}
-			q.senderMAC = net.HardwareAddr(options[2:8])
+		if options[0] == option && options[1] == 1 {
+			n.mac, n.named = net.HardwareAddr(options[2:8]), true
 		}
 		options = options[8*int(options[1]):]
 	}
-	return q, !source.IsUnspecified() || destination == solicitedNode(q.target)
+	return n, true
+}
+
+// parseSolicitation reads a frame; false where it is no valid solicitation.
+func parseSolicitation(frame []byte) (neighbour, bool) {
+	n, ok := parseNeighbour(frame)
+	if !ok || n.kind != solicitation || n.source.IsUnspecified() && (n.named || n.destination != solicitedNode(n.target)) {
+		return neighbour{}, false
+	}
+	return n, true
 }
 
 // advertise is the reply to who asks for one of our addresses. Who has no address yet is told as everybody is.
-func advertise(q question, mac net.HardwareAddr, ours func(netip.Addr) bool) ([]byte, bool) {
-	if !ours(q.target) || q.sender == q.target {
+func advertise(q neighbour, mac net.HardwareAddr, ours func(netip.Addr) bool) ([]byte, bool) {
+	if !ours(q.target) || q.source == q.target {
 		return nil, false
 	}
-	if q.sender.IsUnspecified() {
+	if q.source.IsUnspecified() {
 		return advertised(q.target, allNodes, mac, allNodesMAC, flagOverride), true
 	}
-	return advertised(q.target, q.sender, mac, q.senderMAC, flagSolicited|flagOverride), true
+	return advertised(q.target, q.source, mac, q.mac, flagSolicited|flagOverride), true
 }
 
 // unsolicited is the frame that nobody asked for: everybody who knows the address learns that it is here now.

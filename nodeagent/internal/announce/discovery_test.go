@@ -67,6 +67,27 @@ func TestAdvertise(t *testing.T) {
 	}
 }
 
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		language language
+		frame    []byte
+		address  netip.Addr // the zero one where nobody says that an address is his
+	}{
+		"ARP, a request nobody asked for": {arpLanguage(), gratuitous(mine, there)[0], mine},
+		"ARP, a reply nobody asked for":   {arpLanguage(), gratuitous(mine, there)[1], mine},
+		"no ARP":                          {arpLanguage(), unsolicited(mine6, there)[0], netip.Addr{}},
+		"NDP, an advertisement":           {discoveryLanguage(), unsolicited(mine6, there)[0], mine6},
+		"NDP, a question":                 {discoveryLanguage(), solicit(asker6, solicitedNode(mine6), mine6), netip.Addr{}},
+		"NDP, another checksum":           {discoveryLanguage(), changed(unsolicited(mine6, there)[0], etherStart+headerSize+3), netip.Addr{}},
+	} {
+		address, holder, ok := c.language.claim(c.frame)
+		if ok != c.address.IsValid() || ok && (address != c.address || !bytes.Equal(holder, there)) {
+			t.Errorf("%s: %s at %s, %v", what, address, holder, ok)
+		}
+	}
+}
+
 // changed has one byte less one.
 func changed(frame []byte, at int) []byte {
 	frame[at]--
@@ -82,7 +103,7 @@ func FuzzParseSolicitation(f *testing.F) {
 		if !ok {
 			return
 		}
-		if q.target.IsMulticast() || len(q.senderMAC) != 6 {
+		if q.target.IsMulticast() || len(q.mac) != 6 {
 			t.Errorf("%+v", q)
 		}
 		if reply, ok := advertise(q, here, func(netip.Addr) bool { return true }); ok {

@@ -23,6 +23,8 @@ type language struct {
 	group func(netip.Addr) netip.Addr
 	// reply is the answer to a frame that asks for one of our addresses.
 	reply func(frame []byte, mac net.HardwareAddr, ours func(netip.Addr) bool) ([]byte, bool)
+	// claim is who says in a frame that an address is his; false where nobody does.
+	claim func(frame []byte) (address netip.Addr, holder net.HardwareAddr, ok bool)
 	// unasked are the frames by which everybody learns where an address is now.
 	unasked func(address netip.Addr, mac net.HardwareAddr) [][]byte
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -45,9 +46,11 @@ type nodeLifecycle struct {
 
 	metrics *Metrics
 
-	mu    sync.Mutex
-	zones *zones
-	known map[string]*health // by node
+	mu        sync.Mutex
+	zones     *zones
+	known     map[string]*health // by node
+	deaf      bool               // the API did not answer when it was last asked
+	listening time.Time          // since when it has answered
 }
 
 // health is what this process has heard of a node.
@@ -150,6 +153,9 @@ func (c *nodeLifecycle) monitor(ctx context.Context) error {
 	defer c.metrics.forget()
 	for {
 		nodes := c.nodes.List("")
+		if len(nodes) > 0 {
+			c.listen(ctx, nodes[0].Name)
+		}
 		c.mu.Lock()
 		counts, gone := c.zones.observe(nodes)
 		c.mu.Unlock()
@@ -167,19 +173,41 @@ func (c *nodeLifecycle) monitor(ctx context.Context) error {
 	}
 }
 
-// silent says whether the node has not been heard for longer than it may.
+// listen asks the API for a node, to learn whether nodes could be heard at all. When it was away they were all silent, and that says nothing of
+// them: they have their whole grace from when it answers again.
+func (c *nodeLifecycle) listen(ctx context.Context, node string) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Period)
+	defer cancel()
+	_, err := object.For(c.client, object.Node).Get(ctx, "", node)
+	deaf := err != nil && !apierrors.IsNotFound(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case deaf && !c.deaf:
+		slog.Warn("the API does not answer: nodes do not count as silent", "err", err)
+	case c.deaf && !deaf:
+		slog.Info("the API answers again: nodes have their whole grace to be heard", "grace", c.cfg.Grace)
+		c.listening = c.clock.Now()
+	}
+	c.deaf = deaf
+}
+
+// silent says whether the node has not been heard for longer than it may, while it could be.
 func (c *nodeLifecycle) silent(n *corev1.Node) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.known[n.Name]
-	if h == nil {
+	if h == nil || c.deaf {
 		return false
 	}
-	now := c.clock.Now()
-	if condition(n, corev1.NodeReady) == nil {
-		return now.Sub(n.CreationTimestamp.Time) > c.cfg.Startup && now.Sub(h.heard) > c.cfg.Startup
+	now, since := c.clock.Now(), h.heard
+	if c.listening.After(since) {
+		since = c.listening
 	}
-	return now.Sub(h.heard) > c.cfg.Grace
+	if condition(n, corev1.NodeReady) == nil {
+		return now.Sub(n.CreationTimestamp.Time) > c.cfg.Startup && now.Sub(since) > c.cfg.Startup
+	}
+	return now.Sub(since) > c.cfg.Grace
 }
 
 // reconcile brings one node's conditions, taints and pods in step:
