@@ -55,7 +55,8 @@ func (e engine) then(next engine, now time.Time) engine {
 		e.err = next.err
 		return e
 	}
-	if next.at = now; next.images == nil {
+	next.at = now
+	if next.images == nil {
 		next.images = e.images
 	}
 	return next
@@ -66,7 +67,10 @@ func (e engine) say(s *corev1.NodeStatus) {
 	if e.status == nil {
 		return
 	}
-	s.NodeInfo.ContainerRuntimeVersion, s.Images = e.version, e.images
+	s.NodeInfo.ContainerRuntimeVersion = e.version
+	if e.images != nil {
+		s.Images = e.images
+	}
 	s.RuntimeHandlers, s.Features = handlers(e.status.GetRuntimeHandlers()), nil
 	if f := e.status.GetFeatures(); f != nil {
 		groups := f.GetSupplementalGroupsPolicy()
