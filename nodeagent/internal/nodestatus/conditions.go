@@ -10,8 +10,8 @@ import (
 	"howdah.dev/nodeagent/internal/pressure"
 )
 
-// conditions lays the agent's conditions over those that the node has.
-func conditions(old []corev1.NodeCondition, short pressure.Conditions, problems []string, now time.Time) []corev1.NodeCondition {
+// Conditions lays the agent's conditions over those that the node has.
+func Conditions(old []corev1.NodeCondition, short pressure.Conditions, problems []string, now time.Time) []corev1.NodeCondition {
 	out := append([]corev1.NodeCondition(nil), old...)
 	set := func(kind corev1.NodeConditionType, status bool, reason, message string) {
 		c := corev1.NodeCondition{

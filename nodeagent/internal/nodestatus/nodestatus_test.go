@@ -112,7 +112,7 @@ func TestMachine(t *testing.T) {
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	first := conditions([]corev1.NodeCondition{{Type: "x/own", Status: corev1.ConditionTrue}}, pressure.Conditions{}, nil, at)
+	first := Conditions([]corev1.NodeCondition{{Type: "x/own", Status: corev1.ConditionTrue}}, pressure.Conditions{}, nil, at)
 	describe := func(list []corev1.NodeCondition) string {
 		var out []string
 		for _, c := range list {
@@ -132,7 +132,7 @@ Ready=True KubeletReady kubelet is posting ready status`
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Reason: "NetworkPluginNotReady", Message: "no plugin"},
 	}}}}.problems(at)
-	second := conditions(first, pressure.Conditions{Disk: true}, problems, at.Add(time.Minute))
+	second := Conditions(first, pressure.Conditions{Disk: true}, problems, at.Add(time.Minute))
 	for _, want := range []string{
 		"Ready=False KubeletNotReady container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin",
 		"DiskPressure=True KubeletHasDiskPressure kubelet has disk pressure",

@@ -393,7 +393,7 @@ func (r *Reporter) status(old *corev1.NodeStatus) corev1.NodeStatus {
 	if r.cfg.VolumesInUse != nil {
 		s.VolumesInUse = r.cfg.VolumesInUse()
 	}
-	s.Conditions = conditions(old.Conditions, r.cfg.Short(), problems, r.cfg.Clock.Now())
+	s.Conditions = Conditions(old.Conditions, r.cfg.Short(), problems, r.cfg.Clock.Now())
 	return s
 }
 

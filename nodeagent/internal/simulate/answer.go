@@ -2,13 +2,13 @@ package simulate
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/nodeagent/internal/nodestatus"
+	"howdah.dev/nodeagent/internal/pressure"
 )
 
 // answer tells again that nodes are ready of which the API has something else: of nodes that were not heard of for a while a controller says that nothing is
@@ -28,7 +28,7 @@ func (f *Fleet) answer(ctx context.Context, part []int) error {
 			return err
 		}
 		node = node.DeepCopy()
-		node.Status.Conditions = lay(node.Status.Conditions, f.node(i).Status.Conditions)
+		node.Status.Conditions = f.conditions(node.Status.Conditions)
 		items = append(items, all.UpdateItem(node, "status"))
 	}
 	if len(items) == 0 {
@@ -46,20 +46,7 @@ func (f *Fleet) answer(ctx context.Context, part []int) error {
 	return nil
 }
 
-// lay lays conditions over others.
-func lay(under, over []corev1.NodeCondition) []corev1.NodeCondition {
-	out := slices.Clone(under)
-	for _, c := range over {
-		at := slices.IndexFunc(out, func(o corev1.NodeCondition) bool { return o.Type == c.Type })
-		switch {
-		case at < 0:
-			out = append(out, c)
-		default:
-			if out[at].Status == c.Status {
-				c.LastTransitionTime = out[at].LastTransitionTime
-			}
-			out[at] = c
-		}
-	}
-	return out
+// conditions lays those of a node that wants for nothing over those that it has.
+func (f *Fleet) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
+	return nodestatus.Conditions(old, pressure.Conditions{}, nil, f.cfg.Clock.Now())
 }

@@ -34,7 +34,6 @@ func (f *Fleet) nodeIP(i int) string {
 }
 
 func (f *Fleet) node(i int) *corev1.Node {
-	now := metav1.NewTime(f.cfg.Clock.Now())
 	info := corev1.NodeSystemInfo{
 		MachineID: f.name(i), SystemUUID: f.name(i), BootID: f.name(i), KernelVersion: "simulated", OSImage: "howdah hollow node",
 		ContainerRuntimeVersion: "simulated://1", KubeletVersion: f.cfg.Version, OperatingSystem: "linux", Architecture: "amd64",
@@ -54,15 +53,7 @@ func (f *Fleet) node(i int) *corev1.Node {
 		Capacity: list, Allocatable: list, NodeInfo: info,
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: f.nodeIP(i)}, {Type: corev1.NodeHostName, Address: f.name(i)}},
 	}
-	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
-	} {
-		c.LastHeartbeatTime, c.LastTransitionTime = now, now
-		n.Status.Conditions = append(n.Status.Conditions, c)
-	}
+	n.Status.Conditions = f.conditions(nil)
 	return n
 }
 
