@@ -16,6 +16,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
 	"howdah.dev/gateway/internal/answer"
+	"howdah.dev/gateway/internal/causality"
 	"howdah.dev/gateway/internal/console"
 	"howdah.dev/gateway/internal/document"
 	"howdah.dev/gateway/internal/feed"
@@ -58,7 +59,7 @@ type remoteKey struct{}
 
 // newHandler builds the handler.
 func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter, feeds *feed.Set) (http.Handler, error) {
-	conn := report.Conn{ClientConnInterface: outcome.Conn{ClientConnInterface: config.APIServer}}
+	conn := report.Conn{ClientConnInterface: outcome.Conn{ClientConnInterface: causality.New(config.APIServer)}}
 	client := apiv1.NewObjectServiceClient(conn)
 	discovery := apiv1.NewDiscoveryServiceClient(conn)
 	objects, err := rest.New(client, config.MaxBody, feeds)

@@ -30,6 +30,7 @@ import (
 	"howdah.dev/services/apiserver/internal/fieldmanager"
 	"howdah.dev/services/apiserver/internal/flow"
 	"howdah.dev/services/apiserver/internal/front"
+	"howdah.dev/services/apiserver/internal/kind"
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
@@ -282,7 +283,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: kinds.virtual, Made: kinds.made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
 		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
-		Written: written(cfg.Registerer), SplitLogs: cfg.Features["PodLogsQuerySplitStreams"],
+		Written: written(cfg.Registerer), Decides: kind.Decides, SplitLogs: cfg.Features["PodLogsQuerySplitStreams"],
 	})
 	s.keeper.API = s.objects
 	s.expire()

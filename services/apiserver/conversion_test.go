@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -267,5 +268,46 @@ func TestConvertedIsRemembered(t *testing.T) {
 	c.setFault("")
 	if b, err := list("0"); err != nil || strings.Count(string(b), `"kind":"Host"`) != 2 {
 		t.Errorf("%v %s", err, b)
+	}
+}
+
+// What cannot be converted may be selected or not: a list of what is selected fails, and a watch ends with the error. Whoever resumes it misses nothing.
+func TestSelectionOfWhatCannotBeConverted(t *testing.T) {
+	f, c := startMemory(t), startConverters(t)
+	f.define(c.definition("v1"))
+	one := `{"metadata":{"name":"a"},"spec":{"hostPort":"one:80"}}`
+	f.object(f.create(hostsV1, "default", one))
+	list := &apiv1.ListRequest{Group: "example.net", Version: "v2", Resource: "hosts", FieldSelector: "spec.host=one"}
+	watch := &apiv1.WatchRequest{Group: "example.net", Version: "v2", Resource: "hosts", FieldSelector: "spec.host=one", ResourceVersion: "0"}
+	w := f.open(t, watch)
+	last := f.object(w.next().GetObject(), nil)
+
+	c.setFault("500")
+	// It leaves the selection, which nobody can tell.
+	f.object(f.change(hostsV1, "default", "a", "merge-patch+json", `{"spec":{"hostPort":"two:80"}}`))
+	if e := w.next(); e.GetType() != "ERROR" || !strings.Contains(string(e.GetObject()), "out of order") {
+		t.Errorf("event %v", e)
+	}
+	select {
+	case err := <-w.ended:
+		if err != io.EOF || len(w.events) > 0 {
+			t.Errorf("after the error: %v, %d events more", err, len(w.events))
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the watch goes on after its error")
+	}
+	if b, err := f.list(list); apistatus.Of(err).Code != 500 {
+		t.Errorf("list: %v %s", err, b)
+	}
+	watch.ResourceVersion = last.GetResourceVersion()
+	if e := f.open(t, watch).next(); e.GetType() != "ERROR" {
+		t.Errorf("resumed: %v", e)
+	}
+	c.setFault("")
+	if e := f.open(t, watch).next(); e.GetType() != "DELETED" || !strings.Contains(string(e.GetObject()), `"host":"one"`) {
+		t.Errorf("resumed: %v", e)
+	}
+	if b, err := f.list(list); err != nil || strings.Contains(string(b), `"kind":"Host"`) {
+		t.Errorf("list: %v %s", err, b)
 	}
 }

@@ -3,8 +3,13 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/metadata"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/task"
@@ -26,8 +31,26 @@ func (s *Server) share(authenticator front.Authenticator, authorizer authz.Autho
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
+	s.front = front.New(front.Config{Know: s.know, Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
 	return maxReads, maxWrites
+}
+
+// know waits until the caches have what was decided at a revision, as a call asks for that follows a write to another API server.
+func (s *Server) know(ctx context.Context) error {
+	values := metadata.ValueFromIncomingContext(ctx, objects.KnowKey)
+	if len(values) == 0 {
+		return nil
+	}
+	revision, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return apierrors.NewBadRequest(objects.KnowKey + ": " + err.Error())
+	}
+	if err := s.cache.WaitFor(ctx, revision); err != nil {
+		e := apierrors.NewServiceUnavailable(fmt.Sprintf("the API server does not know yet what was decided at revision %d, please try again", revision))
+		e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+		return e
+	}
+	return nil
 }
 
 // counted counts requests by labels that callers cannot make up.

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Matches reports whether the object is what the selectors select. Nil selectors select everything.
+// Matches reports whether the object is what the selectors select. Nil selectors select everything. One that cannot be decoded, as when the webhook that
+// converts it is down, is among what they select: whoever encodes it meets the error, and nobody takes what is unknown for absent.
 func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
 	if label != nil && !i.labelled(label) {
 		return false
@@ -16,7 +17,7 @@ func (i *Item) Matches(label labels.Selector, field fields.Selector) bool {
 		return true
 	}
 	f := &fieldsOf{item: i}
-	return field.Matches(f) && !f.broken
+	return field.Matches(f) || f.broken
 }
 
 // Field returns the value of a selectable field.

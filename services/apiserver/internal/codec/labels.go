@@ -114,7 +114,7 @@ func (i *Item) labelled(selector labels.Selector) bool {
 		}
 	}
 	d := i.decode()
-	return d.err == nil && selector.Matches(labels.Set(d.object.GetLabels()))
+	return d.err != nil || selector.Matches(labels.Set(d.object.GetLabels()))
 }
 
 // LabelMarks are what an object must have marks of to be selected: an item keeps a few bits that follow from its labels, so that

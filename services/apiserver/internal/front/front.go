@@ -30,6 +30,8 @@ const (
 
 // Config is what a front needs.
 type Config struct {
+	// Know waits until everything is known that the call says was decided before it, and fails where that takes too long; nil: nothing is waited for.
+	Know func(context.Context) error
 	// Authenticator finds out who calls. The services behind must ask Remembering, so that it is done once.
 	Authenticator Authenticator
 	// Flow lets calls run; nil lets them all.
@@ -170,6 +172,13 @@ func (f *Front) begin(ctx context.Context) (*call, context.Context) {
 func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) error {
 	if m, ok := req.(*apiv1.ReportRequest); ok {
 		return c.front.report(ctx, m)
+	}
+	if know := c.front.cfg.Know; know != nil {
+		if err := know(ctx); err != nil {
+			r := read(req, c.front.cfg.Count)
+			c.other = &r
+			return err
+		}
 	}
 	if m, ok := req.(*apiv1.AuthenticateRequest); ok {
 		c.classify(ctx, m, header)

@@ -170,18 +170,19 @@ func (a *attempt) commit(ctx context.Context) verdict {
 		}
 	}
 	for n := range a.items {
-		a.committed(n, results)
+		a.committed(ctx, n, results)
 	}
 	return done
 }
 
-func (a *attempt) committed(n int, results []store.Result) {
+func (a *attempt) committed(ctx context.Context, n int, results []store.Result) {
 	in, p, revision := a.items[n], a.plans[n], int64(0)
 	if a.first[n] >= 0 {
 		revision = results[a.first[n]].Revision
 	}
 	kind := in.r.res.Kind
 	a.b.s.Cache.For(kind).Acknowledge(revision)
+	a.b.s.tellDecisive(ctx, kind, revision)
 	a.b.s.tellWritten(in.r, p)
 	a.answers[n], a.errs[n] = in.op.answer(p.item(kind, a.keyOf(n), revision), p)
 	a.b.committed[n] = committedWrite{first: p.first(revision), last: revision, changed: len(p.writes) > 0}

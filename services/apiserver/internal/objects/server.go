@@ -94,6 +94,8 @@ type Config struct {
 	Stale func(ctx context.Context, key string) (bool, error)
 	// Written are told of updates of a resource's objects, by a status or otherwise, that were committed: both states, which they may not change.
 	Written map[schema.GroupResource]func(obj, old registry.Object)
+	// Decides reports whether other requests are decided by a kind's objects: whoever writes one is told at which revision that is so. nil: none are.
+	Decides func(*registry.Kind) bool
 	// SplitLogs lets logs be asked for one of the streams of a container; the feature gate PodLogsQuerySplitStreams.
 	SplitLogs bool
 	// Offer says which encodings are served beside the usual.

@@ -111,8 +111,15 @@ func (w *watch) measure() (closed func()) {
 	}
 }
 
-// serve begins the watch and tells of events until ctx ends.
+// serve begins the watch and tells of events until ctx ends, or it has failed and told so.
 func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
+	if err := w.tell(ctx, req); !w.failed {
+		return err
+	}
+	return nil
+}
+
+func (w *watch) tell(ctx context.Context, req *apiv1.WatchRequest) error {
 	if req.GetTimeoutSeconds() < 0 { // its time was up before it began
 		return w.open()
 	}
@@ -120,18 +127,13 @@ func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
 		if err := w.open(); err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // its time was up while it read the log
+		if ctx.Err() != nil || w.failed { // its time was up while it read the log, or what it read was not to be told
 			return nil
 		}
 		return w.fail(err)
 	}
 	defer func() { w.watcher.Stop() }()
 	flow.Release(ctx) // from here on it costs next to nothing
-	if req.GetFeed() {
-		if err := w.stream.Send(&apiv1.WatchResponse{Through: w.sent}); err != nil {
-			return err
-		}
-	}
 	if w.join = req.GetJoinAfter(); w.join > 0 {
 		// Where it takes longer, the hand-over is tried again with each event.
 		_ = w.server.Cache.WaitFor(ctx, w.join)
@@ -194,6 +196,7 @@ type watch struct {
 	watcher   *cache.Watcher
 	bookmarks bool
 	opened    bool  // the caller was told that it has begun
+	failed    bool  // the caller was told that it has failed: nothing may follow
 	columns   bool  // tables: the columns were not told yet
 	sent      int64 // revision of the last event or bookmark
 	marked    int64 // revision of the last bookmark
@@ -234,6 +237,11 @@ func (w *watch) start(ctx context.Context, req *apiv1.WatchRequest) error {
 			return err
 		}
 		w.sent = from
+		if req.GetFeed() { // before any event
+			if err := w.stream.Send(&apiv1.WatchResponse{Through: from}); err != nil {
+				return err
+			}
+		}
 		w.watcher, err = resource.Resume(ctx, w.scope, from, w.selects(), func(events []*cache.Event) error { return w.replayed(ctx, events) })
 		return storeError(err, w.r.res.GroupResource(), "", "watch")
 	}

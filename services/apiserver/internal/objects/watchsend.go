@@ -192,10 +192,15 @@ func (w *watch) bookmark(revision int64, annotations map[string]string) error {
 	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "BOOKMARK", Object: b, Revision: revision}}})
 }
 
-// fail ends the watch with an ERROR event.
+// errFailed is what is left to say of a watch that has failed: the caller was told why.
+var errFailed = errors.New("the watch has failed")
+
+// fail ends the watch with an ERROR event, or without one where something was given up because it ends. What follows the event that was told last is told
+// to whoever resumes there.
 func (w *watch) fail(err error) error {
+	w.failed = true
 	if errors.Is(err, context.Canceled) {
-		return nil
+		return errFailed
 	}
 	status := apistatus.Of(err)
 	form := w.form
@@ -204,5 +209,8 @@ func (w *watch) fail(err error) error {
 	if encodeErr != nil {
 		return err
 	}
-	return w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "ERROR", Object: b}}})
+	if err := w.stream.Send(&apiv1.WatchResponse{Events: []*apiv1.WatchEvent{{Type: "ERROR", Object: b}}}); err != nil {
+		return err
+	}
+	return errFailed
 }

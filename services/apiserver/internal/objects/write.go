@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -167,6 +170,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
+			s.tellDecisive(ctx, kind, revision)
 			s.tellWritten(r, p)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)
 		}
@@ -193,6 +197,19 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 func (s *Server) tellWritten(r *request, p *plan) {
 	if told := s.Written[r.res.Kind.GroupResource()]; told != nil && p.old != nil {
 		told(p.obj, p.old)
+	}
+}
+
+// DecisiveKey is the metadata by which a caller learns the revision of a write that other requests are decided by. What asks an API server next may say, as
+// KnowKey, that it is to be known there.
+const (
+	DecisiveKey = "howdah-decisive"
+	KnowKey     = "howdah-know"
+)
+
+func (s *Server) tellDecisive(ctx context.Context, kind *registry.Kind, revision int64) {
+	if revision > 0 && s.Decides != nil && s.Decides(kind) {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(DecisiveKey, strconv.FormatInt(revision, 10))) // it fails only where there is no call, as in bootstrap
 	}
 }
 
