@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,12 +33,15 @@ func (s *Server) share(authenticator front.Authenticator, authorizer authz.Autho
 		})
 		maxReads, maxWrites = -1, -1
 	}
-	s.front = front.New(front.Config{Know: s.know, Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
+	waits := promauto.With(s.cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "howdah_apiserver_decisive_waits_total", Help: "Calls that waited until what was decided before them was known here.",
+	}, []string{"result"})
+	s.front = front.New(front.Config{Know: func(ctx context.Context) error { return s.know(ctx, waits) }, Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
 	return maxReads, maxWrites
 }
 
 // know waits until the caches have what was decided at a revision, as a call asks for that follows a write to another API server.
-func (s *Server) know(ctx context.Context) error {
+func (s *Server) know(ctx context.Context, waits *prometheus.CounterVec) error {
 	values := metadata.ValueFromIncomingContext(ctx, objects.KnowKey)
 	if len(values) == 0 {
 		return nil
@@ -45,11 +50,16 @@ func (s *Server) know(ctx context.Context) error {
 	if err != nil {
 		return apierrors.NewBadRequest(objects.KnowKey + ": " + err.Error())
 	}
+	if s.cache.Applied() >= revision {
+		return nil
+	}
 	if err := s.cache.WaitFor(ctx, revision); err != nil {
+		waits.WithLabelValues("late").Inc()
 		e := apierrors.NewServiceUnavailable(fmt.Sprintf("the API server does not know yet what was decided at revision %d, please try again", revision))
 		e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 		return e
 	}
+	waits.WithLabelValues("known").Inc()
 	return nil
 }
 

@@ -54,6 +54,23 @@ func feedOf(label string) *apiv1.WatchRequest {
 		AllowWatchBookmarks: true, Feed: true}
 }
 
+// A feed says where it begins before it tells of anything, also of what happened while it began.
+func TestFeedsSayFirstWhereTheyBegin(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	since := at(f.must(f.create("v1/configmaps", "default", `{"metadata":{"name":"a","labels":{"in":"yes"}}}`)), "metadata", "resourceVersion").(string)
+	f.must(f.create("v1/configmaps", "default", `{"metadata":{"name":"b","labels":{"in":"yes"}}}`))
+	req := feedOf("in=yes")
+	req.SendInitialEvents, req.ResourceVersionMatch, req.ResourceVersion = "", "", since
+	feed := f.begun(t, req)
+	if events, through := untilThrough(t, feed); len(events) > 0 || strconv.FormatInt(through, 10) != since {
+		t.Errorf("the feed begins at %d, wanted at %s, with %d events before", through, since, len(events))
+	}
+	if response, err := feed.Recv(); err != nil || len(response.GetEvents()) != 1 || nameOf(t, response.GetEvents()[0]) != "b" {
+		t.Errorf("%v %v", response, err)
+	}
+}
+
 // Whoever joins a feed has every event once: those of its own stream, and those of the feed behind the revision that it is told.
 func TestHandOverToAFeedMissesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
