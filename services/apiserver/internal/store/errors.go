@@ -19,6 +19,8 @@ var (
 	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
 	// ErrUnavailable answers when the database could not be reached in time; nothing was written. Retriable.
 	ErrUnavailable = errors.New("store is unavailable")
+	// ErrFull answers a write for which the database has no room on its disk; nothing was written, and nothing will be until somebody makes room.
+	ErrFull = errors.New("the database has no space left on its disk")
 	// ErrTooOld answers a read or a tail at a revision that has been compacted away.
 	ErrTooOld = errors.New("revision is compacted")
 	// ErrFuture answers a read at a revision that has not been reached.

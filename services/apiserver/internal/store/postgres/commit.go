@@ -20,6 +20,8 @@ const (
 	commitSQL = `SELECT * FROM howdah.commit($1, $2, $10, $3, $4, $5, $6, $7, $8, $9)`
 	// keptBuffer is the size of a batch, in bytes, above which its buffer is not kept for the next one.
 	keptBuffer = 4 << 20
+	// diskFull is PostgreSQL's disk_full.
+	diskFull = "53100"
 	// commitAttempts bounds how often a batch that the server refused for a passing reason is tried.
 	commitAttempts = 6
 )
@@ -131,6 +133,7 @@ func (s *Store) commitBatch(ctx context.Context, conn *pgx.Conn, batch []*reques
 			return true
 		}
 		s.cfg.Logger.ErrorContext(ctx, "commit refused", "err", err)
+		s.metrics.refused.WithLabelValues(refused.Code).Inc()
 		settle(batch, refusal(refused))
 		return true
 	}
@@ -138,6 +141,9 @@ func (s *Store) commitBatch(ctx context.Context, conn *pgx.Conn, batch []*reques
 
 // refusal is what a writer is told when the server refused its batch: class 53 is lack of resources, 55, 57 and 40 pass by themselves.
 func refusal(err *pgconn.PgError) error {
+	if err.Code == diskFull {
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
 	switch err.Code[:2] {
 	case "53", "55", "57", "40", "58":
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -3,11 +3,13 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -52,6 +54,36 @@ func TestCallsWaitForDatabaseThatIsAway(t *testing.T) {
 	if _, err := s.Get(t.Context(), "/short"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("what was said not to be written: %v", err)
 	}
+}
+
+// A full disk is told as such, costs reads nothing, and is over when there is room again.
+func TestNoSpaceLeft(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	registry := prometheus.NewRegistry()
+	s := openQuiet(t, postgres.Config{DatabaseURL: url, Metrics: registry})
+	write(t, s, store.Create, "/before", "x")
+	exec(t, url, `CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS
+		$$BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END$$`)
+	exec(t, url, "CREATE TRIGGER no_space BEFORE INSERT ON howdah.change FOR EACH ROW EXECUTE FUNCTION no_space()")
+	for _, w := range []store.Write{{Op: store.Create, Key: "/new", Value: []byte("x")}, {Op: store.Delete, Key: "/before"}} {
+		if err := s.Write(t.Context(), w).Err; !errors.Is(err, store.ErrFull) || store.Retriable(err) {
+			t.Errorf("%v of %s: %v, want ErrFull", w.Op, w.Key, err)
+		}
+	}
+	if e, err := s.Get(t.Context(), "/before"); err != nil || string(e.Value) != "x" {
+		t.Errorf("read: %v %v", e, err)
+	}
+	const counted = `
+# HELP howdah_store_commits_refused_total Commits that the database refused, by SQLSTATE: 53100 is a full disk.
+# TYPE howdah_store_commits_refused_total counter
+howdah_store_commits_refused_total{code="53100"} 2
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(counted), "howdah_store_commits_refused_total"); err != nil {
+		t.Error(err)
+	}
+	exec(t, url, "DROP TRIGGER no_space ON howdah.change")
+	write(t, s, store.Create, "/new", "x")
 }
 
 // A client that was stopped in the middle of its transaction holds the writers' lock; the others must not wait for ever.

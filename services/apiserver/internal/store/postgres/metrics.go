@@ -21,6 +21,7 @@ type metrics struct {
 	partitions     prometheus.Gauge
 	folded         prometheus.Counter
 	maintainFailed prometheus.Counter
+	refused        *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -41,11 +42,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		partitions:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name("partitions"), Help: "Partitions of the change log."}),
 		folded:         prometheus.NewCounter(prometheus.CounterOpts{Name: name("folded_values_total"), Help: "Values moved out of partitions before they were dropped."}),
 		maintainFailed: prometheus.NewCounter(prometheus.CounterOpts{Name: name("maintenance_failures_total"), Help: "Rounds of maintenance that failed."}),
+		refused:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("commits_refused_total"), Help: "Commits that the database refused, by SQLSTATE: 53100 is a full disk."}, []string{"code"}),
 	}
 	if registerer == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.queue, m.batch, m.commit, m.revisions, m.tailLag, m.tailed, m.compacted, m.compaction, m.partitions, m.folded, m.maintainFailed} {
+	for _, c := range []prometheus.Collector{m.queue, m.batch, m.commit, m.revisions, m.tailLag, m.tailed, m.compacted, m.compaction, m.partitions, m.folded, m.maintainFailed, m.refused} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
