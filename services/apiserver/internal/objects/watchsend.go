@@ -45,7 +45,9 @@ func (w *watch) one(e *cache.Event) error {
 }
 
 func (w *watch) send(ctx context.Context, events []*cache.Event) error {
-	w.load(ctx, events)
+	if w.load(ctx, events) && ctx.Err() != nil { // its time was up while a webhook converted
+		return w.fail(context.Canceled)
+	}
 	if len(events) == 1 {
 		return w.one(events[0])
 	}
@@ -152,11 +154,11 @@ func (w *watch) matches(item *codec.Item) bool {
 	return item.Matches(w.query.Label, w.query.Field) && !(w.hides && w.server.Initializers.Hides(item))
 }
 
-// load has what is needed of custom objects converted in one go.
-func (w *watch) load(ctx context.Context, events []*cache.Event) {
+// load has what is needed of custom objects converted in one go, and reports whether that may have taken time.
+func (w *watch) load(ctx context.Context, events []*cache.Event) bool {
 	kind := w.r.res.Kind
-	if kind.Custom == nil || !kind.Custom.Remote() {
-		return
+	if !remote(kind) {
+		return false
 	}
 	items := make([]*codec.Item, 0, len(events))
 	for _, e := range events {
@@ -166,6 +168,7 @@ func (w *watch) load(ctx context.Context, events []*cache.Event) {
 		}
 	}
 	codec.Load(ctx, kind, items)
+	return true
 }
 
 func (w *watch) encode(item *codec.Item) ([]byte, error) {
