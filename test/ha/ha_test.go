@@ -208,14 +208,7 @@ func inform(t *testing.T, c kubernetes.Interface, namespace string) cache.Store 
 // same holds what was acknowledged, and what the informer knows, against a list.
 func same(t *testing.T, c kubernetes.Interface, namespace string, informed cache.Store, loads []*load) {
 	t.Helper()
-	list, err := c.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := map[string]string{}
-	for _, o := range list.Items {
-		there[o.Name] = o.ResourceVersion
-	}
+	there := revisions(t, c, namespace)
 	for _, l := range loads {
 		for _, name := range l.acknowledged {
 			if there[name] == "" {
@@ -224,6 +217,7 @@ func same(t *testing.T, c kubernetes.Interface, namespace string, informed cache
 		}
 	}
 	eventually(t, "the informer to have what the list has", func() error {
+		there := revisions(t, c, namespace) // the write that a load had under way when it was stopped may be done only now
 		keys := informed.ListKeys()
 		if len(keys) != len(there) {
 			return fmt.Errorf("it has %d objects, there are %d", len(keys), len(there))
@@ -236,6 +230,20 @@ func same(t *testing.T, c kubernetes.Interface, namespace string, informed cache
 		}
 		return nil
 	})
+}
+
+// revisions lists the namespace's ConfigMaps.
+func revisions(t *testing.T, c kubernetes.Interface, namespace string) map[string]string {
+	t.Helper()
+	list, err := c.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]string{}
+	for _, o := range list.Items {
+		there[o.Name] = o.ResourceVersion
+	}
+	return there
 }
 
 // load creates one object after the other at a gateway, and remembers which were acknowledged.
