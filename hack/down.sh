@@ -15,6 +15,10 @@ export HOWDAH_HA=1 HOWDAH_IPV6=0   # whatever it has: the servers of one kind ar
 tries=1
 until (run_logged "$BUILD/log/down.log" compose --profile '*' down --volumes --remove-orphans --timeout 30); do
     [ "$tries" -lt 4 ] || exit 1
+    # Ends of containers that were killed or paused may stay for good, with nobody behind them.
+    for end in $(docker network inspect --format '{{range .Containers}}{{.Name}} {{end}}' howdah_mesh 2>/dev/null); do
+        docker network disconnect --force howdah_mesh "$end" || true
+    done
     sleep "$tries"
     tries=$((tries + 1))
 done
