@@ -21,8 +21,8 @@ const (
 	knowKey     = "howdah-know"
 )
 
-// remembered is how long a revision is told. An API server that takes longer to learn of a change is not ready by then; and after a database has been
-// restored to an earlier state, no revision of before is waited for much longer.
+// remembered is how long a revision is told. An API server that is behind for longer decides by what it knows, rather than nothing; and after a database has
+// been restored to an earlier state, no revision of before is waited for much longer.
 const remembered = 15 * time.Second
 
 // writes are the calls by which something decisive can change.

@@ -165,12 +165,14 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
+		if err == nil {
+			s.tellDecisive(ctx, kind, revision)
+		}
 		if err == nil && p.let {
 			return op.answer(p.item(kind, key, 0), p)
 		}
 		if err == nil {
 			s.Cache.For(kind).Acknowledge(revision)
-			s.tellDecisive(ctx, kind, revision)
 			s.tellWritten(r, p)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)
 		}
