@@ -36,7 +36,10 @@ func (s *Server) share(authenticator front.Authenticator, authorizer authz.Autho
 	waits := promauto.With(s.cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "howdah_apiserver_decisive_waits_total", Help: "Calls that waited until what was decided before them was known here.",
 	}, []string{"result"})
-	s.front = front.New(front.Config{Know: func(ctx context.Context) error { return s.know(ctx, waits) }, Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document})
+	s.front = front.New(front.Config{
+		Know:          func(ctx context.Context) error { return s.know(ctx, waits) },
+		Authenticator: authenticator, Flow: s.flow, Count: s.count, Audit: s.audit, Authorizer: authorizer, Panics: metrics.Panics, Other: s.counted(metrics), Document: metrics.Document,
+	})
 	return maxReads, maxWrites
 }
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/gateway/internal/outcome"
 )
 
 // Metadata: an API server tells the revision of a write that others are decided by, and is told the revision that it has to know before it decides.
@@ -24,13 +24,6 @@ const (
 // remembered is how long a revision is told. An API server that is behind for longer decides by what it knows, rather than nothing; and after a database has
 // been restored to an earlier state, no revision of before is waited for much longer.
 const remembered = 15 * time.Second
-
-// writes are the calls by which something decisive can change.
-var writes = []string{
-	apiv1.ObjectService_Create_FullMethodName, apiv1.ObjectService_Update_FullMethodName, apiv1.ObjectService_Patch_FullMethodName,
-	apiv1.ObjectService_Delete_FullMethodName, apiv1.ObjectService_DeleteCollection_FullMethodName, apiv1.ObjectService_Batch_FullMethodName,
-	apiv1.TransactionService_Transact_FullMethodName,
-}
 
 // Conn is a connection to API servers whose calls follow each other.
 type Conn struct {
@@ -52,7 +45,7 @@ func New(conn grpc.ClientConnInterface) *Conn { return &Conn{ClientConnInterface
 // Invoke implements grpc.ClientConnInterface.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ctx = c.after(ctx)
-	if !slices.Contains(writes, method) {
+	if !outcome.Writes(method) {
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
 	var header metadata.MD

@@ -25,13 +25,16 @@ var writes = []string{
 	apiv1.TransactionService_Transact_FullMethodName,
 }
 
+// Writes reports whether a call of a method, by its full name, may change something.
+func Writes(method string) bool { return slices.Contains(writes, method) }
+
 // Conn is a connection to API servers. A write that one of them may have got, and did not answer because it or its connection went away, ends with
 // the 504 Timeout that says so. One that no server got is 503 ServiceUnavailable, to be tried again, and so is what only reads.
 type Conn struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	if !slices.Contains(writes, method) {
+	if !Writes(method) {
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
 	var server peer.Peer // is known from when the call has a connection

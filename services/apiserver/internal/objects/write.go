@@ -167,11 +167,9 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		p.end(err == nil)
 		if err == nil {
 			s.tellDecisive(ctx, kind, revision)
-		}
-		if err == nil && p.let {
-			return op.answer(p.item(kind, key, 0), p)
-		}
-		if err == nil {
+			if p.let {
+				return op.answer(p.item(kind, key, 0), p)
+			}
 			s.Cache.For(kind).Acknowledge(revision)
 			s.tellWritten(r, p)
 			return op.answer(s.outcome(p, handed, kind, key, revision), p)
