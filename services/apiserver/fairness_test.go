@@ -18,6 +18,7 @@ import (
 	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/memstore"
+	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/store"
 )
 
@@ -95,10 +96,10 @@ func TestClassification(t *testing.T) {
 	t.Parallel()
 	f := startMemory(t, func(c *Config) { c.AuthorizationModes = []string{"AlwaysAllow"} })
 	jane := apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "jane"}))
-	classified := func() (schema, level string) {
+	classified := func(ctx context.Context) (schema, level string) {
 		t.Helper()
 		var header metadata.MD
-		if _, err := jane.Get(t.Context(), &apiv1.GetRequest{Version: "v1", Resource: "namespaces", Name: "default"}, grpc.Header(&header)); err != nil {
+		if _, err := jane.Get(ctx, &apiv1.GetRequest{Version: "v1", Resource: "namespaces", Name: "default"}, grpc.Header(&header)); err != nil {
 			t.Fatal(apistatus.FromGRPC(err))
 		}
 		return header.Get("x-kubernetes-pf-flowschema-uid")[0], header.Get("x-kubernetes-pf-prioritylevel-uid")[0]
@@ -115,17 +116,16 @@ func TestClassification(t *testing.T) {
 		}
 		return string(obj.UID)
 	}
-	schema, level := classified()
+	schema, level := classified(t.Context())
 	if schema == "" || schema != uid("flowschemas", "global-default") || level != uid("prioritylevelconfigurations", "global-default") {
 		t.Fatalf("classified as %q in %q", schema, level)
 	}
 	body := `{"metadata":{"name":"janes"},"spec":{"priorityLevelConfiguration":{"name":"workload-high"},"matchingPrecedence":500,"rules":[{
 		"subjects":[{"kind":"User","user":{"name":"jane"}}],
 		"resourceRules":[{"verbs":["get"],"apiGroups":[""],"resources":["namespaces"],"clusterScope":true,"namespaces":["*"]}]}]}}`
-	if _, err := f.create("flowcontrol.apiserver.k8s.io/v1/flowschemas", "", body); err != nil {
-		t.Fatal(err)
-	}
-	if schema, level = classified(); schema != uid("flowschemas", "janes") || level != uid("prioritylevelconfigurations", "workload-high") {
+	janes := f.must(f.create("flowcontrol.apiserver.k8s.io/v1/flowschemas", "", body))
+	knowing := metadata.AppendToOutgoingContext(t.Context(), objects.KnowKey, at(janes, "metadata", "resourceVersion").(string)) // as a gateway asks
+	if schema, level = classified(knowing); schema != uid("flowschemas", "janes") || level != uid("prioritylevelconfigurations", "workload-high") {
 		t.Fatalf("classified as %q in %q", schema, level)
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
