@@ -32,7 +32,7 @@ func vary(header http.Header, path string) {
 // known is the version of a document that the API server need not send, since the client has it. Where other conditions count before, the
 // body is needed to judge.
 func known(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, openAPI) && (r.URL.Path == index || r.Method != http.MethodGet && r.Method != http.MethodHead ||
+	if strings.HasPrefix(r.URL.Path, openAPI) && (r.Method != http.MethodGet && r.Method != http.MethodHead ||
 		r.Header.Get("If-Match") != "" || r.Header.Get("If-Unmodified-Since") != "") {
 		return ""
 	}
@@ -40,11 +40,11 @@ func known(r *http.Request) string {
 }
 
 // serveOpenAPI answers with a document, or with the part of it and under the conditions that the request names (RFC 9110, sections 13 and 14).
+// The index has an Etag, which Kubernetes' has not: by its Last-Modified alone, which tells seconds, a client that asked between two changes in the same
+// second would keep what it has for good, as kubectl explain does of a definition that follows the deletion of another.
 func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request, resp *apiv1.DocumentResponse) {
 	header, etag := w.Header(), resp.GetEtag()
-	if r.URL.Path != index {
-		header.Set("Etag", etag)
-	}
+	header.Set("Etag", etag)
 	if hash := r.URL.Query().Get("hash"); hash != "" && strings.HasPrefix(r.URL.Path, chapters) {
 		if current := strings.Trim(etag, `"`); hash != current { // what it names is gone: the document has another name now
 			header.Set("Location", r.URL.Path+"?hash="+current)

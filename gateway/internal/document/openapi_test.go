@@ -2,9 +2,36 @@ package document
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
+
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
+
+// TestChangesOfASecond answers a client that knows the index by what is there, also where it changed in the second in which the client asked.
+func TestChangesOfASecond(t *testing.T) {
+	t.Parallel()
+	h := &Handler{}
+	get := func(known http.Header, etag, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, index, nil)
+		if known != nil {
+			r.Header.Set("If-Modified-Since", known.Get("Last-Modified"))
+			r.Header.Set("If-None-Match", known.Get("Etag"))
+		}
+		w := httptest.NewRecorder()
+		h.serveOpenAPI(w, r, &apiv1.DocumentResponse{Etag: etag, Object: []byte(body)})
+		return w
+	}
+	first := get(nil, `"A"`, "one")
+	if again := get(first.Header(), `"A"`, "one"); again.Code != http.StatusNotModified {
+		t.Errorf("%d for what is known", again.Code)
+	}
+	if changed := get(first.Header(), `"B"`, "two"); changed.Code != http.StatusOK || changed.Body.String() != "two" {
+		t.Errorf("%d %q after a change", changed.Code, changed.Body)
+	}
+}
 
 // TestSightings remembers since when a document is as it is, and no more documents than it may.
 func TestSightings(t *testing.T) {
