@@ -114,6 +114,7 @@ type Server struct {
 	Config
 	reads, writes gate
 	watches       *share
+	turns         turns
 }
 
 var _ apiv1.ObjectServiceServer = (*Server)(nil)

@@ -21,8 +21,9 @@ import (
 	"howdah.dev/services/apiserver/internal/store"
 )
 
-// maxAttempts is how often a write is planned anew when the object moves on under it.
-const maxAttempts = 16
+// maxAttempts is how often a write is planned anew when the object moves on under it. Those of one API server take turns, so that it is others' writes that make
+// it move on; where one of two servers is busy with the object for a while, the other's writes may lose some twenty times.
+const maxAttempts = 100
 
 // errStale says that a plan contradicts a state that is not the newest any more.
 var errStale = errors.New("the object has moved on")
@@ -145,6 +146,13 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			}
 		}
 	}
+	kind := r.res.Kind
+	key := kind.Key(r.namespace, r.name)
+	turn, err := s.waitTurn(ctx, r, key, s.turns.join)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { turn.leave() }()
 	for attempt := 1; ; attempt++ {
 		p, err := s.planned(ctx, op)
 		if errors.Is(err, errStale) && attempt < maxAttempts {
@@ -153,8 +161,6 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		if err != nil {
 			return answer{}, err
 		}
-		kind := r.res.Kind
-		key := kind.Key(r.namespace, r.name)
 		if len(p.writes) == 0 || dryRun {
 			p.end(false)
 			return op.answer(p.item(kind, key, 0), p)
@@ -166,6 +172,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		revision, again, err := s.commit(ctx, r, p)
 		p.end(err == nil)
 		if err == nil {
+			turn.land(revision)
 			s.tellDecisive(ctx, kind, revision)
 			if p.let {
 				return op.answer(p.item(kind, key, 0), p)
@@ -190,7 +197,29 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		if err := s.catchUp(ctx, err); err != nil {
 			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
 		}
+		if turn == nil {
+			if turn, err = s.waitTurn(ctx, r, key, s.turns.take); err != nil {
+				return answer{}, err
+			}
+		}
 	}
+}
+
+// waitTurn waits until it is a write's turn to be planned, and until the cache has what the one before it wrote.
+func (s *Server) waitTurn(ctx context.Context, r *request, key string, wait func(context.Context, string) (*turn, error)) (*turn, error) {
+	if r.dryRun || r.name == "" { // nothing is written, or not known where
+		return nil, nil
+	}
+	turn, err := wait(ctx, key)
+	if turn != nil {
+		if err = s.Cache.WaitFor(ctx, turn.line.landed); err != nil {
+			turn.leave()
+		}
+	}
+	if err != nil {
+		return nil, storeError(err, r.res.GroupResource(), r.name, r.verb)
+	}
+	return turn, nil
 }
 
 // tellWritten tells of a committed update whoever asked to hear of it.
