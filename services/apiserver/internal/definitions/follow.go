@@ -51,9 +51,11 @@ type summary struct {
 	conditions  []apiextensionsv1.CustomResourceDefinitionCondition
 	// violations says what keeps the schema from being structural.
 	violations string
-	approval   *apiextensionsv1.CustomResourceDefinitionCondition
-	deleting   bool
-	held       bool // by the finalizer that waits for the objects
+	// distrusts says that no authority can be read by which its conversion webhook is believed.
+	distrusts bool
+	approval  *apiextensionsv1.CustomResourceDefinitionCondition
+	deleting  bool
+	held      bool // by the finalizer that waits for the objects
 }
 
 // shape is what a kind is made from: while it stays, so does the kind.

@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/util/webhook"
 
 	"howdah.dev/services/apiserver/internal/kind/definition"
 )
@@ -21,9 +22,17 @@ func summarize(d *crd) summary {
 	s := summary{
 		name: d.Name, group: d.Spec.Group, wanted: *d.Spec.Names.DeepCopy(), accepted: *d.Status.AcceptedNames.DeepCopy(),
 		conditions: slices.Clone(d.Status.Conditions), deleting: d.DeletionTimestamp != nil,
-		held: slices.Contains(d.Finalizers, definition.Finalizer), violations: violations(d), approval: approval(d),
+		held: slices.Contains(d.Finalizers, definition.Finalizer), violations: violations(d), distrusts: distrusts(d), approval: approval(d),
 	}
 	return s
+}
+
+// distrusts reports whether the authorities of a conversion webhook cannot be read. Validation lets them pass until the definition is established, so that
+// whoever fills them in later may.
+func distrusts(d *crd) bool {
+	c := d.Spec.Conversion
+	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil &&
+		len(webhook.ValidateCABundle(field.NewPath(""), c.Webhook.ClientConfig.CABundle)) > 0
 }
 
 // violations is empty for what validation lets pass today; older definitions may have any schema.
@@ -116,6 +125,11 @@ func plan(s summary, all []summary) (change, bool) {
 
 	switch established := s.condition(apiextensionsv1.Established); {
 	case established != nil && established.Status == apiextensionsv1.ConditionTrue: // for good
+	case names.Status == apiextensionsv1.ConditionTrue && s.distrusts:
+		c.conditions = append(c.conditions, condition{
+			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
+			Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
+		})
 	case names.Status == apiextensionsv1.ConditionTrue:
 		c.conditions = append(c.conditions, condition{
 			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,

@@ -83,3 +83,21 @@ func TestEstablishedStays(t *testing.T) {
 		t.Errorf("%+v", c.accepted)
 	}
 }
+
+// A definition whose webhook nobody can believe waits for its authorities.
+func TestDistrusted(t *testing.T) {
+	t.Parallel()
+	s := named("b", 2, false, names("bs", "B"))
+	s.distrusts = true
+	for _, want := range []condition{
+		{Status: apiextensionsv1.ConditionFalse, Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid"},
+		{Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+	} {
+		c, _ := plan(s, []summary{s})
+		s.conditions, s.distrusts = c.conditions, false
+		got := s.condition(apiextensionsv1.Established)
+		if got == nil || got.Status != want.Status || got.Reason != want.Reason || got.Message != want.Message {
+			t.Errorf("%+v instead of %+v", got, want)
+		}
+	}
+}
