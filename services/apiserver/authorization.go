@@ -51,6 +51,9 @@ func (s *Server) authorizer(roles rbac.Source) (*authz.Metered, *rbac.Guard, err
 	return authz.Meter(chain, s.cfg.Registerer), &rbac.Guard{Source: roles, Authorizer: chain}, nil
 }
 
+// always allows what no mode is asked about.
+var always = authz.Chain{authz.Groups{authn.MastersGroup}, authz.Gateways{}}
+
 // ofFlags is the chain of the configured modes.
 func (a *authorizers) ofFlags() (authz.Chain, error) {
 	cfg, on := a.s.cfg.Authorization, func(mode string) bool { return slices.Contains(a.s.cfg.AuthorizationModes, mode) }
@@ -80,7 +83,7 @@ func (a *authorizers) ofFlags() (authz.Chain, error) {
 		}
 		named[mode] = a.decisions.Named(mode, name, authorizer)
 	}
-	return named.Chain(a.s.cfg.AuthorizationModes, authz.Groups{authn.MastersGroup})
+	return named.Chain(a.s.cfg.AuthorizationModes, always)
 }
 
 // addABAC adds the mode ABAC, where it is on.
@@ -164,7 +167,7 @@ func modesOf(cfg *apiserver.AuthorizationConfiguration) (modes []string) {
 }
 
 func (a *authorizers) chain(cfg *apiserver.AuthorizationConfiguration) (authz.Chain, error) {
-	chain := authz.Chain{authz.Groups{authn.MastersGroup}}
+	chain := authz.Chain{always}
 	for _, one := range cfg.Authorizers {
 		next := a.modes[string(one.Type)]
 		if one.Type == apiserver.TypeWebhook {

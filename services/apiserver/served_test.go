@@ -138,3 +138,20 @@ func TestNamespacesAreNoCollection(t *testing.T) {
 		t.Errorf("it is deleted at %v", deleted)
 	}
 }
+
+// A gateway learns which extension API servers there are, whoever authorizes.
+func TestGatewaysNeedNoRole(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t, func(c *Config) { c.AuthorizationModes = []string{"AlwaysDeny"} })
+	gateway := apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{authn.GatewayGroup}}))
+	for group, allowed := range map[string]bool{authn.GatewayGroup: true, "others": false} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "howdah-user", "somebody", "howdah-group", group)
+		stream, err := gateway.List(ctx, &apiv1.ListRequest{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if err := apistatus.FromGRPC(err); allowed != (err == nil) || !allowed && apistatus.Of(err).Code != 403 {
+			t.Errorf("of %s: %v", group, err)
+		}
+	}
+}

@@ -5,9 +5,9 @@ import "fmt"
 // Modes are the authorizers that a configuration may name, by the names that --authorization-mode takes.
 type Modes map[string]Authorizer
 
-// Chain returns the named authorizers in order, behind the one for the members of system:masters, whom nothing stops.
-func (m Modes) Chain(names []string, masters Authorizer) (Chain, error) {
-	chain := Chain{masters}
+// Chain returns the named authorizers in order, behind the one for those whom nothing stops.
+func (m Modes) Chain(names []string, always Authorizer) (Chain, error) {
+	chain := Chain{always}
 	seen := map[string]bool{}
 	for _, name := range names {
 		next, ok := m[name]

@@ -47,10 +47,6 @@ func (p *Policy) own() {
 	h.role(metav1.NamespaceSystem, "system:coredns", rule("core", "configmaps", "create"), named(rule("core", "configmaps", read), "coredns"))
 	h.bindRole(metav1.NamespaceSystem, "system:coredns", "system:coredns", user("system:coredns"), account("coredns"))
 
-	// Gateways learn which group versions extension API servers serve.
-	h.clusterRole("howdah:gateway", rule("apiregistration.k8s.io", "apiservices", "list watch"))
-	h.bind("howdah:gateway", group("howdah:gateways"))
-
 	// Kubernetes' own role has this only where rules that taint devices are switched on. The scheduler follows them always: there are none where they are off.
 	h.clusterRole("howdah:scheduler", rule("resource.k8s.io", "devicetaintrules", "list watch"))
 	h.bind("howdah:scheduler", user("system:kube-scheduler"))
