@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,16 +119,15 @@ func NoProtobuf() error {
 	}}
 }
 
-// For is the form in which a kind's objects are answered: custom objects have no protobuf form, so that JSON is taken where it is
-// accepted too.
-func (f Form) For(kind *registry.Kind, accept string, offer Offer) (Form, error) {
+// For is the form in which a kind's objects are answered: custom objects have no protobuf form, so that the most wanted of what else is accepted is taken.
+func (f Form) For(kind *registry.Kind, accept, pretty string, offer Offer) (Form, error) {
 	if kind.Custom == nil || f.Media != Protobuf || f.As != Whole {
 		return f, nil
 	}
-	for _, other := range []Media{JSON, YAML, CBOR} {
-		if (other != CBOR || offer.CBOR) && strings.Contains(accept, other.String()) {
-			f.Media = other
-			return f, nil
+	plain := Form{Pretty: truth(pretty), Include: f.Include}
+	for _, c := range parseAccept(accept) {
+		if other, ok := c.form(plain, offer); ok && (other.Media != Protobuf || other.As != Whole) {
+			return other, nil
 		}
 	}
 	return f, NoProtobuf()

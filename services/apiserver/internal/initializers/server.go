@@ -78,7 +78,7 @@ func (s *Server) initialized(ctx context.Context, c *creation, req asked) ([]byt
 	}
 	form, err := s.Offer.Negotiate(req.GetAccept(), req.GetPretty(), "")
 	if err == nil {
-		form, err = form.For(c.res.Kind, req.GetAccept(), s.Offer)
+		form, err = form.For(c.res.Kind, req.GetAccept(), req.GetPretty(), s.Offer)
 	}
 	if err != nil {
 		return nil, "", err

@@ -25,7 +25,7 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	if r.res.Kind.OneByOne {
 		return nil, notAllowed()
 	}
-	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
+	form, err := r.formOfStatus(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, err
 	}

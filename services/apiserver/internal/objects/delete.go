@@ -43,7 +43,7 @@ func (s *Server) Delete(ctx context.Context, req *apiv1.DeleteRequest) (resp *ap
 }
 
 func (s *Server) deleteOperation(ctx context.Context, r *request, req *apiv1.DeleteRequest) (operation, bool, error) {
-	form, err := r.formOrJSON(req.GetAccept(), req.GetPretty())
+	form, err := r.formOfStatus(req.GetAccept(), req.GetPretty())
 	if err != nil {
 		return nil, false, err
 	}

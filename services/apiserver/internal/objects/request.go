@@ -210,16 +210,20 @@ func (r *request) form(accept, pretty, include string) (codec.Form, error) {
 	}
 	negotiate := r.offer.Negotiate
 	if r.verb == "watch" {
+		pretty = ""
 		negotiate = func(accept, _, include string) (codec.Form, error) { return r.offer.NegotiateStream(accept, include) }
 	}
 	form, err := negotiate(accept, pretty, include)
 	if err == nil {
 		err = r.wrong
 	}
+	if err == nil {
+		form, err = form.For(r.res.Kind, accept, pretty, r.offer)
+	}
 	if err != nil || r.subresource == "scale" {
 		return form, err
 	}
-	if form, err = form.For(r.res.Kind, accept, r.offer); err != nil || form.As == codec.Whole || r.verb == "watch" && form.As != codec.Table {
+	if form.As == codec.Whole || r.verb == "watch" && form.As != codec.Table {
 		return form.ForList(), err
 	}
 	if form.As == codec.Table && r.untabled() {
@@ -244,7 +248,7 @@ func (r *request) offered(accept string) error {
 	}
 	form, err := r.offer.Negotiate(accept, "", "")
 	if err == nil {
-		_, err = form.For(r.res.Kind, accept, r.offer)
+		_, err = form.For(r.res.Kind, accept, "", r.offer)
 	}
 	if err != nil {
 		return err
@@ -275,8 +279,8 @@ func (r *request) route(accept string) error {
 	return r.offer.Route(accept, r.verb == "list" || r.verb == "watch")
 }
 
-// formOrJSON is form for answers that are mostly a Status, and JSON where they are an object that has no other form.
-func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
+// formOfStatus is form for answers that are mostly a Status, of which there are no tables.
+func (r *request) formOfStatus(accept, pretty string) (codec.Form, error) {
 	if err := r.route(accept); err != nil {
 		return codec.Form{}, err
 	}
@@ -284,11 +288,10 @@ func (r *request) formOrJSON(accept, pretty string) (codec.Form, error) {
 	if err == nil {
 		err = r.wrong
 	}
-	if err != nil || r.res.Kind.Custom == nil || form.Media != codec.Protobuf {
+	if err != nil {
 		return form, err
 	}
-	form.Media = codec.JSON
-	return form, nil
+	return form.For(r.res.Kind, accept, pretty, r.offer)
 }
 
 // nameAsked is the name that a request is authorized for: a list or watch that selects one object by its name asks for that one.
