@@ -26,7 +26,7 @@ import (
 )
 
 // extension is a small extension API server, which believes the front proxy's headers and nobody else's.
-func extension(broken *atomic.Bool) http.HandlerFunc {
+func extension(broken, aggregates *atomic.Bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.PeerCertificates) == 0 || r.TLS.PeerCertificates[0].Subject.CommonName != "howdah:apiserver" {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
@@ -39,6 +39,9 @@ func extension(broken *atomic.Bool) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/apis/metrics.example.com/v1":
+			if aggregates.Load() { // it tells its resources in the document of all groups alone
+				return
+			}
 			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{
 				TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "metrics.example.com/v1",
 				APIResources: []metav1.APIResource{
@@ -46,6 +49,13 @@ func extension(broken *atomic.Bool) http.HandlerFunc {
 					{Name: "loads/status", Namespaced: true, Kind: "Load", Verbs: metav1.Verbs{"get"}},
 				},
 			})
+		case "/apis":
+			if !aggregates.Load() || !strings.HasPrefix(r.Header.Get("Accept"), "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList") {
+				http.NotFound(w, r)
+				return
+			}
+			fmt.Fprint(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"metrics.example.com"},"versions":[{"version":"v1",
+				"resources":[{"resource":"peaks","scope":"Namespaced","verbs":["get"],"responseKind":{"group":"","version":"","kind":"Peak"}}]}]}]}`)
 		case "/openapi/v3/apis/metrics.example.com/v1":
 			fmt.Fprint(w, `{"openapi":"3.0.0","paths":{}}`)
 		default:
@@ -110,8 +120,8 @@ func TestAggregation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var broken atomic.Bool
-	port := startExtension(t, authority, extension(&broken))
+	var broken, aggregates atomic.Bool
+	port := startExtension(t, authority, extension(&broken, &aggregates))
 	f := startMemory(t, func(c *Config) {
 		c.FrontProxy = func() (*tls.Certificate, error) { return &front, nil }
 		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM(), authority.PEM(), []string{"howdah:apiserver"}
@@ -208,8 +218,12 @@ func TestAggregation(t *testing.T) {
 	if g := discover(); g.Versions[0].Freshness != discoveryv2.DiscoveryFreshnessStale || len(g.Versions[0].Resources) != 1 {
 		t.Errorf("when it has broken: %+v", g)
 	}
+	aggregates.Store(true)
 	broken.Store(false)
 	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionTrue, "Passed")
+	if v := discover().Versions[0]; v.Freshness != discoveryv2.DiscoveryFreshnessCurrent || len(v.Resources) != 1 || v.Resources[0].Resource != "peaks" {
+		t.Errorf("what it tells in the aggregated document: %+v", v)
+	}
 
 	if _, err := f.api.Delete(f.ctx, &apiv1.DeleteRequest{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Name: "v1.metrics.example.com"}); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
 
@@ -83,6 +84,7 @@ type knowledge struct {
 	reason    string
 	message   string
 	resources *metav1.APIResourceList
+	stale     bool   // the resources were told before, and not when it was asked last
 	openapi   []byte // OpenAPI v3 of the group version, JSON
 	etag      string
 
@@ -150,35 +152,50 @@ type Version struct {
 	GroupPriority, VersionPriority int32
 	// Resources are those that it told of when it was last asked; nil where it never answered.
 	Resources *metav1.APIResourceList
-	// Stale says that it does not answer now.
+	// Stale says that it does not tell them now.
 	Stale bool
 }
 
-// Versions returns the remote group versions in order, and a number that changes with them.
+// GroupBefore reports whether the version's group stands before another one of a priority: that of the higher priority first, then by name.
+func (v Version) GroupBefore(group string, priority int32) bool {
+	if v.GroupPriority != priority {
+		return v.GroupPriority > priority
+	}
+	return v.Group < group
+}
+
+// Before reports whether the version stands before another one of its group: that of the higher priority first, then as Kubernetes orders versions.
+func (v Version) Before(other string, priority int32) bool {
+	if v.VersionPriority != priority {
+		return v.VersionPriority > priority
+	}
+	return version.CompareKubeAwareVersionStrings(v.Version, other) > 0
+}
+
+// Versions returns the remote group versions in order, and a number that changes with them. A group's priority is the highest of its versions.
 func (a *Aggregator) Versions() ([]Version, int64) {
 	generation := a.generation.Load() + a.services.Last()
 	remotes := a.remotes()
+	highest := map[string]int32{}
+	for gv, s := range remotes {
+		highest[gv.Group] = max(highest[gv.Group], s.Spec.GroupPriorityMinimum)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := make([]Version, 0, len(remotes))
 	for gv, s := range remotes {
-		v := Version{GroupVersion: gv, GroupPriority: s.Spec.GroupPriorityMinimum, VersionPriority: s.Spec.VersionPriority, Stale: true}
+		v := Version{GroupVersion: gv, GroupPriority: highest[gv.Group], VersionPriority: s.Spec.VersionPriority, Stale: true}
 		if k := a.known[s.Name]; k != nil {
-			v.Resources, v.Stale = k.resources, !k.available
+			v.Resources, v.Stale = k.resources, k.stale
 		}
 		out = append(out, v)
 	}
 	sort.Slice(out, func(i, j int) bool {
 		x, y := out[i], out[j]
-		switch {
-		case x.GroupPriority != y.GroupPriority:
-			return x.GroupPriority > y.GroupPriority
-		case x.Group != y.Group:
-			return x.Group < y.Group
-		case x.VersionPriority != y.VersionPriority:
-			return x.VersionPriority > y.VersionPriority
+		if x.Group != y.Group {
+			return x.GroupBefore(y.Group, y.GroupPriority)
 		}
-		return x.Version < y.Version
+		return x.Before(y.Version, y.VersionPriority)
 	})
 	return out, generation
 }

@@ -94,7 +94,7 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	if ctx.Err() != nil {
 		return
 	}
-	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, checkedVersion: specOf(s), checkedBacking: behind, openapi: document}
+	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, stale: resources == nil, checkedVersion: specOf(s), checkedBacking: behind, openapi: document}
 	if err != nil {
 		k.reason, k.message = reason, err.Error()
 	}
@@ -104,7 +104,10 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	a.mu.Lock()
 	old := a.known[s.Name]
 	if old != nil && err != nil {
-		k.failures, k.resources, k.openapi, k.etag = old.failures+1, old.resources, old.openapi, old.etag // stale is better than nothing
+		k.failures, k.openapi, k.etag = old.failures+1, old.openapi, old.etag // what was told before is better than nothing
+	}
+	if old != nil && k.stale {
+		k.resources = old.resources
 	}
 	wait := longest
 	if err != nil && k.failures < 5 {
@@ -112,7 +115,7 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	}
 	k.due = a.cfg.Clock.Now().Add(wait)
 	a.known[s.Name] = k
-	if old == nil || old.available != k.available || old.etag != k.etag || string(encode(old.resources)) != string(encode(k.resources)) {
+	if old == nil || old.available != k.available || old.stale != k.stale || old.etag != k.etag || string(encode(old.resources)) != string(encode(k.resources)) {
 		a.generation.Add(1)
 	}
 	a.mu.Unlock()
@@ -143,21 +146,23 @@ func (a *Aggregator) tell(ctx context.Context, s *apiregistrationv1.APIService, 
 	}
 }
 
-// ask asks for the group version's document of discovery; the reason is that of Kubernetes' condition.
-func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (*metav1.APIResourceList, string, error) {
+// ask asks for the group version's document of discovery; the reason is that of Kubernetes' condition. A server is available where it answers that with
+// anything, and need not tell its resources there: the aggregated document has them, too. nil: it does not tell them.
+func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (resources *metav1.APIResourceList, reason string, err error) {
 	if reason, err := a.reachable(ctx, s); err != nil {
 		return nil, reason, err
 	}
 	path := "/apis/" + s.Spec.Group + "/" + s.Spec.Version
-	body, _, err := a.get(ctx, s, path)
+	body, _, err := a.get(ctx, s, path, "")
 	if err != nil {
-		return nil, "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s%s: %w", host(s), path, err)
+		reason, err = "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s%s: %w", host(s), path, err)
+	} else if list := (&metav1.APIResourceList{}); json.Unmarshal(body, list) == nil && list.Kind == "APIResourceList" {
+		return list, "", nil
 	}
-	list := &metav1.APIResourceList{}
-	if err := json.Unmarshal(body, list); err != nil {
-		return nil, "FailedDiscoveryCheck", fmt.Errorf("bad response from https://%s%s: %w", host(s), path, err)
+	if document, _, failed := a.get(ctx, s, "/apis", aggregated); failed == nil {
+		resources = resourcesOf(document, s.Spec.Group, s.Spec.Version)
 	}
-	return list, "", nil
+	return resources, reason, err
 }
 
 // reachable tells the usual reasons why there is nothing to ask.
@@ -186,15 +191,15 @@ func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIServ
 }
 
 func (a *Aggregator) openapi(ctx context.Context, s *apiregistrationv1.APIService) []byte {
-	body, contentType, err := a.get(ctx, s, "/openapi/v3/apis/"+s.Spec.Group+"/"+s.Spec.Version)
+	body, contentType, err := a.get(ctx, s, "/openapi/v3/apis/"+s.Spec.Group+"/"+s.Spec.Version, "application/json")
 	if err != nil || !strings.HasPrefix(contentType, "application/json") || !json.Valid(body) {
 		return nil // it has none, and need not
 	}
 	return body
 }
 
-// get reads a document of the extension API server as the apiserver itself.
-func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, path string) (body []byte, contentType string, err error) {
+// get reads a document of the extension API server as the apiserver itself; an empty accept takes it in whatever form.
+func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, path, accept string) (body []byte, contentType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	t, err := a.transport(s)
@@ -205,7 +210,9 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 	if err != nil {
 		return nil, "", err
 	}
-	request.Header.Set("Accept", "application/json")
+	if accept != "" {
+		request.Header.Set("Accept", accept)
+	}
 	request.Header.Set("User-Agent", itself.Name)
 	identify(request, &self)
 	response, err := t.RoundTrip(request)

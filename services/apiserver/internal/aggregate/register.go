@@ -3,6 +3,7 @@ package aggregate
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,32 @@ const (
 // versionPriorities order the versions of built-in groups.
 var versionPriorities = map[string]int32{"v1": 15, "v2": 30, "v1beta2": 11, "v1beta1": 9}
 
+// LocalGroupPriority is the priority of a group that is served here, among all groups. The core, which has documents of its own, and that of API services stand
+// before all others; extensions, whose kinds have all moved elsewhere, behind them.
+func LocalGroupPriority(group string) int32 {
+	switch group {
+	case "", apiregistrationv1.GroupName:
+		return math.MaxInt32
+	case "extensions":
+		return 0
+	}
+	return priorityOf(group)
+}
+
+// LocalVersionPriority is the priority of a version that is served here, in its group.
+func LocalVersionPriority(gv schema.GroupVersion) int32 {
+	return local(gv, priorityOf(gv.Group) == customPriority).Spec.VersionPriority
+}
+
+func priorityOf(group string) int32 {
+	for _, g := range groupPriorities {
+		if g.group == group {
+			return g.priority
+		}
+	}
+	return customPriority
+}
+
 // local returns the APIService of a group version that is served here.
 func local(gv schema.GroupVersion, custom bool) *apiregistrationv1.APIService {
 	s := &apiregistrationv1.APIService{
@@ -69,11 +96,7 @@ func local(gv schema.GroupVersion, custom bool) *apiregistrationv1.APIService {
 		s.Labels[managed] = managedAlways
 		return s
 	}
-	for _, g := range groupPriorities {
-		if g.group == gv.Group {
-			s.Spec.GroupPriorityMinimum = g.priority
-		}
-	}
+	s.Spec.GroupPriorityMinimum = priorityOf(gv.Group)
 	if p, ok := versionPriorities[gv.Version]; ok {
 		s.Spec.VersionPriority = p
 	}

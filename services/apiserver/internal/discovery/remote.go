@@ -10,47 +10,60 @@ import (
 	"howdah.dev/services/apiserver/internal/aggregate"
 )
 
-// customPriority is that of the groups of custom kinds: a remote group with a higher one stands before them.
-const customPriority = 1000
-
-// withRemote adds the group versions of extension API servers. A group that has both has this server's versions first; what is only made
-// here, as metrics.k8s.io, gives way.
+// withRemote adds the group versions of extension API servers: their groups and versions stand where their priorities put them among those of this server,
+// whose own order stays. What is only made here, as metrics.k8s.io, gives way.
 func withRemote(groups []group, remote []aggregate.Version) []group {
+	groups = slices.Clone(groups)
 	for _, v := range remote {
 		version := groupVersion{gv: v.GroupVersion, remote: &v}
 		i := slices.IndexFunc(groups, func(g group) bool { return g.name == v.Group })
-		if i < 0 {
-			groups = insert(groups, group{name: v.Group, versions: []groupVersion{version}}, v.GroupPriority)
-			continue
+		if i >= 0 {
+			groups[i].versions = slices.DeleteFunc(slices.Clone(groups[i].versions), func(o groupVersion) bool { return o.gv == v.GroupVersion && o.made() })
+			if len(groups[i].versions) == 0 {
+				groups, i = slices.Delete(groups, i, i+1), -1
+			}
 		}
-		versions := slices.Clone(groups[i].versions)
-		at := slices.IndexFunc(versions, func(o groupVersion) bool { return o.gv == v.GroupVersion })
 		switch {
-		case at < 0:
-			groups[i].versions = append(versions, version)
-		case versions[at].made():
-			versions[at] = version
-			groups[i].versions = versions
+		case i < 0:
+			g := group{name: v.Group, versions: []groupVersion{version}}
+			groups = slices.Insert(groups, place(groups, func(o group) bool { return v.GroupBefore(o.name, o.priority()) }), g)
+		case !slices.ContainsFunc(groups[i].versions, func(o groupVersion) bool { return o.gv == v.GroupVersion }):
+			versions := groups[i].versions
+			groups[i].versions = slices.Insert(versions, place(versions, func(o groupVersion) bool { return v.Before(o.gv.Version, o.priority()) }), version)
 		}
 	}
 	return groups
 }
 
+// place is the index of the first of all that come behind, or their number.
+func place[T any](all []T, behind func(T) bool) int {
+	if i := slices.IndexFunc(all, behind); i >= 0 {
+		return i
+	}
+	return len(all)
+}
+
+// priority is the group's among all groups.
+func (g group) priority() int32 {
+	for _, v := range g.versions {
+		if v.remote == nil {
+			return aggregate.LocalGroupPriority(g.name)
+		}
+	}
+	return g.versions[0].remote.GroupPriority
+}
+
+// priority is the version's in its group.
+func (v groupVersion) priority() int32 {
+	if v.remote != nil {
+		return v.remote.VersionPriority
+	}
+	return aggregate.LocalVersionPriority(v.gv)
+}
+
 // made reports whether nothing of a version is stored here: an extension API server takes its place.
 func (v groupVersion) made() bool {
 	return v.remote == nil && !slices.ContainsFunc(v.resources, func(r resource) bool { return !r.virtual })
-}
-
-// insert puts a remote group behind the built-in ones and, unless its priority is higher, behind all.
-func insert(groups []group, g group, priority int32) []group {
-	if priority <= customPriority {
-		return append(slices.Clone(groups), g)
-	}
-	at := slices.IndexFunc(groups, func(o group) bool { return rank(o.name) >= len(groupOrder) && o.versions[0].remote == nil })
-	if at < 0 {
-		at = len(groups)
-	}
-	return slices.Insert(slices.Clone(groups), at, g)
 }
 
 // known reports whether what a remote group version serves can be told: its server answers now. Clients ask that server itself; it

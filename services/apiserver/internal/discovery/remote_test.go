@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,5 +46,46 @@ func TestRemoteDocuments(t *testing.T) {
 		if err := json.Unmarshal(d.body, &list); err != nil || list.Kind != "APIResourceList" || list.GroupVersion != gv.String() || len(list.APIResources) != 1 {
 			t.Errorf("%s: %v %s", tt.name, err, d.body)
 		}
+	}
+}
+
+// Groups and versions of extension API servers stand where their priorities put them.
+func TestRemoteOrder(t *testing.T) {
+	t.Parallel()
+	version := func(group, version string, priority, versionPriority int32) aggregate.Version {
+		return aggregate.Version{GroupVersion: schema.GroupVersion{Group: group, Version: version}, GroupPriority: priority, VersionPriority: versionPriority}
+	}
+	local := func(gvs ...schema.GroupVersion) group {
+		g := group{name: gvs[0].Group}
+		for _, gv := range gvs {
+			g.versions = append(g.versions, groupVersion{gv: gv, resources: []resource{{}}})
+		}
+		return g
+	}
+	gv := func(group, version string) schema.GroupVersion {
+		return schema.GroupVersion{Group: group, Version: version}
+	}
+	groups := []group{
+		local(gv("", "v1")), local(gv("apiregistration.k8s.io", "v1")), local(gv("apps", "v1")), local(gv("b.example.com", "v1"), gv("b.example.com", "v1alpha1")),
+	}
+	got := withRemote(groups, []aggregate.Version{
+		version("first.example.com", "v1", 20000, 10), version("a.example.com", "v1", 1000, 10), version("c.example.com", "v1", 1000, 10),
+		version("b.example.com", "v2", 500, 150), version("b.example.com", "v1beta1", 500, 100), version("last.example.com", "v1", 1, 10),
+	})
+	var names []string
+	for _, g := range got {
+		for _, v := range g.versions {
+			names = append(names, v.gv.String())
+		}
+	}
+	want := []string{
+		"v1", "apiregistration.k8s.io/v1", "first.example.com/v1", "apps/v1", "a.example.com/v1", "b.example.com/v2", "b.example.com/v1", "b.example.com/v1beta1",
+		"b.example.com/v1alpha1", "c.example.com/v1", "last.example.com/v1",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if len(groups) != 4 || len(groups[3].versions) != 2 {
+		t.Error("what is served here was changed")
 	}
 }
