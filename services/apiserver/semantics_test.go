@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"reflect"
 	"testing"
 	"time"
 
@@ -473,5 +474,18 @@ func TestNobodyIsRefused(t *testing.T) {
 	}
 	if _, err := gateway.Get(metadata.NewOutgoingContext(f.ctx, metadata.Pairs("authorization", "Bearer x.y.z")), req); status(err).Code != 401 {
 		t.Errorf("a bad token: %v", err)
+	}
+}
+
+// A namespace whose name is generated bears it as a label like any other.
+func TestGeneratedNamespaceIsLabelled(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	made := f.must(f.create("v1/namespaces", "", `{"metadata":{"generateName":"abc-","labels":{"a":"b"}}}`))
+	name := at(made, "metadata", "name").(string)
+	for _, ns := range []any{made, f.must(f.get("v1/namespaces", "", name))} {
+		if got := at(ns, "metadata", "labels"); !reflect.DeepEqual(got, map[string]any{"a": "b", "kubernetes.io/metadata.name": name}) {
+			t.Errorf("%v", got)
+		}
 	}
 }

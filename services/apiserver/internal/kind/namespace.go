@@ -25,21 +25,11 @@ func namespace(now func() time.Time) *registry.Kind {
 		New:     func() registry.Object { return &corev1.Namespace{} },
 		NewList: func() runtime.Object { return &corev1.NamespaceList{} },
 
-		// Since 1.21 every namespace bears its name as a label, so that
-		// selectors can name it.
 		Default: typed.Do(func(ns *corev1.Namespace) {
 			ns.Status.Phase = cmp.Or(ns.Status.Phase, corev1.NamespaceActive)
-			if ns.Name == "" {
-				return
-			}
-			if ns.Labels == nil {
-				ns.Labels = map[string]string{}
-			}
-			ns.Labels[corev1.LabelMetadataName] = ns.Name
-			if ns.Status.Phase == "" {
-				ns.Status.Phase = corev1.NamespaceActive
-			}
+			labelByName(ns)
 		}),
+		Complete: func(obj registry.Object, _ registry.Caller) { labelByName(obj.(*corev1.Namespace)) },
 		PrepareCreate: typed.Do(func(ns *corev1.Namespace) {
 			ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 			if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
@@ -100,4 +90,15 @@ func validateFinalizers(ns *corev1.Namespace) field.ErrorList {
 		errs = append(errs, check.Finalizer(string(f), path)...)
 	}
 	return errs
+}
+
+// labelByName gives a namespace its name as a label, as every one has since 1.21, so that selectors can name it. One whose name is to be generated has none yet.
+func labelByName(ns *corev1.Namespace) {
+	if ns.Name == "" {
+		return
+	}
+	if ns.Labels == nil {
+		ns.Labels = map[string]string{}
+	}
+	ns.Labels[corev1.LabelMetadataName] = ns.Name
 }
