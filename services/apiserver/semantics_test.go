@@ -3,8 +3,8 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
