@@ -9,6 +9,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/podspec"
@@ -91,22 +92,52 @@ func (p Pods) has(ctx context.Context, node string, volume *corev1.PersistentVol
 	return claim != nil && p.any(ctx, node, claim.Namespace, func(pod *corev1.Pod) bool { return refers(pod, "persistentvolumeclaims", claim.Name) })
 }
 
-// mountedBy reports whether a node needs the secret to mount the volume.
+// mountedBy reports whether a node needs the secret to mount the volume. Those by which a CSI driver's controller publishes or expands it are not for nodes.
 func mountedBy(volume *corev1.PersistentVolume, namespace, secret string) bool {
-	var refs []*corev1.SecretReference
-	if csi := volume.Spec.CSI; csi != nil {
-		refs = []*corev1.SecretReference{csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef, csi.ControllerPublishSecretRef}
-	}
-	if volume.Spec.ISCSI != nil && volume.Spec.ISCSI.SecretRef != nil {
-		ref := *volume.Spec.ISCSI.SecretRef
-		if ref.Namespace == "" && volume.Spec.ClaimRef != nil {
-			ref.Namespace = volume.Spec.ClaimRef.Namespace
+	return slices.Contains(mountSecrets(volume), corev1.SecretReference{Namespace: namespace, Name: secret})
+}
+
+// mountSecrets are the secrets that nodes need of a volume. Where a source may leave the namespace out, it is the claim's.
+func mountSecrets(volume *corev1.PersistentVolume) []corev1.SecretReference {
+	var refs []corev1.SecretReference
+	add := func(ref *corev1.SecretReference) {
+		if ref != nil {
+			refs = append(refs, *ref)
 		}
-		refs = append(refs, &ref)
 	}
-	return slices.ContainsFunc(refs, func(ref *corev1.SecretReference) bool {
-		return ref != nil && ref.Name == secret && ref.Namespace == namespace
-	})
+	byClaim := func(ref *corev1.SecretReference) {
+		if ref == nil {
+			return
+		}
+		full := *ref
+		if full.Namespace == "" && volume.Spec.ClaimRef != nil {
+			full.Namespace = volume.Spec.ClaimRef.Namespace
+		}
+		refs = append(refs, full)
+	}
+	switch source := &volume.Spec.PersistentVolumeSource; {
+	case source.AzureFile != nil:
+		byClaim(&corev1.SecretReference{Namespace: ptr.Deref(source.AzureFile.SecretNamespace, ""), Name: source.AzureFile.SecretName})
+	case source.CephFS != nil:
+		byClaim(source.CephFS.SecretRef)
+	case source.Cinder != nil:
+		add(source.Cinder.SecretRef)
+	case source.FlexVolume != nil:
+		byClaim(source.FlexVolume.SecretRef)
+	case source.RBD != nil:
+		byClaim(source.RBD.SecretRef)
+	case source.ScaleIO != nil:
+		byClaim(source.ScaleIO.SecretRef)
+	case source.ISCSI != nil:
+		byClaim(source.ISCSI.SecretRef)
+	case source.StorageOS != nil && source.StorageOS.SecretRef != nil:
+		add(&corev1.SecretReference{Namespace: source.StorageOS.SecretRef.Namespace, Name: source.StorageOS.SecretRef.Name})
+	case source.CSI != nil:
+		add(source.CSI.NodePublishSecretRef)
+		add(source.CSI.NodeStageSecretRef)
+		add(source.CSI.NodeExpandSecretRef)
+	}
+	return refs
 }
 
 // claimOf returns the name of the claim that a volume of the pod is, or "".
