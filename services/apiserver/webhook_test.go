@@ -61,6 +61,8 @@ func (h *hooks) review(path string, request *admissionv1.AdmissionRequest) *admi
 		if err := json.Unmarshal(request.Object.Raw, cm); err == nil && cm.Data["first"] != "" {
 			return patch(`[{"op":"add","path":"/data/second","value":"2"}]`)
 		}
+	case "/patch-managers":
+		return patch(`[{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Guess"}]`)
 	case "/patch-binding":
 		return patch(`[{"op":"add","path":"/metadata/annotations","value":{"by":"webhook"}},{"op":"replace","path":"/target/name","value":"chosen"}]`)
 	case "/patch-kind":
@@ -413,7 +415,34 @@ func TestWebhookWarningsAndDryRun(t *testing.T) {
 	if seen := h.requests(); len(seen) != 2 || !*seen[1].DryRun || !strings.Contains(string(seen[1].Options.Raw), `"dryRun":["All"]`) {
 		t.Errorf("the dry run was shown as %+v", seen)
 	}
+	var header metadata.MD
+	if _, err := f.api.DeleteCollection(f.ctx, &apiv1.DeleteCollectionRequest{Version: "v1", Resource: "configmaps", Namespace: "default"}, grpc.Header(&header)); err != nil {
+		t.Fatal(apistatus.FromGRPC(err))
+	}
+	if warnings := header.Get("warning"); len(warnings) != 1 || warnings[0] != "think twice" {
+		t.Errorf("of a collection that is deleted: %q", warnings)
+	}
 	remove()
+}
+
+// Managed fields that a webhook has broken are as they were, and who wrote is warned.
+func TestWebhookBreaksManagedFields(t *testing.T) {
+	t.Parallel()
+	f, h := startMemory(t), startHooks(t)
+	defer f.configure("mutatingwebhookconfigurations", "c", h.hook("a", "/patch-managers", ""))()
+	warnings, err := f.warnings(configMaps, "default", guardedMap("x"))
+	if err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], ".metadata.managedFields was in an invalid state after admission; "+
+		"this could be caused by an outdated mutating admission controller; please fix your requests: ") {
+		t.Errorf("%q, %v", warnings, err)
+	}
+	var cm corev1.ConfigMap
+	body, err := f.get(configMaps, "default", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &cm); err != nil || len(cm.ManagedFields) != 1 || !strings.Contains(string(cm.ManagedFields[0].FieldsV1.Raw), `"f:a":{}`) {
+		t.Errorf("%v %+v", err, cm.ManagedFields)
+	}
 }
 
 // A webhook cannot keep its own configuration from being repaired.

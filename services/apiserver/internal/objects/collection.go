@@ -65,15 +65,15 @@ func (s *Server) DeleteCollection(ctx context.Context, req *apiv1.DeleteCollecti
 	each(len(page.items), collectionWorkers, func(i int) {
 		item := page.items[i]
 		one := *r
-		one.namespace, one.name, one.warnings = item.Namespace, item.Name, nil
+		one.namespace, one.name, one.warnings, one.annotations = item.Namespace, item.Name, nil, nil
 		options := *o
 		d := &deletion{s: s, r: &one, form: quick, options: &options, dryRun: len(o.DryRun) > 0, collective: true}
-		if _, e := s.execute(ctx, d, d.dryRun); e != nil && !errors.IsNotFound(e) {
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				err = e
-			}
+		_, e := s.execute(ctx, d, d.dryRun)
+		mu.Lock()
+		defer mu.Unlock()
+		r.noted(&one)
+		if e != nil && !errors.IsNotFound(e) && err == nil {
+			err = e
 		}
 	})
 	if err != nil {

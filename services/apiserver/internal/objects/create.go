@@ -271,7 +271,7 @@ func (c *create) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.s.Admission.Admit(ctx, c.attributes(obj)); err != nil {
+	if err := c.s.admit(ctx, r, c.attributes(obj), obj); err != nil {
 		return err
 	}
 	dedupeOwners(r, obj, true)

@@ -349,7 +349,7 @@ func (u *update) prepare(ctx context.Context, item *codec.Item, old, obj registr
 	if !u.action {
 		a := u.attributes(old, obj)
 		a.Tracked = u.tracked // those who validate are not shown them, as in Kubernetes
-		if err := u.s.Admission.Admit(ctx, a); err != nil {
+		if err := u.s.admit(ctx, r, a, obj); err != nil {
 			return nil, err
 		}
 		if !u.scale {

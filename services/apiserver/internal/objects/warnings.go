@@ -73,6 +73,18 @@ func (r *request) Annotate(key, value string) {
 	r.annotations[key] = value
 }
 
+// noted takes over what a part of the request was told: its warnings, and annotations that the request has not yet.
+func (r *request) noted(part *request) {
+	for _, text := range part.warnings {
+		r.warn(text)
+	}
+	for key, value := range part.annotations {
+		if _, there := r.annotations[key]; !there {
+			r.Annotate(key, value)
+		}
+	}
+}
+
 // warn adds a warning, once.
 func (r *request) warn(text string) {
 	if len(r.warnings) < 64 && !slices.Contains(r.warnings, text) {

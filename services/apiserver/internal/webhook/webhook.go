@@ -113,6 +113,17 @@ func New(cfg Config) *Caller {
 // Close lets go of the connections that are kept.
 func (c *Caller) Close() { c.transports.close() }
 
+// left is how much time there is before the context's deadline, in whole seconds, rounded up: less than a webhook has where the request that it is called for
+// has less.
+func left(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	whole := time.Until(deadline).Truncate(time.Second)
+	if time.Until(deadline) > whole {
+		whole += time.Second
+	}
+	return max(whole, time.Second)
+}
+
 // Post sends a body of JSON and returns that of the answer, which has the code 200 or 201. Errors are those of net/http, as in
 // `Post "https://…": context deadline exceeded`, or say what the webhook answered.
 func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error) {
@@ -134,7 +145,7 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	if err != nil {
 		return nil, err
 	}
-	to.RawQuery = url.Values{"timeout": {call.Timeout.String()}}.Encode()
+	to.RawQuery = url.Values{"timeout": {left(ctx).String()}}.Encode()
 	span.SetAttributes(attribute.String("url.full", to.String()))
 	client, err := c.transports.client(&call.Target)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestPost(t *testing.T) {
 		errs    []string
 	}{
 		"answers":       {target: Target{URL: server.URL + "/echo", CABundle: ca}, want: "application/json timeout=30s hello"},
-		"hangs":         {target: Target{URL: server.URL + "/hang", CABundle: ca}, timeout: 50 * time.Millisecond, errs: []string{"Post \"" + server.URL + "/hang?timeout=50ms\": context deadline exceeded"}},
+		"hangs":         {target: Target{URL: server.URL + "/hang", CABundle: ca}, timeout: 50 * time.Millisecond, errs: []string{"Post \"" + server.URL + "/hang?timeout=1s\": context deadline exceeded"}},
 		"fails":         {target: Target{URL: server.URL + "/broken", CABundle: ca}, errs: []string{`an error on the server ("out of order`, "has prevented the request from succeeding"}},
 		"not there":     {target: Target{URL: server.URL + "/missing", CABundle: ca}, errs: []string{"the server could not find the requested resource"}},
 		"redirects":     {target: Target{URL: server.URL + "/elsewhere", CABundle: ca}, want: "application/json  hello"},
@@ -119,6 +119,15 @@ func TestPost(t *testing.T) {
 		cancel()
 		if _, err := caller.Post(ctx, Call{Target: Target{URL: server.URL + "/hang", CABundle: ca}}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a call that nobody waits for: %v", err)
+		}
+	})
+	t.Run("tells the time that is left", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second-time.Millisecond)
+		defer cancel()
+		answer, err := caller.Post(ctx, Call{Target: Target{URL: server.URL + "/echo", CABundle: ca}, Body: []byte("hello"), Timeout: 30 * time.Second})
+		if err != nil || string(answer) != "application/json timeout=20s hello" {
+			t.Errorf("%q, %v", answer, err)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -272,7 +273,7 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	if stored.GetNamespace() != a.Object.GetNamespace() {
 		return false, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if len(stored.GetManagedFields()) > 0 { // who owns what is the server's to say, unless nobody is to
+	if sameManagers(stored.GetManagedFields(), a.Object.GetManagedFields()) { // however they are written
 		stored.SetManagedFields(a.Object.GetManagedFields())
 	}
 	if reflect.DeepEqual(stored, a.Object) {
@@ -281,6 +282,30 @@ func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
 	reflect.ValueOf(a.Object).Elem().Set(reflect.ValueOf(stored).Elem())
 	v.request.Changed()
 	return true, nil
+}
+
+// sameManagers compares managed fields, whose fields may be spaced differently.
+func sameManagers(a, b []metav1.ManagedFieldsEntry) bool {
+	return slices.EqualFunc(a, b, func(x, y metav1.ManagedFieldsEntry) bool {
+		return x.Time.Equal(y.Time) && x.Manager == y.Manager && x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.FieldsType == y.FieldsType &&
+			x.Subresource == y.Subresource && bytes.Equal(fieldsOf(&x), fieldsOf(&y))
+	})
+}
+
+// fieldsOf are the fields of an entry without spaces.
+func fieldsOf(e *metav1.ManagedFieldsEntry) []byte {
+	if e.FieldsV1 == nil {
+		return nil
+	}
+	return compact(e.FieldsV1.GetRawBytes())
+}
+
+func compact(data []byte) []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, data) != nil {
+		return data
+	}
+	return out.Bytes()
 }
 
 // replaceBody makes the body another one of the same kind.
