@@ -34,7 +34,7 @@ func (m *models) with(resources []*registry.Resource, version int) (*models, map
 			continue
 		}
 		gv := r.GVK.GroupVersion()
-		name, list := customName(r.GVK), customName(gv.WithKind(r.ListKind))
+		name, list := m.free(customName(r.GVK)), m.free(customName(gv.WithKind(r.ListKind)))
 		out.custom[r.GVK], out.custom[gv.WithKind(r.ListKind)] = name, list
 		listed := listOf(r, name, version)
 		if s := r.Kind.Custom.Schema(version); s != nil {
@@ -46,6 +46,18 @@ func (m *models) with(resources []*registry.Resource, version int) (*models, map
 		schemas[list] = listed
 	}
 	return &out, schemas
+}
+
+// free is a custom kind's name, or one made of it that no other model has: a group that is called as a package is, backwards, would take the place of
+// Kubernetes' own.
+func (m *models) free(name string) string {
+	out := name
+	for n := 2; ; n++ {
+		if _, taken := m.v2[out]; !taken {
+			return out
+		}
+		out = fmt.Sprintf("%s_v%d", name, n)
+	}
 }
 
 // selectableExtension names what field selectors may name, of a kind and of its list.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 func TestOperationID(t *testing.T) {
@@ -16,6 +17,17 @@ func TestOperationID(t *testing.T) {
 	} {
 		if got := operationID("list", gv, rest); got != want {
 			t.Errorf("%s: %s, not %s", rest, got, want)
+		}
+	}
+}
+
+// No custom kind takes the name of a model that is there.
+func TestNamesOfCustomKinds(t *testing.T) {
+	t.Parallel()
+	m := &models{v2: map[string]spec.Schema{"io.k8s.pkg.v1.Taken": {}, "io.k8s.pkg.v1.Twice": {}, "io.k8s.pkg.v1.Twice_v2": {}}}
+	for kind, want := range map[string]string{"Free": "io.k8s.pkg.v1.Free", "Taken": "io.k8s.pkg.v1.Taken_v2", "Twice": "io.k8s.pkg.v1.Twice_v3"} {
+		if got := m.free(customName(schema.GroupVersionKind{Group: "pkg.k8s.io", Version: "v1", Kind: kind})); got != want {
+			t.Errorf("%s is called %s", kind, got)
 		}
 	}
 }
