@@ -333,7 +333,8 @@ func TestWarnings(t *testing.T) {
 	c := setup(t)
 	c.Warning = `spec.x: deprecated "y"`
 	want := `299 - "spec.x: deprecated \"y\""`
-	for _, path := range []string{"/api/v1/namespaces/a/pods/x", "/api/v1/pods", "/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion=5"} {
+	for _, path := range []string{"/api/v1/namespaces/a/pods/x", "/api/v1/pods", "/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion=5",
+		"/api/v1/namespaces/default/pods/p/proxy/x", "/api/v1/namespaces/default/pods/missing/exec?command=x"} {
 		if got := c.do(c.client("admin"), "GET", path, ""); !slices.Equal(got.Header.Values("Warning"), []string{want}) {
 			t.Errorf("%s: %v", path, got.Header)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,16 +147,23 @@ func TestWebhookDeniesAttach(t *testing.T) {
 	f, h := startMemory(t), startHooks(t)
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"container1","image":"i"}]}}`))
-	defer f.configure("validatingwebhookconfigurations", "c", h.hook("a", "/deny", `,"rules":[{"operations":["CONNECT"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods/attach"]}]`))()
-	stream, err := f.api.Connect(f.ctx)
-	if err == nil {
-		err = stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{
-			Version: "v1", Resource: "pods", Namespace: "default", Name: "p", Subresource: "attach", Method: "POST", Query: "container=container1&stdin=true&stdout=true&tty=false"}}})
+	const rules = `,"rules":[{"operations":["CONNECT"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods/attach"]}]`
+	remove := f.configure("validatingwebhookconfigurations", "c", h.hook("a", "/deny", rules))
+	attach := func() (metadata.MD, error) {
+		t.Helper()
+		stream, err := f.api.Connect(f.ctx)
+		if err == nil {
+			err = stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{
+				Version: "v1", Resource: "pods", Namespace: "default", Name: "p", Subresource: "attach", Method: "POST", Query: "container=container1&stdin=true&stdout=true&tty=false"}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		header, _ := stream.Header()
+		return header, apistatus.FromGRPC(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = stream.Recv(); !strings.Contains(apistatus.FromGRPC(err).Error(), "denied the request: this is not wanted") {
+	if _, err := attach(); err == nil || !strings.Contains(err.Error(), "denied the request: this is not wanted") {
 		t.Errorf("attached: %v", err)
 	}
 	seen := h.requests()
@@ -167,6 +175,11 @@ func TestWebhookDeniesAttach(t *testing.T) {
 	if err := json.Unmarshal(r.Object.Raw, options); err != nil || r.Kind.Kind != "PodAttachOptions" || r.Name != "p" || r.SubResource != "attach" || r.Operation != admissionv1.Connect ||
 		!options.Stdin || !options.Stdout || options.TTY || options.Container != "container1" {
 		t.Errorf("shown as %+v, %s", r, r.Object.Raw)
+	}
+	remove()
+	defer f.configure("validatingwebhookconfigurations", "c", h.hook("a", "/warn", rules))()
+	if header, err := attach(); err == nil || len(header.Get("warning")) != 1 || header.Get("warning")[0] != "think twice" {
+		t.Errorf("a warning of what fails then: %v, %v", header, err)
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-
 	"howdah.dev/gateway/internal/answer"
 	"howdah.dev/gateway/internal/request"
 )
@@ -47,14 +45,10 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// addWarnings turns the "warning" metadata of an answer, "warning-bin" where it is not ASCII, into Warning headers, and says how the request was classified.
+// addWarnings passes on the warnings of an answer, and says how the request was classified.
 func addWarnings(h http.Header, md metadata.MD) {
 	answer.Classified(h, md)
-	for _, text := range append(md.Get("warning"), md.Get("warning-bin")...) {
-		if line, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
-			h.Add("Warning", line)
-		}
-	}
+	answer.Warnings(h, md)
 }
 
 // ended reports whether a watch is over without anything to tell the client.

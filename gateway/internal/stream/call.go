@@ -16,6 +16,7 @@ import (
 // call is one Connect call. It ends with its context.
 type call struct {
 	stream grpc.BidiStreamingClient[apiv1.ConnectRequest, apiv1.ConnectResponse]
+	warn   func(metadata.MD) // passes the warnings of the answer on
 
 	mu       sync.Mutex // gRPC allows one sender at a time
 	finished bool       // and none after the end of sending: such a message would break the call off
@@ -27,7 +28,7 @@ func (s *session) begin(ctx context.Context, open *apiv1.ConnectOpen) (*call, er
 	if err != nil {
 		return nil, err
 	}
-	c := &call{stream: stream}
+	c := &call{stream: stream, warn: s.warn}
 	err = stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: open}})
 	if err != nil && !errors.Is(err, io.EOF) { // EOF: the answer says why
 		return nil, err
@@ -39,6 +40,9 @@ func (s *session) begin(ctx context.Context, open *apiv1.ConnectOpen) (*call, er
 // Status where the stream does not come about.
 func (c *call) accepted() (*apiv1.ConnectAccepted, error) {
 	resp, err := c.stream.Recv()
+	if md, failed := c.stream.Header(); failed == nil {
+		c.warn(md)
+	}
 	if errors.Is(err, io.EOF) {
 		return nil, apierrors.NewInternalError(errors.New("the stream ended before it began"))
 	}

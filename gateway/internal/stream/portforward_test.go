@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
@@ -39,6 +40,8 @@ func (p *pod) Send(*apiv1.ConnectRequest) error {
 		return nil
 	}
 }
+
+func (p *pod) Header() (metadata.MD, error) { return nil, nil }
 
 func (p *pod) CloseSend() error { close(p.finished); return nil }
 
@@ -82,7 +85,7 @@ func TestForwardEndedByThePod(t *testing.T) {
 			frame(&apiv1.ConnectFrame{Channel: forwardData, Data: []byte("answer")}),
 			frame(&apiv1.ConnectFrame{Channel: forwardData, Close: true}),
 		}}
-		s := &session{client: p, r: httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)}
+		s := &session{client: p, w: httptest.NewRecorder(), r: httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)}
 		c := &client{pod: p}
 		if err := s.forward(t.Context(), 80, c); err != nil || !c.closed {
 			t.Errorf("%v, the client was told: %v", err, c.closed)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,12 +55,16 @@ type session struct {
 	r        *http.Request
 	info     request.Info
 	metadata metadata.MD
+	warned   sync.Once
 }
+
+// warn tells the client what the first call warns of; further calls are made when the client's answer has begun.
+func (s *session) warn(md metadata.MD) { s.warned.Do(func() { answer.Warnings(s.w.Header(), md) }) }
 
 // Serve answers a request for a stream; md says who asks. It returns when
 // the stream has ended. Failures before it begins are an HTTP error.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Info, md metadata.MD) {
-	s := &session{h.client, w, r, info, md}
+	s := &session{client: h.client, w: w, r: r, info: info, metadata: md}
 	var err error
 	switch info.Subresource {
 	case "log":
@@ -92,7 +97,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, info request.Inf
 
 // Remote passes a request on to the extension API server that serves a group version.
 func (h *Handler) Remote(w http.ResponseWriter, r *http.Request, info request.Info, group, version string, md metadata.MD) {
-	s := &session{h.client, w, r, info, md}
+	s := &session{client: h.client, w: w, r: r, info: info, metadata: md}
 	if err := s.remote(group, version); err != nil {
 		answer.Error(w, r, err)
 	}

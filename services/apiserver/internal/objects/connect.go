@@ -179,6 +179,7 @@ func (s *Server) admitConnect(ctx context.Context, r *request, open *apiv1.Conne
 	if refused := s.mayEnter(ctx, r, open); refused != nil {
 		return refused
 	}
+	r.header(ctx)
 	return err
 }
 

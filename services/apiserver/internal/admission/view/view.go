@@ -45,9 +45,9 @@ func New(a *admission.Attributes, table *registry.Table) *Request {
 // Changed makes the request forget its versions: the object has changed.
 func (r *Request) Changed() { clear(r.versions) }
 
-// Where is the namespace of the write. A Namespace is said to be in itself, as its URL says, unless it is being created.
+// Where is the namespace of the write. A Namespace is said to be in itself.
 func (r *Request) Where() string {
-	if r.Is("", "namespaces") && r.Operation != admission.Create {
+	if r.Is("", "namespaces") {
 		return r.Name
 	}
 	return r.Namespace
