@@ -18,18 +18,20 @@ type FrontProxy struct {
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
-// admitted returns the configuration with the proxies' authorities beside the clients'.
-func (p *FrontProxy) admitted(config *tls.Config) *tls.Config {
-	config = config.Clone()
-	pool := x509.NewCertPool()
-	if config.ClientCAs != nil {
-		pool = config.ClientCAs.Clone()
+// withAuthorities returns a pool with further authorities, and leaves the given one, which may be nil, as it is.
+func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPool {
+	switch {
+	case len(more) == 0:
+		return pool
+	case pool == nil:
+		pool = x509.NewCertPool()
+	default:
+		pool = pool.Clone()
 	}
-	for _, ca := range p.CAs {
+	for _, ca := range more {
 		pool.AddCert(ca)
 	}
-	config.ClientCAs = pool
-	return config
+	return pool
 }
 
 // asking returns the server's configuration, by which clients are asked for a certificate. Which are good is the identifier's to say, whose
@@ -39,8 +41,9 @@ func (c Config) asking() *tls.Config {
 		return nil
 	}
 	config := c.TLS.Clone()
+	config.ClientCAs = withAuthorities(config.ClientCAs, c.ClientCAs)
 	if c.FrontProxy != nil {
-		config = c.FrontProxy.admitted(config)
+		config.ClientCAs = withAuthorities(config.ClientCAs, c.FrontProxy.CAs)
 	}
 	config.ClientAuth = tls.RequestClientCert
 	return config
@@ -51,13 +54,12 @@ func (c Config) identifier() identity.Identifier {
 	if c.TLS != nil {
 		i.Clients = c.TLS.ClientCAs
 	}
+	if len(c.ClientCAs) > 0 {
+		i.Others = withAuthorities(nil, c.ClientCAs)
+	}
 	if p := c.FrontProxy; p != nil {
-		authorities := x509.NewCertPool()
-		for _, ca := range p.CAs {
-			authorities.AddCert(ca)
-		}
 		i.Proxy = &identity.FrontProxy{
-			Authorities: authorities, AllowedNames: p.AllowedNames,
+			Authorities: withAuthorities(nil, p.CAs), AllowedNames: p.AllowedNames,
 			UsernameHeaders: p.UsernameHeaders, UIDHeaders: p.UIDHeaders, GroupHeaders: p.GroupHeaders, ExtraPrefixes: p.ExtraPrefixes,
 		}
 	}

@@ -58,3 +58,35 @@ func TestFrontProxy(t *testing.T) {
 		}
 	}
 }
+
+// TestClientsOfOtherAuthorities knows users by certificates of a further authority, but none who would be a part of the cluster.
+func TestClientsOfOtherAuthorities(t *testing.T) {
+	t.Parallel()
+	others, strangers := setup(t), setup(t)
+	seen := make(chan metadata.MD, 1)
+	c := setup(t, func(config *gateway.Config) { config.ClientCAs = []*x509.Certificate{others.pki.Certificate} })
+	c.Before = func(_ string, md metadata.MD) error { seen <- md; return nil }
+	for _, tt := range []struct {
+		name, role string
+		of         *cluster
+		user       string // empty: 401
+	}{
+		{"the cluster's own", "admin", c, "kubernetes-admin"},
+		{"the other authority's", "admin", others, "kubernetes-admin"},
+		{"one that would be a gateway", "gateway", others, ""},
+		{"a stranger's", "admin", strangers, ""},
+	} {
+		client := tt.of.client(tt.role)
+		client.Transport.(*http.Transport).TLSClientConfig.RootCAs = c.pki.Pool()
+		response := c.do(client, "GET", "/api/v1/pods/x", "")
+		if tt.user == "" {
+			if response.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s: %s", tt.name, response.Status)
+			}
+			continue
+		}
+		if md := <-seen; !slices.Equal(md.Get("howdah-user"), []string{tt.user}) {
+			t.Errorf("%s: %v", tt.name, md)
+		}
+	}
+}

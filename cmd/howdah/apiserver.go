@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type apiserverFlags struct {
 	admissionConfig                       string
 	runtimeConfig                         []string
 	identity                              identityFlags
+	clientCA                              clientCAFlag
 	historyRetention, eventTTL            time.Duration
 	protection                            protectionFlags
 	features                              featureFlags
@@ -42,6 +44,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	a.protection.flags(f)
 	a.identity.flags(f)
 	a.features.flags(f)
+	a.clientCA.flags(f, "authorities that sign certificates of users beside the cluster's own, for extension API servers to know; gateways are told them, too")
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
 	f.DurationVar(&a.eventTTL, "event-ttl", time.Hour, "how long an Event stays after it was last written; 0 is for ever")
@@ -93,6 +96,10 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		}
 		gateways = append(gateways, address)
 	}
+	clients, err := a.clientCA.pem()
+	if err != nil {
+		problems = append(problems, err)
+	}
 	host := a.name
 	if host == "" {
 		host, err = os.Hostname()
@@ -104,7 +111,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDRs: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
+		ClientCA: clients, HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)
@@ -174,7 +181,7 @@ func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
 	if err != nil {
 		return fmt.Errorf("the apiserver's certificate: %w", err)
 	}
-	cfg.FrontProxy, cfg.FrontProxyCA, cfg.ClientCA = identity.Certificate, authority, authority
+	cfg.FrontProxy, cfg.FrontProxyCA, cfg.ClientCA = identity.Certificate, authority, slices.Concat(authority, cfg.ClientCA)
 	cfg.FrontProxyNames = []string{leaf.Subject.CommonName}
 	return nil
 }

@@ -19,6 +19,7 @@ func gatewayCommand() *cobra.Command {
 	r := &role{name: "gateway"}
 	var api, scheduler, controllers, logs string
 	var proxies frontProxyFlags
+	var clients clientCAFlag
 	var features featureFlags
 	var requestTimeout time.Duration
 	var profiling bool
@@ -50,6 +51,10 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		clientCAs, err := clients.certificates()
+		if err != nil {
+			return err
+		}
 		gates, err := features.gates()
 		if err != nil {
 			return err
@@ -60,7 +65,7 @@ func gatewayCommand() *cobra.Command {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
+			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
@@ -72,6 +77,7 @@ func gatewayCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())
+	clients.flags(cmd.Flags(), "authorities that sign certificates of users beside the cluster's own; names that begin with howdah: stay the cluster's")
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	sharedWatchesFlag(cmd, &sharedWatches)

@@ -367,6 +367,10 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	clientCAs, err := s.clientCA.certificates()
+	if err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return nil, explainListen(err)
@@ -383,7 +387,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		kept = m.logs.Dial(gatewayUser)
 	}
 	g, err := gateway.New(gateway.Config{
-		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, APIServer: m.apiserver.Dial(gatewayUser),
+		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,

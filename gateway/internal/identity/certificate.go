@@ -8,7 +8,9 @@ import (
 	"encoding/asn1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -82,7 +84,7 @@ func (i Identifier) client(r *http.Request) (caller Caller, ok bool, err error) 
 	if i.Expiration != nil {
 		i.Expiration.Observe(time.Until(cert.NotAfter).Seconds())
 	}
-	if err := verify(r, i.Clients); err != nil {
+	if err := i.verify(r); err != nil {
 		return Caller{}, false, err
 	}
 	if cert.Subject.CommonName == "" {
@@ -97,6 +99,21 @@ func (i Identifier) client(r *http.Request) (caller Caller, ok bool, err error) 
 		User: cert.Subject.CommonName, UID: uid, Groups: cert.Subject.Organization,
 		Extra: []Extra{{credentialID, "X509SHA256=" + hex.EncodeToString(sum[:])}},
 	}, true, nil
+}
+
+// verify fails unless one of the authorities signed the client's certificate, and might give its names.
+func (i Identifier) verify(r *http.Request) error {
+	err := verify(r, i.Clients)
+	if err == nil || i.Others == nil || verify(r, i.Others) != nil {
+		return err
+	}
+	subject := r.TLS.PeerCertificates[0].Subject
+	for _, name := range append([]string{subject.CommonName}, subject.Organization...) {
+		if strings.HasPrefix(name, "howdah:") {
+			return fmt.Errorf("the certificate is for %s, which the cluster's own authority alone may name", name)
+		}
+	}
+	return nil
 }
 
 func uidOf(cert *x509.Certificate) (uid string, err error) {
