@@ -36,6 +36,8 @@ type Config struct {
 	// asked for a certificate, and one that is not good is answered 401. Nil
 	// serves plain HTTP/1.1, where no one but bearers of tokens has a name.
 	TLS *tls.Config
+	// Connections is what clients are told of their connections.
+	Connections Connections
 	// ClientCAs sign certificates of users, beside the authorities of TLS.ClientCAs, whose names that begin with howdah: they may not give.
 	ClientCAs []*x509.Certificate
 	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.

@@ -114,6 +114,7 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 			r = r.WithContext(answer.WithCBOR(r.Context()))
 		}
 		recorder.Header().Set("Cache-Control", "no-cache, private")
+		config.Connections.announce(recorder.Header(), r)
 		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(report.With(r.Context(), fate), info)))
 	}), nil
 }

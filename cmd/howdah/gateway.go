@@ -20,6 +20,7 @@ func gatewayCommand() *cobra.Command {
 	var api, scheduler, controllers, logs string
 	var proxies frontProxyFlags
 	var clients clientCAFlag
+	var connections connectionsFlags
 	var features featureFlags
 	var requestTimeout time.Duration
 	var profiling bool
@@ -55,6 +56,10 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		told, err := connections.config()
+		if err != nil {
+			return err
+		}
 		gates, err := features.gates()
 		if err != nil {
 			return err
@@ -65,7 +70,7 @@ func gatewayCommand() *cobra.Command {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
+			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
@@ -77,6 +82,7 @@ func gatewayCommand() *cobra.Command {
 	})
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())
+	connections.flags(cmd.Flags())
 	clients.flags(cmd.Flags(), "authorities that sign certificates of users beside the cluster's own; names that begin with howdah: stay the cluster's")
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")

@@ -41,6 +41,7 @@ type standalone struct {
 	role
 	apiserverFlags
 	proxies     frontProxyFlags
+	connections connectionsFlags
 	nodes       nodesFlags
 	legacy      legacyTokenFlag
 	autoscaling autoscalingFlags
@@ -91,6 +92,7 @@ func standaloneCommand() *cobra.Command {
 	s.telemetryFlags(cmd)
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
+	s.connections.flags(f)
 	s.nodes.flags(f)
 	s.legacy.flags(f)
 	s.autoscaling.flags(f)
@@ -367,6 +369,10 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	told, err := s.connections.config()
+	if err != nil {
+		return nil, err
+	}
 	clientCAs, err := s.clientCA.certificates()
 	if err != nil {
 		return nil, err
@@ -387,7 +393,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		kept = m.logs.Dial(gatewayUser)
 	}
 	g, err := gateway.New(gateway.Config{
-		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, APIServer: m.apiserver.Dial(gatewayUser),
+		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
