@@ -121,7 +121,11 @@ func (b Body) protobuf(obj runtime.Object, want schema.GroupVersionKind) error {
 	if !ok {
 		return UnsupportedMedia("application/json, application/yaml")
 	}
-	if err := m.Unmarshal(e.raw); err != nil {
+	err = m.Unmarshal(e.raw)
+	if err == nil {
+		err = checkEmbedded(obj)
+	}
+	if err != nil {
 		return badBody(want, want, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
