@@ -1,9 +1,9 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
-.PHONY: help up down simulate join test e2e e2e-ha conformance compare churn build images lint generate bench clean
+.PHONY: help up down simulate join test e2e e2e-ha conformance kubectl-tests compare churn build images lint generate bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## install what is missing, build, start a cluster with two nodes, and say how to use it (HA=1: no machine whose loss stops it; IPV6=1: both families)
 	@HOWDAH_HA='$(or $(HA),$(HOWDAH_HA))' HOWDAH_IPV6='$(or $(IPV6),$(HOWDAH_IPV6))' hack/up.sh
@@ -28,6 +28,9 @@ e2e-ha: ## lose each machine of a highly available cluster once, on a cluster of
 
 conformance: ## run Kubernetes' own conformance tests on the cluster that is up (FOCUS and SKIP choose, PROCS run at a time)
 	@FOCUS='$(FOCUS)' SKIP='$(SKIP)' PROCS='$(PROCS)' CSI='$(CSI)' hack/conformance.sh
+
+kubectl-tests: ## run Kubernetes' own tests of kubectl on a standalone (WHAT chooses)
+	@WHAT='$(WHAT)' hack/kubectl-tests.sh
 
 churn: ## break control planes, database and connections for DURATION=10m while informers and watches must miss nothing
 	@hack/churn.sh $(or $(DURATION),10m)
