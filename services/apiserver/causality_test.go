@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -18,8 +19,12 @@ import (
 func TestDecidedByWhatAnotherAPIServerWrote(t *testing.T) {
 	st, held := memory{memstore.New()}, &sync.Mutex{}
 	f, other := start(t, st), start(t, late{st, held})
-	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
-	other.await("what is the same for both", func() bool { return other.server.cache.Applied() >= f.server.cache.Applied() })
+	account := f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	written, err := strconv.ParseInt(at(account, "metadata", "resourceVersion").(string), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.await("what is the same for both", func() bool { return other.server.cache.Applied() >= written })
 
 	held.Lock()
 	release := sync.OnceFunc(held.Unlock)
