@@ -147,8 +147,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		}
 	}
 	kind := r.res.Kind
-	key := kind.Key(r.namespace, r.name)
-	turn, err := s.waitTurn(ctx, r, key, s.turns.join)
+	turn, err := s.waitTurn(ctx, r, s.turns.join)
 	if err != nil {
 		return answer{}, err
 	}
@@ -161,6 +160,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 		if err != nil {
 			return answer{}, err
 		}
+		key := kind.Key(r.namespace, r.name) // a creation has its name from the plan
 		if len(p.writes) == 0 || dryRun {
 			p.end(false)
 			return op.answer(p.item(kind, key, 0), p)
@@ -198,7 +198,7 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 			return answer{}, storeError(err, r.res.GroupResource(), r.name, r.verb)
 		}
 		if turn == nil {
-			if turn, err = s.waitTurn(ctx, r, key, s.turns.take); err != nil {
+			if turn, err = s.waitTurn(ctx, r, s.turns.take); err != nil {
 				return answer{}, err
 			}
 		}
@@ -206,11 +206,11 @@ func (s *Server) execute(ctx context.Context, op operation, dryRun bool) (answer
 }
 
 // waitTurn waits until it is a write's turn to be planned, and until the cache has what the one before it wrote.
-func (s *Server) waitTurn(ctx context.Context, r *request, key string, wait func(context.Context, string) (*turn, error)) (*turn, error) {
+func (s *Server) waitTurn(ctx context.Context, r *request, wait func(context.Context, string) (*turn, error)) (*turn, error) {
 	if r.dryRun || r.name == "" { // nothing is written, or not known where
 		return nil, nil
 	}
-	turn, err := wait(ctx, key)
+	turn, err := wait(ctx, r.res.Kind.Key(r.namespace, r.name))
 	if turn != nil {
 		if err = s.Cache.WaitFor(ctx, turn.line.landed); err != nil {
 			turn.leave()
