@@ -20,7 +20,6 @@ import (
 
 // posted is a creation whose plan gives the object its name, as that of a POST does.
 type posted struct {
-	operation
 	r    *request
 	made *plan
 }
