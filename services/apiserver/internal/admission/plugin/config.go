@@ -48,7 +48,7 @@ func parseConfig(data []byte, read func(name string) ([]byte, error)) (map[strin
 		return nil, err
 	}
 	switch c.APIVersion {
-	case "apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1":
+	case "apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1", "apiserver.k8s.io/v1alpha1": // the last is how it began
 	default:
 		return nil, fmt.Errorf("apiVersion %q is not apiserver.config.k8s.io/v1", c.APIVersion)
 	}

@@ -136,6 +136,9 @@ func TestReadConfig(t *testing.T) {
 	if err != nil || string(config["PodNodeSelector"]) != "podNodeSelectorPluginConfig: {a: b=c}" || string(config["ResourceQuota"]) != `{"kind":"ResourceQuotaConfiguration"}` {
 		t.Errorf("got %q, %v", config, err)
 	}
+	if config, err := ReadConfig(file("first.yaml", "apiVersion: apiserver.k8s.io/v1alpha1\nkind: AdmissionConfiguration\nplugins:\n- {name: PodNodeSelector, path: selector.yaml}\n")); len(config) != 1 || err != nil {
+		t.Errorf("the group version that it began with: %q, %v", config, err)
+	}
 	if config, err := ReadConfig(""); config != nil || err != nil {
 		t.Errorf("no file: %v, %v", config, err)
 	}
