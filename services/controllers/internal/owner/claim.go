@@ -60,10 +60,17 @@ func MayAdopt(ctx context.Context, owner metav1.Object, live Live) error {
 }
 
 // AdoptPatch returns the merge patch that makes owner the object's
-// controller, and gives it the finalizers. It holds only for the object as it was seen.
+// controller, and gives it the finalizers. A reference to the owner that is
+// there and does not control becomes the one that does. It holds only for the
+// object as it was seen.
 func AdoptPatch(owner metav1.Object, kind schema.GroupVersionKind, o metav1.Object, finalizers ...string) ([]byte, error) {
-	refs := append([]metav1.OwnerReference(nil), o.GetOwnerReferences()...)
-	refs = append(refs, *metav1.NewControllerRef(owner, kind))
+	refs := slices.Clone(o.GetOwnerReferences())
+	ref := *metav1.NewControllerRef(owner, kind)
+	if n := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }); n >= 0 {
+		refs[n] = ref
+	} else {
+		refs = append(refs, ref)
+	}
 	had := o.GetFinalizers()
 	missing := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return slices.Contains(had, f) })
 	return refsPatch(o, refs, slices.Concat(had, missing))

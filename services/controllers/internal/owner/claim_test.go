@@ -77,6 +77,10 @@ func TestPatchesPinWhatTheySaw(t *testing.T) {
 	if len(adopted.OwnerReferences) != 2 || !*adopted.OwnerReferences[1].Controller || !*adopted.OwnerReferences[1].BlockOwnerDeletion {
 		t.Errorf("owners after adoption: %+v", adopted.OwnerReferences)
 	}
+	o.OwnerReferences = []metav1.OwnerReference{{UID: "me", Name: "me"}, {UID: "friend", Name: "friend"}}
+	if again := read(AdoptPatch(me, kind, o)); len(again.OwnerReferences) != 2 || again.OwnerReferences[0].Controller == nil || !*again.OwnerReferences[0].Controller || again.OwnerReferences[1].UID != "friend" {
+		t.Errorf("owners after adoption of what referred to its owner before: %+v", again.OwnerReferences)
+	}
 	o.OwnerReferences = adopted.OwnerReferences
 	released := read(ReleasePatch("me", o))
 	if len(released.OwnerReferences) != 1 || released.OwnerReferences[0].UID != "friend" {
