@@ -103,7 +103,8 @@ func newInformer[T Object](client *Client, kind Kind[T], o Option) *Informer[T] 
 	return inf
 }
 
-// Run follows the API until ctx ends.
+// Run follows the API until ctx ends, also where there is nothing to follow:
+// its end ends the parts beside it.
 func (s *Informers) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.started = true
@@ -114,6 +115,7 @@ func (s *Informers) Run(ctx context.Context) error {
 		wg.Go(func() { part(ctx) })
 	}
 	wg.Wait()
+	<-ctx.Done()
 	return ctx.Err()
 }
 

@@ -1,8 +1,11 @@
 package object_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -68,6 +71,25 @@ func TestInformerTellsOldAndNew(t *testing.T) {
 	if all, b, c := len(informer.List("")), len(informer.List("b")), len(informer.List("c")); all != 1 || b != 1 || c != 0 {
 		t.Errorf("List: %d in all, %d in b, %d in c", all, b, c)
 	}
+}
+
+func TestInformersOfNothingRunUntilTheirContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- object.NewInformers(nil).Run(ctx) }()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("ended with %v before its context did", err)
+		default:
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	})
 }
 
 func TestInformersAreShared(t *testing.T) {

@@ -68,7 +68,7 @@ func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pa
 	}
 	return pack.Slices(pack.Owner{
 		Namespace: e.Namespace, Prefix: e.Name + "-", Reference: *metav1.NewControllerRef(e, endpointsKind), Limit: maxAddresses,
-		Labels: labels(e), Annotations: annotations(e),
+		Labels: labels(e), Annotations: annotations(e), Mirrors: true,
 	}, groups, existing), skipped
 }
 

@@ -1,6 +1,7 @@
 package endpointslicemirroring
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -45,6 +46,16 @@ func TestMirror(t *testing.T) {
 				t.Errorf("%s is ready: %v", endpoint.Addresses[0], *endpoint.Conditions.Ready)
 			}
 		}
+	}
+	for _, annotations := range []map[string]string{{"note": "one", "other": "two"}, {"note": "three"}, nil} {
+		e.Annotations = annotations
+		var err error
+		if e, err = object.For(c.Client, object.Endpoints).Update(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Await(c, object.EndpointSlice, "the annotations on both slices, and no others", func(s []*discoveryv1.EndpointSlice) bool {
+			return len(s) == 2 && maps.Equal(s[0].Annotations, annotations) && maps.Equal(s[1].Annotations, annotations)
+		})
 	}
 	e.Labels[discoveryv1.LabelSkipMirror] = "true"
 	if _, err := object.For(c.Client, object.Endpoints).Update(t.Context(), e); err != nil {

@@ -29,6 +29,7 @@ type Owner struct {
 	Labels      map[string]string
 	Annotations map[string]string // set on slices that are written anyway
 	Without     []string          // annotations that these lose
+	Mirrors     bool              // that slices have other annotations is a reason to write them, with these and no others
 	Limit       int               // most endpoints a slice
 }
 
@@ -200,7 +201,7 @@ func (w *writer) finish(drafts []*draft, some bool) {
 			continue
 		}
 		kept++
-		if !d.changed && maps.Equal(d.was.Labels, w.owner.Labels) {
+		if !d.changed && maps.Equal(d.was.Labels, w.owner.Labels) && (!w.owner.Mirrors || maps.Equal(d.was.Annotations, w.owner.Annotations)) {
 			continue
 		}
 		updated := d.was.DeepCopy()
@@ -228,7 +229,7 @@ func (w *writer) create(key string, g *Group, endpoints []discoveryv1.Endpoint) 
 }
 
 func (w *writer) annotate(slice *discoveryv1.EndpointSlice) {
-	if slice.Annotations == nil {
+	if slice.Annotations == nil || w.owner.Mirrors {
 		slice.Annotations = map[string]string{}
 	}
 	for _, key := range w.owner.Without {
