@@ -2,7 +2,7 @@ package garbage
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,8 +54,13 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	}
 }
 
-// ready waits until the graph is complete: before that, an owner that is
-// merely not there yet would look absent.
+// fill is how long a start waits for kinds that cannot be listed, as those of
+// a definition whose conversion webhook is not there; kube-controller-manager's.
+const fill = 30 * time.Second
+
+// ready waits until the graph is complete, so that the API need not be asked
+// for owners that are merely not there yet, but for no longer than fill: one
+// kind must not keep the whole cluster's garbage, and the controllers beside.
 func (c *collector) ready(ctx context.Context) error {
 	select {
 	case <-c.discovered:
@@ -65,12 +70,18 @@ func (c *collector) ready(ctx context.Context) error {
 	c.mu.Lock()
 	synced := c.synced
 	c.mu.Unlock()
+	filling, cancel := context.WithTimeout(ctx, fill)
+	defer cancel()
+	late := 0
 	for _, wait := range synced {
-		if !wait(ctx) {
-			return errors.Join(ctx.Err(), errors.New("the caches did not fill"))
+		if !wait(filling) {
+			late++
 		}
 	}
-	return nil
+	if late > 0 && ctx.Err() == nil {
+		slog.WarnContext(ctx, "some kinds cannot be listed: what they own is not collected until they can", "kinds", late)
+	}
+	return ctx.Err()
 }
 
 // lead asks for everything in the graph that needs work, once, and lets

@@ -1,11 +1,13 @@
 package garbage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -214,4 +216,23 @@ func TestARefusalOfTheKindIsNotOneOfTheObject(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+}
+
+func TestAKindThatCannotBeListedKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{discovered: make(chan struct{})}
+		close(c.discovered)
+		c.addSynced(func(ctx context.Context) bool { <-ctx.Done(); return false })
+		c.addSynced(func(context.Context) bool { return true })
+		start := time.Now()
+		if err := c.ready(t.Context()); err != nil || time.Since(start) != fill {
+			t.Errorf("ready after %v: %v", time.Since(start), err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.ready(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("ready though it is to end: %v", err)
+		}
+	})
 }
