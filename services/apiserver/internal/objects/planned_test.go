@@ -41,9 +41,9 @@ func (j *judged) plan(context.Context) (*plan, error) {
 	return &plan{}, nil
 }
 
-// TestVerdictsAreAskedForAgain: a webhook that refused an object as it was is asked once more where that object has changed, and only there.
-func TestVerdictsAreAskedForAgain(t *testing.T) {
-	t.Parallel()
+// ofConfigMaps returns a server of ConfigMaps alone, its store, and their resource. Its cache runs until the test ends.
+func ofConfigMaps(t *testing.T) (*Server, *memstore.Store, *registry.Resource) {
+	t.Helper()
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	kind := &registry.Kind{
 		GVK: gvk, Resource: "configmaps", Namespaced: true,
@@ -54,12 +54,21 @@ func TestVerdictsAreAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := memstore.New()
-	s := &Server{Config: Config{Cache: cache.New(states, table, clock.RealClock{}, nil)}}
+	s := New(Config{Cache: cache.New(states, table, clock.RealClock{}, nil), Store: states, Metrics: NewMetrics(nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Cache.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-s.Cache.Ready()
+	return s, states, table.Find(gvk.GroupVersion().WithResource("configmaps"))
+}
+
+// TestVerdictsAreAskedForAgain: a webhook that refused an object as it was is asked once more where that object has changed, and only there.
+func TestVerdictsAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, states, res := ofConfigMaps(t)
+	kind := res.Kind
 	commit := func(op store.Op, name, value string) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Data: map[string]string{"value": value}}
 		bytes, err := codec.Encode(ctx, kind, object)
@@ -72,7 +81,7 @@ func TestVerdictsAreAskedForAgain(t *testing.T) {
 	}
 	commit(store.Create, "a", "1")
 	commit(store.Create, "b", "1")
-	r := &request{res: table.Find(gvk.GroupVersion().WithResource("configmaps")), namespace: "n", name: "a"}
+	r := &request{res: res, namespace: "n", name: "a"}
 	for name, c := range map[string]struct {
 		op    judged
 		plans int
