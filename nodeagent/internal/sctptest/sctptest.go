@@ -25,7 +25,9 @@ import (
 const (
 	libraryPort = 5000
 	sctpHeader  = 12
-	queued      = 64 // packets that an association has not taken yet; more are lost, as on any wire
+	initChunk   = 1
+	initiateTag = sctpHeader + 4 // where an INIT has it
+	queued      = 64             // packets that an association has not taken yet; more are lost, as on any wire
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -46,11 +48,20 @@ func readdress(packet []byte, source, destination uint16) error {
 	return nil
 }
 
+// beginning gives the tag of the association that a packet begins. 0 is none.
+func beginning(packet []byte) uint32 {
+	if len(packet) < initiateTag+4 || packet[sctpHeader] != initChunk {
+		return 0
+	}
+	return binary.BigEndian.Uint32(packet[initiateTag:])
+}
+
 func portAt(packet []byte, i int) uint16 { return binary.BigEndian.Uint16(packet[i:]) }
 
 // wire is what an association sends and receives by.
 type wire struct {
 	local, remote netip.AddrPort
+	tag           uint32 // that the remote end began with; 0 where this end did
 	send          func([]byte) error
 	received      chan []byte
 	broken        chan error // what was wrong with the first packet that came broken
@@ -215,6 +226,9 @@ type Echoer struct {
 	at   netip.AddrPort
 	name string
 	raw  net.PacketConn
+
+	mu    sync.Mutex
+	wires map[netip.AddrPort]*wire // by the remote end
 }
 
 // Listen takes associations with an address and port. The socket belongs to the network namespace of the calling thread.
@@ -227,7 +241,7 @@ func Listen(address, name string) (*Echoer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Echoer{at, name, raw}, nil
+	return &Echoer{at: at, name: name, raw: raw, wires: map[netip.AddrPort]*wire{}}, nil
 }
 
 // Close ends Run.
@@ -235,33 +249,50 @@ func (e *Echoer) Close() error { return e.raw.Close() }
 
 // Run answers until Close.
 func (e *Echoer) Run() {
-	at, raw, name := e.at, e.raw, e.name
-	var mu sync.Mutex
-	wires := map[netip.AddrPort]*wire{}
 	buf := make([]byte, 1<<16)
 	for {
-		n, from, err := raw.ReadFrom(buf)
+		n, from, err := e.raw.ReadFrom(buf)
 		if err != nil {
 			return
 		}
-		ip, _ := netip.AddrFromSlice(from.(*net.IPAddr).IP)
-		if n < sctpHeader || portAt(buf, 2) != at.Port() {
+		if n < sctpHeader || portAt(buf, 2) != e.at.Port() {
 			continue
 		}
-		remote := netip.AddrPortFrom(ip.Unmap(), portAt(buf, 0))
-		mu.Lock()
-		w := wires[remote]
-		if w == nil {
-			w = newWire(at, remote, func(b []byte) error { _, err := raw.WriteTo(b, from); return err }, func() {
-				mu.Lock()
-				delete(wires, remote)
-				mu.Unlock()
-			})
-			wires[remote] = w
-			go echoAssociation(w, name)
+		if w := e.wire(buf[:n], from.(*net.IPAddr)); w != nil {
+			w.take(append([]byte(nil), buf[:n]...))
 		}
-		mu.Unlock()
-		w.take(append([]byte(nil), buf[:n]...))
+	}
+}
+
+// wire is that of the association which a packet belongs to or begins; nil is none. A client that begins again has forgotten the association before (RFC
+// 9260, 5.2.2), which the library would hold on to if its end was lost on the way.
+func (e *Echoer) wire(packet []byte, from *net.IPAddr) *wire {
+	ip, _ := netip.AddrFromSlice(from.IP)
+	remote := netip.AddrPortFrom(ip.Unmap(), portAt(packet, 0))
+	e.mu.Lock()
+	before := e.wires[remote]
+	tag := beginning(packet)
+	if tag == 0 || before != nil && before.tag == tag {
+		e.mu.Unlock()
+		return before
+	}
+	w := newWire(e.at, remote, func(b []byte) error { _, err := e.raw.WriteTo(b, from); return err }, nil)
+	w.tag = tag
+	w.close = func() { e.forget(w) }
+	e.wires[remote] = w
+	e.mu.Unlock()
+	if before != nil {
+		before.Close()
+	}
+	go echoAssociation(w, e.name)
+	return w
+}
+
+func (e *Echoer) forget(w *wire) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.wires[w.remote] == w {
+		delete(e.wires, w.remote)
 	}
 }
 
