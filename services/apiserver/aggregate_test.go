@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -232,4 +233,86 @@ func TestAggregation(t *testing.T) {
 		_, err := f.proxied(ask)
 		return err != nil && status(err).Code == 404
 	})
+}
+
+// What is served here keeps its APIServices: those of custom kinds always, those of built-in kinds until somebody changes them.
+func TestAPIServicesOfWhatIsServedHere(t *testing.T) {
+	f := startMemory(t)
+	const services = "apiregistration.k8s.io/v1/apiservices"
+	service := func(name string) (out apiregistrationv1.APIService, found bool) {
+		raw, err := f.get(services, "", name)
+		if err != nil {
+			return out, false
+		}
+		if err := json.Unmarshal(raw, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out, true
+	}
+	f.must(f.create(services, "", `{"metadata":{"name":"v2.example.com"},"spec":{"group":"example.com","version":"v2","groupPriorityMinimum":7,"versionPriority":8}}`))
+	f.condition("v1.batch", apiregistrationv1.ConditionTrue, "Local")
+	if _, err := f.drop(services, "", "v1.batch"); err != nil {
+		t.Fatal(err)
+	}
+	f.must(f.change(services, "", "v1.apps", "merge-patch+json", `{"spec":{"groupPriorityMinimum":3}}`))
+	f.define(strings.Replace(widgets, "  versions:\n", "  versions:\n  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}\n", 1))
+	f.condition("v1.example.com", apiregistrationv1.ConditionTrue, "Local")
+	first, _ := service("v1.example.com")
+	for _, changed := range []string{
+		`{"spec":{"versionPriority":5,"groupPriorityMinimum":6}}`,
+		`{"spec":{"service":{"namespace":"default","name":"metrics"},"insecureSkipTLSVerify":true}}`,
+	} {
+		f.must(f.change(services, "", "v1.example.com", "merge-patch+json", changed))
+		f.await("what was changed is as it was", func() bool {
+			s, _ := service("v1.example.com")
+			return reflect.DeepEqual(s.Spec, first.Spec)
+		})
+	}
+	if _, err := f.drop(services, "", "v1.example.com"); err != nil {
+		t.Fatal(err)
+	}
+	f.await("what was removed is back", func() bool {
+		s, found := service("v1.example.com")
+		return found && s.UID != first.UID && reflect.DeepEqual(s.Spec, first.Spec)
+	})
+	if s, _ := service("v2.example.com"); s.Spec.VersionPriority != 8 {
+		t.Errorf("somebody's own: %+v", s.Spec)
+	}
+	if s, _ := service("v1.apps"); s.Spec.GroupPriorityMinimum != 3 {
+		t.Errorf("that of a built-in kind was changed back: %+v", s.Spec)
+	}
+	if _, found := service("v1.batch"); found {
+		t.Error("that of a built-in kind was made again")
+	}
+	if _, err := f.drop(crds, "", "widgets.example.com"); err != nil {
+		t.Fatal(err)
+	}
+	f.await("that of a kind that is gone goes", func() bool { _, found := service("v1.example.com"); return !found })
+}
+
+// A definition adds no kind to a group version of built-in ones.
+func TestDefinitionsInGroupVersionsOfBuiltInKinds(t *testing.T) {
+	f := startMemory(t)
+	f.define(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.networking.k8s.io, annotations: {api-approved.kubernetes.io: "unapproved, test-only"}}
+spec:
+  group: networking.k8s.io
+  scope: Cluster
+  names: {plural: foos, kind: Foo}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v7, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`)
+	if _, err := f.create("networking.k8s.io/v1/foos", "", `{"apiVersion":"networking.k8s.io/v1","kind":"Foo","metadata":{"name":"a"}}`); status(err).Code != 404 || status(err).Message != "the server could not find the requested resource" {
+		t.Errorf("in a version of built-in kinds: %v", err)
+	}
+	f.must(f.create("networking.k8s.io/v7/foos", "", `{"apiVersion":"networking.k8s.io/v7","kind":"Foo","metadata":{"name":"a"}}`))
+	for path, want := range map[string]bool{"/apis/networking.k8s.io/v1": false, "/apis/networking.k8s.io/v7": true} {
+		resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path})
+		if err != nil || strings.Contains(string(resp.GetObject()), `"foos"`) != want {
+			t.Errorf("%s tells of it: %v, want %v (%v)", path, !want, want, err)
+		}
+	}
 }

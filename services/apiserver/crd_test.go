@@ -123,7 +123,7 @@ func (f *fixture) definition(name string, is func(*apiextensionsv1.CustomResourc
 	f.await("the resources of "+d.Name, func() bool {
 		return !slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 			resource := schema.GroupVersionResource{Group: d.Spec.Group, Version: v.Name, Resource: d.Spec.Names.Plural}
-			return v.Served && f.server.objects.Table.Find(resource) == nil
+			return v.Served && f.server.objects.Table.Known(resource) == nil
 		})
 	})
 	return d

@@ -69,7 +69,8 @@ type Aggregator struct {
 	transports map[string]*transport
 	known      map[string]*knowledge
 	generation atomic.Int64 // counts changes of what is known
-	registered atomic.Int64 // the table's generation whose APIServices exist
+	registered atomic.Int64 // the table's generation whose APIServices exist; -1 is none
+	begun      atomic.Bool  // those of built-in kinds have been made
 }
 
 // snapshot are the remote APIServices at a revision of their cache.
@@ -222,6 +223,9 @@ func (a *Aggregator) Run(ctx context.Context) {
 		case <-a.wake:
 		case <-own.watcher.Signal():
 			own.drain()
+			if !a.keep(ctx) {
+				a.registered.Store(-1)
+			}
 		case <-services.watcher.Signal():
 			services.drain()
 		case <-endpoints.watcher.Signal():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,24 +138,30 @@ func (a *Aggregator) Register(ctx context.Context) {
 	}
 }
 
-// register makes the APIServices of what is served here, removes those of custom kinds that are not any more, and publishes
-// what extension API servers must know. It reports whether all went well.
+// register makes the APIServices of what is served here and publishes what extension API servers must know. It reports whether all went well.
 func (a *Aggregator) register(ctx context.Context) bool {
-	ok := a.publish(ctx)
+	published := a.publish(ctx)
+	return a.keep(ctx) && published
+}
+
+// keep has the APIServices be those of what is served here, and reports whether all went well. Those of built-in kinds are made once, so that whoever
+// changes or removes one is left alone. Those of custom kinds stay as they are made, and go with the last kind, unless somebody has taken the label off or
+// made their own before.
+func (a *Aggregator) keep(ctx context.Context) bool {
+	ok := true
 	present := map[string]*apiregistrationv1.APIService{}
 	for _, s := range a.all() {
 		present[s.Name] = s
 	}
 	served := a.served()
 	for gv, custom := range served {
-		s := local(gv, custom)
-		if present[s.Name] != nil {
-			continue
+		want := local(gv, custom)
+		switch have := present[want.Name]; {
+		case have == nil && (custom || !a.begun.Load()):
+			ok = a.create(ctx, want) && ok
+		case have != nil && custom && have.Labels[managed] == managedAlways && !reflect.DeepEqual(have.Spec, want.Spec):
+			ok = a.restore(ctx, have, want) && ok
 		}
-		_, err := a.cfg.API.Create(ctx, &apiv1.CreateRequest{
-			Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Object: encode(s), FieldManager: itself.Name,
-		})
-		ok = a.done(ctx, "register an API version", s.Name, err, apierrors.IsAlreadyExists) && ok
 	}
 	for name, s := range present {
 		_, here := served[schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}]
@@ -164,7 +171,32 @@ func (a *Aggregator) register(ctx context.Context) bool {
 		_, err := a.cfg.API.Delete(ctx, &apiv1.DeleteRequest{Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Name: name})
 		ok = a.done(ctx, "remove an API version", name, err, apierrors.IsNotFound) && ok
 	}
+	if ok {
+		a.begun.Store(true)
+	}
 	return ok
+}
+
+func (a *Aggregator) create(ctx context.Context, s *apiregistrationv1.APIService) bool {
+	_, err := a.cfg.API.Create(ctx, &apiv1.CreateRequest{
+		Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Object: encode(s), FieldManager: itself.Name,
+	})
+	return a.done(ctx, "register an API version", s.Name, err, apierrors.IsAlreadyExists)
+}
+
+// restore takes back what somebody has changed.
+func (a *Aggregator) restore(ctx context.Context, have, want *apiregistrationv1.APIService) bool {
+	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
+		Group: apiregistrationv1.GroupName, Version: "v1", Resource: "apiservices", Name: want.Name, ContentType: "application/merge-patch+json",
+		FieldManager: itself.Name, Object: encode(map[string]any{
+			"metadata": map[string]any{"uid": have.UID, "resourceVersion": have.ResourceVersion},
+			"spec": map[string]any{
+				"groupPriorityMinimum": want.Spec.GroupPriorityMinimum, "versionPriority": want.Spec.VersionPriority,
+				"service": nil, "caBundle": nil, "insecureSkipTLSVerify": nil,
+			},
+		}),
+	})
+	return a.done(ctx, "restore an API version", want.Name, err, func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })
 }
 
 // done logs an error that is none of those that another apiserver, being first, makes.

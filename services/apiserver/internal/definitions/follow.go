@@ -70,7 +70,9 @@ type shape struct {
 func NewFollower(table *registry.Table, cfg custom.Config, fixed ...*crd) *Follower {
 	f := &Follower{table: table, custom: cfg, wake: make(chan struct{}, 1), known: map[string]*known{}}
 	for _, d := range fixed {
-		f.fixed = append(f.fixed, custom.New(cfg, d, true, false, func() (*crd, error) { return d, nil }))
+		kind := custom.New(cfg, d, true, false, func() (*crd, error) { return d, nil })
+		kind.Own = true
+		f.fixed = append(f.fixed, kind)
 	}
 	return f
 }

@@ -11,14 +11,14 @@ import (
 )
 
 // withRemote adds the group versions of extension API servers: their groups and versions stand where their priorities put them among those of this server,
-// whose own order stays. What is only made here, as metrics.k8s.io, gives way.
+// whose own order stays. Where this server serves the version, too, that gives way: requests for it are passed on.
 func withRemote(groups []group, remote []aggregate.Version) []group {
 	groups = slices.Clone(groups)
 	for _, v := range remote {
 		version := groupVersion{gv: v.GroupVersion, remote: &v}
 		i := slices.IndexFunc(groups, func(g group) bool { return g.name == v.Group })
 		if i >= 0 {
-			groups[i].versions = slices.DeleteFunc(slices.Clone(groups[i].versions), func(o groupVersion) bool { return o.gv == v.GroupVersion && o.made() })
+			groups[i].versions = slices.DeleteFunc(slices.Clone(groups[i].versions), func(o groupVersion) bool { return o.gv == v.GroupVersion })
 			if len(groups[i].versions) == 0 {
 				groups, i = slices.Delete(groups, i, i+1), -1
 			}
@@ -27,7 +27,7 @@ func withRemote(groups []group, remote []aggregate.Version) []group {
 		case i < 0:
 			g := group{name: v.Group, versions: []groupVersion{version}}
 			groups = slices.Insert(groups, place(groups, func(o group) bool { return v.GroupBefore(o.name, o.priority()) }), g)
-		case !slices.ContainsFunc(groups[i].versions, func(o groupVersion) bool { return o.gv == v.GroupVersion }):
+		default:
 			versions := groups[i].versions
 			groups[i].versions = slices.Insert(versions, place(versions, func(o groupVersion) bool { return v.Before(o.gv.Version, o.priority()) }), version)
 		}
@@ -59,11 +59,6 @@ func (v groupVersion) priority() int32 {
 		return v.remote.VersionPriority
 	}
 	return aggregate.LocalVersionPriority(v.gv)
-}
-
-// made reports whether nothing of a version is stored here: an extension API server takes its place.
-func (v groupVersion) made() bool {
-	return v.remote == nil && !slices.ContainsFunc(v.resources, func(r resource) bool { return !r.virtual })
 }
 
 // known reports whether what a remote group version serves can be told: its server answers now. Clients ask that server itself; it

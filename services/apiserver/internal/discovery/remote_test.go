@@ -67,25 +67,33 @@ func TestRemoteOrder(t *testing.T) {
 	}
 	groups := []group{
 		local(gv("", "v1")), local(gv("apiregistration.k8s.io", "v1")), local(gv("apps", "v1")), local(gv("b.example.com", "v1"), gv("b.example.com", "v1alpha1")),
+		local(gv("d.example.com", "v1"), gv("d.example.com", "v2")), local(gv("e.example.com", "v1")),
 	}
 	got := withRemote(groups, []aggregate.Version{
 		version("first.example.com", "v1", 20000, 10), version("a.example.com", "v1", 1000, 10), version("c.example.com", "v1", 1000, 10),
 		version("b.example.com", "v2", 500, 150), version("b.example.com", "v1beta1", 500, 100), version("last.example.com", "v1", 1, 10),
+		version("d.example.com", "v2", 1000, 10), version("e.example.com", "v1", 2000, 10), // in place of ours
 	})
 	var names []string
 	for _, g := range got {
 		for _, v := range g.versions {
-			names = append(names, v.gv.String())
+			name := v.gv.String()
+			if v.remote != nil && slices.ContainsFunc(groups, func(l group) bool {
+				return slices.ContainsFunc(l.versions, func(o groupVersion) bool { return o.gv == v.gv })
+			}) {
+				name += " remote"
+			}
+			names = append(names, name)
 		}
 	}
 	want := []string{
-		"v1", "apiregistration.k8s.io/v1", "first.example.com/v1", "apps/v1", "a.example.com/v1", "b.example.com/v2", "b.example.com/v1", "b.example.com/v1beta1",
-		"b.example.com/v1alpha1", "c.example.com/v1", "last.example.com/v1",
+		"v1", "apiregistration.k8s.io/v1", "first.example.com/v1", "apps/v1", "e.example.com/v1 remote", "a.example.com/v1", "b.example.com/v2", "b.example.com/v1", "b.example.com/v1beta1",
+		"b.example.com/v1alpha1", "c.example.com/v1", "d.example.com/v1", "d.example.com/v2 remote", "last.example.com/v1",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
-	if len(groups) != 4 || len(groups[3].versions) != 2 {
+	if len(groups) != 6 || len(groups[3].versions) != 2 {
 		t.Error("what is served here was changed")
 	}
 }

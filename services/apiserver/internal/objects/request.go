@@ -179,7 +179,7 @@ func (s *Server) find(ctx context.Context, gvr schema.GroupVersionResource) (*re
 	}
 	// The cluster's own parts do not come through a gateway, and work whatever versions are switched off for its clients.
 	if peer, ok := rpc.Peer(ctx); ok && !peer.In(authn.GatewayGroup) {
-		if res := s.Table.Known(gvr); res != nil {
+		if res := s.Table.Known(gvr); res != nil && res.Kind.Custom == nil {
 			return res, nil
 		}
 	}

@@ -37,6 +37,8 @@ type CustomKind struct {
 	Versions []*Kind
 	// Terminate notes that the definition is being deleted: from now on, Terminating of all versions is true.
 	Terminate func()
+	// Own says that the kind is this server's, not a user's: it is served beside built-in kinds.
+	Own bool
 }
 
 // Resource is one served version of a kind.
@@ -70,12 +72,16 @@ func NewTableServing(kinds []*Kind, served func(*Resource) bool) (*Table, error)
 	return t, nil
 }
 
-// SetCustom replaces the custom kinds by those given. One that collides with a kind that is there is left out. Only one
-// goroutine may call it.
+// SetCustom replaces the custom kinds by those given. One that collides with a kind that is there is left out, and users' are not served in group versions of
+// built-in kinds. Only one goroutine may call it.
 func (t *Table) SetCustom(custom []CustomKind) {
 	r, err := newRows(t.fixed, t.served)
 	if err != nil { // NewTable has checked them
 		panic(err)
+	}
+	builtIn := map[schema.GroupVersion]bool{}
+	for gvr := range r.resources {
+		builtIn[gvr.GroupVersion()] = true
 	}
 	for _, c := range custom {
 		if _, taken := r.prefixes[c.Home.Prefix("")]; taken {
@@ -85,7 +91,7 @@ func (t *Table) SetCustom(custom []CustomKind) {
 		r.kinds = append(r.kinds, c.Home)
 		for _, k := range c.Versions {
 			// A name that is taken is served by whom it belongs to.
-			_ = r.add(&Resource{Kind: k, GVK: k.GVK}, true)
+			_ = r.add(&Resource{Kind: k, GVK: k.GVK}, c.Own || !builtIn[k.GVK.GroupVersion()])
 		}
 	}
 	r.sort()
