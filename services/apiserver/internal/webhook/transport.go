@@ -23,6 +23,8 @@ const (
 	maxRedirects  = 10
 	idleTimeout   = 30 * time.Second
 	dialTimeout   = 10 * time.Second
+	// silence is how long a connection of HTTP/2 may be silent before it is asked whether it lives: calls would be lost on it for minutes.
+	silence = 30 * time.Second
 )
 
 // Dialer connects to a port of a Service.
@@ -110,11 +112,11 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 	}
 	transport := &http.Transport{
 		TLSClientConfig: settings, TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
-		// HTTP/1.1: over HTTP/2 one connection, and so one endpoint, would take all calls.
-		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, Protocols: new(http.Protocols),
 	}
+	transport.Protocols.SetHTTP1(true)
 	if s := target.Service; s != nil {
+		// HTTP/1.1 alone: over HTTP/2 one connection, and so one endpoint, would take all calls.
 		settings.ServerName = s.host()
 		service := *s
 		if service.Port == 0 {
@@ -129,6 +131,8 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 			return t.dialer.Service(ctx, service.Namespace, service.Name, service.Port)
 		}
 	} else {
+		transport.Protocols.SetHTTP2(true)
+		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: dialTimeout}
 		transport.Proxy = http.ProxyFromEnvironment
 		transport.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}

@@ -217,3 +217,36 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d and %d transports are kept", n, m)
 	}
 }
+
+// What has a URL is called over HTTP/2 where it speaks that; the endpoints of a Service share their calls, connection by connection.
+func TestProtocols(t *testing.T) {
+	t.Parallel()
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{CommonName: "hook", Hosts: []string{"hook.default.svc", "127.0.0.1"}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	caller := New(Config{Dialer: dialer{"default/hook": server.Listener.Addr().String()}})
+	defer caller.Close()
+	for want, target := range map[string]Target{
+		"HTTP/2.0": {URL: server.URL, CABundle: authority.PEM()},
+		"HTTP/1.1": {Service: &Service{Namespace: "default", Name: "hook", Port: 8443}, CABundle: authority.PEM()},
+	} {
+		got, err := caller.Post(t.Context(), Call{Target: target})
+		if string(got) != want || err != nil {
+			t.Errorf("%q %v, want %s", got, err, want)
+		}
+	}
+}
