@@ -34,7 +34,6 @@ import (
 	"howdah.dev/services/apiserver/internal/objects"
 	"howdah.dev/services/apiserver/internal/openapi"
 	"howdah.dev/services/apiserver/internal/podnet"
-	"howdah.dev/services/apiserver/internal/presence"
 	"howdah.dev/services/apiserver/internal/rbac"
 	"howdah.dev/services/apiserver/internal/rbacpolicy"
 	"howdah.dev/services/apiserver/internal/review"
@@ -323,7 +322,7 @@ func (s *Server) notReady() error {
 // Run serves until ctx ends: it owns the store's connections, the log's tail, the cache and the bootstrap.
 func (s *Server) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(s.stopped) })()
-	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.aggregate, s.start, s.followGateways, s.runAudit}, s.background...)...)
+	return task.Run(ctx, append([]task.Func{s.store.Run, s.cache.Run, s.keepDefinitions, s.publish, s.aggregate, s.start, s.keepOwn, s.followGateways, s.runAudit}, s.background...)...)
 }
 
 // publish tells the database of the kinds, for those who ask in SQL.
@@ -338,29 +337,6 @@ func (s *Server) publish(ctx context.Context) error {
 	case <-s.ready:
 	}
 	return sqlview.Run(ctx, s.cfg.DatabaseURL, s.known.Table.Kinds)
-}
-
-// followGateways leads the Service kubernetes to the gateways of all API servers, past those that do not answer.
-func (s *Server) followGateways(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.ready:
-	}
-	if len(s.cfg.GatewayEndpoints) == 0 || s.cfg.GatewayTLS == nil {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.GatewayTLS), bootstrap.Ticks(ctx))
-}
-
-// bootstrap is what makes the cluster's own objects.
-func (s *Server) bootstrap() bootstrap.Config {
-	leases := s.leases()
-	return bootstrap.Config{
-		Registered: func() []netip.AddrPort { return presence.Gateways(leases(), s.cfg.Clock.Now()) },
-		API:        s.objects, Now: s.cfg.Clock.Now, ServiceCIDRs: s.cfg.ServiceCIDRs, ServiceIP: s.cfg.ServiceCIDRs[0].Addr().Next(), Gateways: s.cfg.GatewayEndpoints, Definitions: s.definitions(),
-	}
 }
 
 // start waits for the cache and makes what every cluster has.

@@ -58,11 +58,11 @@ type Config struct {
 
 // Aggregator follows the APIServices.
 type Aggregator struct {
-	cfg      Config
-	services *cache.Resource
-	backing  backing
-	metrics  *metrics
-	wake     chan struct{} // a proxied request has failed: look at once
+	cfg                  Config
+	services, configMaps *cache.Resource
+	backing              backing
+	metrics              *metrics
+	wake                 chan struct{} // a proxied request has failed: look at once
 
 	current    atomic.Pointer[snapshot]
 	mu         sync.Mutex
@@ -103,8 +103,11 @@ func New(cfg Config) *Aggregator {
 	}
 	a.registered.Store(-1)
 	for _, k := range cfg.Table.Kinds() {
-		if k.GVK.Group == apiregistrationv1.GroupName && k.Resource == "apiservices" {
+		switch k.GroupResource() {
+		case schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}:
 			a.services = cfg.Cache.For(k)
+		case schema.GroupResource{Resource: "configmaps"}:
+			a.configMaps = cfg.Cache.For(k)
 		}
 	}
 	return a
@@ -204,8 +207,10 @@ func (a *Aggregator) Versions() ([]Version, int64) {
 // Run registers what is served here and checks what is not, until ctx ends. The cache must stand.
 func (a *Aggregator) Run(ctx context.Context) {
 	ctx = itself.Context(ctx)
-	own, services, endpoints := watch(a.services), watch(cmp.Or(a.backing.services, a.services)), watch(cmp.Or(a.backing.slices, a.services))
-	defer func() { own.stop(); services.stop(); endpoints.stop() }()
+	all := cache.Scope{}
+	own, services, endpoints := a.services.Changes(all), cmp.Or(a.backing.services, a.services).Changes(all), cmp.Or(a.backing.slices, a.services).Changes(all)
+	trust := a.configMaps.Changes(cache.Scope{Namespace: metav1.NamespaceSystem, Name: published})
+	defer func() { own.Stop(); services.Stop(); endpoints.Stop(); trust.Stop() }()
 	for {
 		if a.cfg.Table.Generation() != a.registered.Load() {
 			a.Register(ctx)
@@ -221,15 +226,20 @@ func (a *Aggregator) Run(ctx context.Context) {
 			return
 		case <-timer.C():
 		case <-a.wake:
-		case <-own.watcher.Signal():
-			own.drain()
+		case <-own.Signal():
+			own.Drain()
 			if !a.keep(ctx) {
 				a.registered.Store(-1)
 			}
-		case <-services.watcher.Signal():
-			services.drain()
-		case <-endpoints.watcher.Signal():
-			endpoints.drain()
+		case <-trust.Signal():
+			trust.Drain()
+			if !a.publish(ctx) {
+				a.registered.Store(-1)
+			}
+		case <-services.Signal():
+			services.Drain()
+		case <-endpoints.Signal():
+			endpoints.Drain()
 		}
 		timer.Stop()
 	}

@@ -73,25 +73,3 @@ func (b backing) endpoints(namespace, name string, port int32) (portName string,
 	}
 	return portName, found
 }
-
-// watching hears of changes of some resources.
-type watching struct {
-	resource *cache.Resource
-	watcher  *cache.Watcher
-}
-
-func watch(r *cache.Resource) *watching {
-	w := &watching{resource: r}
-	w.watcher, _ = r.WatchList(cache.Scope{}, cache.Query{Limit: 1})
-	return w
-}
-
-// drain takes what there is to hear. One that fell behind hears from the present on.
-func (w *watching) drain() {
-	if _, err := w.watcher.Take(); err != nil {
-		w.watcher.Stop()
-		w.watcher, _ = w.resource.WatchList(cache.Scope{}, cache.Query{Limit: 1})
-	}
-}
-
-func (w *watching) stop() { w.watcher.Stop() }

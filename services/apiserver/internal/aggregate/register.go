@@ -24,6 +24,9 @@ const (
 	managedAlways = "true"
 )
 
+// published is the ConfigMap, in kube-system, by which extension API servers learn whose word about users they may take.
+const published = "extension-apiserver-authentication"
+
 // groupPriorities are those of Kubernetes; what is not named has that of custom kinds.
 var groupPriorities = []struct {
 	group    string
@@ -208,7 +211,7 @@ func (a *Aggregator) done(ctx context.Context, what, name string, err error, fir
 	return false
 }
 
-// publish writes the ConfigMap by which extension API servers learn whose word about users they may take.
+// publish writes that ConfigMap.
 func (a *Aggregator) publish(ctx context.Context) bool {
 	data := map[string]string{}
 	if len(a.cfg.ClientCA) > 0 {
@@ -226,7 +229,7 @@ func (a *Aggregator) publish(ctx context.Context) bool {
 		return true
 	}
 	// Applying creates and updates, and leaves what others have added.
-	name := "extension-apiserver-authentication"
+	name := published
 	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
 		Version: "v1", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name, ContentType: "application/apply-patch+yaml",
 		FieldManager: itself.Name, Force: "true", Object: encode(corev1.ConfigMap{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"time"
 
@@ -49,29 +48,18 @@ type Config struct {
 // name of the service, its endpoints and their slice.
 const name = "kubernetes"
 
+// namespaces are those of every cluster.
+var namespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+
 // Run makes everything, again and again until it succeeds or ctx ends.
 func Run(ctx context.Context, cfg Config) error {
 	ctx = itself.Context(ctx)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := once(ctx, cfg)
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		slog.WarnContext(ctx, "make the cluster's own objects", "err", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-	}
+	return untilDone(ctx, func() error { return once(ctx, cfg) })
 }
 
 func once(ctx context.Context, cfg Config) error {
-	for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-		if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "namespaces"}, obj, nil); err != nil {
-			return err
-		}
+	if err := kept(ctx, cfg); err != nil {
+		return err
 	}
 	for _, d := range cfg.Definitions {
 		if err := ensure(ctx, cfg.API, resource{"apiextensions.k8s.io", "v1", "customresourcedefinitions"}, d, nil); err != nil {
@@ -82,15 +70,6 @@ func once(ctx context.Context, cfg Config) error {
 		if err := ensure(ctx, cfg.API, resource{"scheduling.k8s.io", "v1", "priorityclasses"}, class, nil); err != nil {
 			return err
 		}
-	}
-	if err := tracking(ctx, cfg); err != nil {
-		return err
-	}
-	if err := serviceCIDR(ctx, cfg); err != nil {
-		return err
-	}
-	if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "services"}, service(cfg), nil); err != nil {
-		return err
 	}
 	if len(cfg.Gateways) == 0 {
 		return nil

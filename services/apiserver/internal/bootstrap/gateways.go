@@ -43,8 +43,9 @@ func Handshake(config *tls.Config) Ask {
 // FollowGateways has the Service kubernetes lead to those gateways that answer, until ctx ends: those that this server is told of, and those of API servers that join
 // later or are gone. Where none answers it leads to all of them. Run has made it lead to all.
 //
-// Each API server writes what it sees when that changes, so that two who see it differently do not overwrite each other for ever.
-func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.Time) error {
+// Each API server writes what it sees when that changes, so that two who see it differently do not overwrite each other for ever. What is removed of Leading, of
+// which changed fires, is made again.
+func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.Time, changed <-chan struct{}) error {
 	ctx = itself.Context(ctx)
 	silent := make(map[netip.AddrPort]int, len(cfg.Gateways))
 	written := cfg.gateways()
@@ -52,6 +53,11 @@ func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-changed:
+			if err := untilDone(ctx, func() error { return led(ctx, cfg, written) }); err != nil {
+				return err
+			}
+			continue
 		case <-ticks:
 		}
 		all := cfg.gateways()
@@ -128,6 +134,14 @@ func (cfg Config) gateways() []netip.AddrPort {
 	}
 	slices.SortFunc(all, netip.AddrPort.Compare)
 	return slices.Compact(all)
+}
+
+// led has the Service kubernetes lead somewhere: what is absent is made.
+func led(ctx context.Context, cfg Config, gateways []netip.AddrPort) error {
+	if err := ensure(ctx, cfg.API, resource{version: "v1", resource: "endpoints"}, endpoints(gateways), nil); err != nil {
+		return err
+	}
+	return ensure(ctx, cfg.API, resource{"discovery.k8s.io", "v1", "endpointslices"}, slice(gateways), nil)
 }
 
 // lead writes where the Service kubernetes leads.

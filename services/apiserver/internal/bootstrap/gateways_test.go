@@ -88,7 +88,7 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			return registered
-		}}, ask, ticks)
+		}}, ask, ticks, nil)
 	}()
 	for _, step := range []struct {
 		name       string

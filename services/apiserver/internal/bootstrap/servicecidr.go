@@ -35,19 +35,24 @@ func serviceCIDR(ctx context.Context, cfg Config) error {
 	if err := json.Unmarshal(got.GetObject(), &there); err != nil {
 		return wrap(err, serviceCIDRs, wanted)
 	}
+	if there.DeletionTimestamp != nil {
+		return nil // the next one is made when it is gone
+	}
 	if have := there.Spec.CIDRs; !slices.Equal(have, wanted.Spec.CIDRs) {
 		if len(have) != 1 || have[0] != wanted.Spec.CIDRs[0] {
 			slog.WarnContext(ctx, "the ServiceCIDR kubernetes has other ranges than this server was started with", "has", have, "wanted", wanted.Spec.CIDRs)
-		} else if there, err = extendRanges(ctx, cfg.API, there, wanted.Spec.CIDRs); err != nil {
+			return nil
+		}
+		if there, err = extendRanges(ctx, cfg.API, there, wanted.Spec.CIDRs); err != nil {
 			return wrap(err, serviceCIDRs, wanted)
 		}
 	}
-	changed := meta.SetStatusCondition(&there.Status.Conditions, metav1.Condition{
+	if meta.FindStatusCondition(there.Status.Conditions, networkingv1.ServiceCIDRConditionReady) != nil {
+		return nil // it is the controllers' from then on
+	}
+	meta.SetStatusCondition(&there.Status.Conditions, metav1.Condition{
 		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready",
 	})
-	if !changed {
-		return nil
-	}
 	body, err := json.Marshal(&there)
 	if err != nil {
 		return err

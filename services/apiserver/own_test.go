@@ -1,0 +1,59 @@
+package apiserver
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/kit/pki"
+)
+
+// What every cluster has is made again when somebody removes it, by an API server that runs.
+func TestTheClustersOwnObjectsComeBack(t *testing.T) {
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startMemory(t, func(c *Config) {
+		c.GatewayEndpoints = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:6443")}
+		c.ClientCA = authority.PEM()
+	})
+	for _, tt := range []struct{ resource, namespace, name, has string }{
+		{"v1/services", "default", "kubernetes", `"clusterIP":"10.96.0.1"`},
+		{"v1/endpoints", "default", "kubernetes", `"ip":"192.0.2.1"`},
+		{"discovery.k8s.io/v1/endpointslices", "default", "kubernetes", `"192.0.2.1"`},
+		{"v1/configmaps", "kube-system", "extension-apiserver-authentication", "BEGIN CERTIFICATE"},
+		{"v1/configmaps", "kube-system", "kube-apiserver-legacy-service-account-token-tracking", `"since"`},
+		{"networking.k8s.io/v1/servicecidrs", "", "kubernetes", `"message":"Kubernetes Service CIDR is ready"`},
+		{"v1/namespaces", "", "kube-node-lease", `"phase":"Active"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f.t = t
+			here := func() (string, string) {
+				raw, err := f.get(tt.resource, tt.namespace, tt.name)
+				if err != nil || !strings.Contains(string(raw), tt.has) {
+					return "", ""
+				}
+				u := f.object(raw, err)
+				return string(u.GetUID()), u.GetResourceVersion()
+			}
+			var before string
+			f.await("it is there", func() bool { before, _ = here(); return before != "" })
+			if _, err := f.drop(tt.resource, tt.namespace, tt.name); err != nil {
+				t.Fatal(err)
+			}
+			switch tt.resource {
+			case "v1/namespaces": // its content is gone
+				u := f.object(f.get(tt.resource, "", tt.name))
+				u.Object["spec"] = map[string]any{}
+				if _, err := f.put(tt.resource, "finalize", u); err != nil {
+					t.Fatal(err)
+				}
+			case "networking.k8s.io/v1/servicecidrs": // nothing of it is in use
+				f.must(f.change(tt.resource, "", tt.name, "merge-patch+json", `{"metadata":{"finalizers":null}}`))
+			}
+			f.await("it is back", func() bool { now, _ := here(); return now != "" && now != before })
+		})
+	}
+}
