@@ -25,8 +25,10 @@ const (
 	typeYAML = "application/yaml"
 )
 
-// version is the group and version of the objects.
-var version = map[string]string{"g": "config.k8s.io", "v": "v1beta1"}
+// group is that of the objects, versions those that they have, each with what it warns of.
+const group = "config.k8s.io"
+
+var versions = map[string]string{"v1beta1": "", "v1alpha1": "This version of the %s endpoint is deprecated. Please use a newer version."}
 
 // warning is what Kubernetes says of such pages.
 const warning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
@@ -88,7 +90,7 @@ func (p Page) Serve(w http.ResponseWriter, r *http.Request, refuse func(metav1.S
 			_, _ = io.WriteString(w, p.text) // an error means that the client has gone
 			return
 		case err == nil && (media == typeJSON || media == typeYAML) && p.meant(parameters):
-			p.serveObject(w, media)
+			p.serveObject(w, media, parameters["v"])
 			return
 		}
 	}
@@ -100,19 +102,23 @@ func (p Page) Serve(w http.ResponseWriter, r *http.Request, refuse func(metav1.S
 
 // meant reports whether a media type's parameters name the page's object.
 func (p Page) meant(parameters map[string]string) bool {
-	return parameters["as"] == p.kind && parameters["g"] == version["g"] && parameters["v"] == version["v"]
+	_, served := versions[parameters["v"]]
+	return parameters["as"] == p.kind && parameters["g"] == group && served
 }
 
-func (p Page) serveObject(w http.ResponseWriter, media string) {
+func (p Page) serveObject(w http.ResponseWriter, media, version string) {
 	object := map[string]any{
-		"kind": p.kind, "apiVersion": version["g"] + "/" + version["v"], "metadata": map[string]string{"name": p.component},
+		"kind": p.kind, "apiVersion": group + "/" + version, "metadata": map[string]string{"name": p.component},
 	}
 	maps.Copy(object, p.fields)
 	body, _ := json.Marshal(object) // texts and numbers alone
 	if media == typeYAML {
 		body, _ = yaml.JSONToYAML(body)
 	}
-	w.Header().Set("Content-Type", media+";g="+version["g"]+";v="+version["v"]+";as="+p.kind)
+	if warning := versions[version]; warning != "" {
+		w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(warning, strings.ToLower(p.kind))))
+	}
+	w.Header().Set("Content-Type", media+";g="+group+";v="+version+";as="+p.kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
 }

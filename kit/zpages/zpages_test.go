@@ -70,6 +70,14 @@ func TestObject(t *testing.T) {
 	if w := serve(t, page, "application/yaml"+named); !strings.Contains(w.Body.String(), "\nkind: Flagz\n") {
 		t.Errorf("YAML is %q", w.Body)
 	}
+	if warned := w.Header().Values("Warning"); warned != nil {
+		t.Errorf("warns: %q", warned)
+	}
+	w = serve(t, page, "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz,application/json"+named)
+	if warned := w.Header().Get("Warning"); !strings.Contains(w.Body.String(), `"apiVersion":"config.k8s.io/v1alpha1"`) ||
+		warned != `299 - "This version of the flagz endpoint is deprecated. Please use a newer version."` {
+		t.Errorf("the older version: %q %s", warned, w.Body)
+	}
 	for _, accept := range []string{"application/json", "application/json;v=v1;g=config.k8s.io;as=Flagz", "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", "image/png"} {
 		if w := serve(t, page, accept); w.Code != http.StatusNotAcceptable {
 			t.Errorf("accepting %q: %d", accept, w.Code)

@@ -125,6 +125,7 @@ func TestAudit(t *testing.T) {
 	if e.AuditID != "the-id" || e.Stage != "ResponseComplete" || e.Level != "RequestResponse" || e.UserAgent != "kubectl/v1.36" ||
 		e.RequestURI != "/api/v1/namespaces/default/configmaps/x?pretty=1" || strings.Join(e.SourceIPs, " ") != "192.0.2.7 10.0.0.1" ||
 		e.User.Username != "root" || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "jane" ||
+		e.AuthenticationMetadata == nil || e.AuthenticationMetadata.ImpersonationConstraint != "impersonate:user-info" ||
 		e.ResponseStatus.Code != 403 || e.ResponseStatus.Reason != "Forbidden" || e.Annotations["authorization.k8s.io/decision"] != "forbid" {
 		t.Errorf("%+v", e)
 	}

@@ -123,7 +123,11 @@ func (l *Log) Begin(r *Request) *Entry {
 		SourceIPs: r.Origin.SourceIPs, UserAgent: r.Origin.UserAgent, RequestReceivedTimestamp: now,
 	}}
 	var as *authenticationv1.UserInfo
+	var how *auditv1.AuthenticationMetadata
 	if u := r.User; u != nil {
+		if u.Constraint != "" {
+			how = &auditv1.AuthenticationMetadata{ImpersonationConstraint: u.Constraint}
+		}
 		if u.Impersonator != nil {
 			info := userInfo(u)
 			as, u = &info, u.Impersonator
@@ -139,7 +143,7 @@ func (l *Log) Begin(r *Request) *Entry {
 		return e // Kubernetes tells of such a request when it is refused, and only then
 	}
 	e.stage(auditv1.StageRequestReceived, now)
-	e.event.ImpersonatedUser = as // whether he may be is found out after a request was received
+	e.event.ImpersonatedUser, e.event.AuthenticationMetadata = as, how // whether he may be is found out after a request was received
 	if e.takes() {
 		e.event.RequestObject = e.object(r.Body, r.ContentType)
 	}

@@ -24,6 +24,16 @@ type mode struct {
 	groups []string // of whom the caller becomes, where it names none
 }
 
+const legacyMode = "legacy"
+
+// verb is what the caller must be allowed to do to whom it becomes; "" for the older way.
+func (m mode) verb() string {
+	if m.name == legacyMode {
+		return ""
+	}
+	return "impersonate:" + m.name
+}
+
 // part is what a mode takes.
 type part struct {
 	Access
@@ -42,13 +52,13 @@ func (w *wanted) modes(ctx context.Context, caller *User) []mode {
 			target := on
 			target.Verb = "impersonate-on:" + m.name + ":" + on.Verb
 			for i := range m.parts {
-				m.parts[i].Verb = "impersonate:" + m.name
+				m.parts[i].Verb = m.verb()
 			}
 			m.parts = slices.Insert(m.parts, 0, part{Access: target})
 			all = append(all, m)
 		}
 	}
-	legacy := mode{name: "legacy", parts: w.parts()}
+	legacy := mode{name: legacyMode, parts: w.parts()}
 	if namespace, _, ok := SplitServiceAccountName(w.name); ok {
 		legacy.groups = ServiceAccountGroups(namespace)
 	}

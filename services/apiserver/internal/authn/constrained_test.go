@@ -86,6 +86,15 @@ func TestConstrainedImpersonation(t *testing.T) {
 			if got := strings.Join(user.Groups, " "); got != tt.groups {
 				t.Errorf("became a member of %s", got)
 			}
+			var constraint string
+			for _, one := range allowed {
+				if verb, _, _ := strings.Cut(one, " "); strings.HasPrefix(verb, "impersonate:") {
+					constraint = verb
+				}
+			}
+			if user.Constraint != constraint {
+				t.Errorf("by %q, want %q", user.Constraint, constraint)
+			}
 		})
 	}
 }

@@ -124,7 +124,7 @@ func (w *wanted) parts() []part {
 
 // user is whom the caller becomes. Groups that are named are the authority.
 func (w *wanted) user(caller *User, m mode) *User {
-	u := &User{Name: w.name, UID: w.uid, Groups: slices.Clone(w.groups), Impersonator: caller}
+	u := &User{Name: w.name, UID: w.uid, Groups: slices.Clone(w.groups), Impersonator: caller, Constraint: m.verb()}
 	if len(w.groups) == 0 {
 		u.Groups = slices.Clone(m.groups)
 	}

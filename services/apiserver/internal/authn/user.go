@@ -31,6 +31,8 @@ type User struct {
 	Extra  map[string][]string
 	// Impersonator is who acts as this user; nil where it acts for itself.
 	Impersonator *User
+	// Constraint is the verb by which it may, where that is one of constrained impersonation.
+	Constraint string
 	// Warnings are what the caller is to be told of its credential, and Annotations what the audit log is.
 	Warnings    []string
 	Annotations map[string]string
