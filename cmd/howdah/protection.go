@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -18,6 +19,7 @@ type protectionFlags struct {
 	maxWatches       int
 	fairness         bool
 	requestTimeout   time.Duration
+	minRequest       int // seconds
 	audit            auditFlags
 }
 
@@ -29,6 +31,7 @@ func (p *protectionFlags) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.maxWatches, "max-watches-per-user", 10_000, "watches that one user has open at a time at one apiserver; more are refused with 429; -1 sets no bound")
 	f.BoolVar(&p.fairness, "enable-priority-and-fairness", true, "share the requests in flight as FlowSchemas and PriorityLevelConfigurations say")
 	f.DurationVar(&p.requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
+	f.IntVar(&p.minRequest, "min-request-timeout", 1800, "seconds that a watch lasts at least whose client does not say how long; it ends before twice that; 0 lets it last")
 	f.BoolVar(&p.encryptionReload, "encryption-provider-config-automatic-reload", true, "take over changes of the EncryptionConfiguration without a restart")
 }
 
@@ -38,6 +41,7 @@ func (p *protectionFlags) apply(cfg *apiserver.Config) {
 	cfg.MaxReads, cfg.MaxWrites, cfg.NoPriorityAndFairness = p.maxReads, p.maxWrites, !p.fairness
 	cfg.MaxWatches = p.maxWatches
 	cfg.RequestTimeout = p.requestTimeout
+	cfg.MinWatch = cmp.Or(time.Duration(p.minRequest)*time.Second, -1)
 }
 
 // check reports the problems of the settings.
@@ -54,6 +58,9 @@ func (p *protectionFlags) check() error {
 	}
 	if p.requestTimeout <= 0 {
 		problems = append(problems, errors.New("--request-timeout must be positive"))
+	}
+	if p.minRequest < 0 {
+		problems = append(problems, errors.New("--min-request-timeout can not be negative value"))
 	}
 	if _, err := p.audit.settings(); err != nil {
 		problems = append(problems, err)

@@ -113,6 +113,8 @@ type Config struct {
 	NoPriorityAndFairness bool
 	// RequestTimeout is how long a request may take, watches and streams excepted; default 1 min.
 	RequestTimeout time.Duration
+	// MinWatch is how long a watch lasts at least whose client does not say; it ends before twice that. 0 is 30 min, less lets it last.
+	MinWatch time.Duration
 	// RuntimeConfig says what versions of the API are served, as --runtime-config of kube-apiserver does; none is those that are
 	// stable.
 	RuntimeConfig []string
@@ -281,7 +283,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 		Authorizer: s.audited(authorizer), Ledger: s.ledger(table, st),
 		Admission: chain, Fields: s.fields, Allocator: allocations, Tokens: tokens, Virtual: kinds.virtual, Made: kinds.made, NodeDialer: cfg.NodeDialer, NodeTLS: cfg.NodeTLS,
 		Network: s.network, Aggregator: s.aggregator,
-		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, Offer: codec.Offer{CBOR: cfg.CBOR},
+		Metrics: metrics, Clock: cfg.Clock, Stale: encryption.stale, Initializers: s.waiting(), MaxReads: maxReads, MaxWrites: maxWrites, MaxWatches: cfg.MaxWatches, MinWatch: cfg.MinWatch, Offer: codec.Offer{CBOR: cfg.CBOR},
 		Written: written(cfg.Registerer), Decides: kind.Decides, SplitLogs: cfg.Features["PodLogsQuerySplitStreams"],
 	})
 	s.keeper.API = s.objects

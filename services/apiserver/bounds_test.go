@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +95,52 @@ func TestAnnotationsAreBounded(t *testing.T) {
 	_, err := f.create(configMaps, "default", `{"metadata":{"name":"big","annotations":{"a":"`+strings.Repeat("x", 256<<10)+`"}}}`)
 	if s := apistatus.Of(err); s.Code != 422 || !strings.Contains(s.Message, "metadata.annotations: Too long: may not be more than 262144 bytes") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A watch whose client does not say how long it is to last ends between a time and twice that; one whose client does ends then.
+func TestHowLongWatchesLast(t *testing.T) {
+	const least = time.Second
+	for name, tt := range map[string]struct {
+		least time.Duration
+		asked int64         // seconds
+		lasts time.Duration // at least; 0 has no end
+	}{
+		"the server's choice": {least: least, lasts: least},
+		"the client's":        {least: time.Hour, asked: 1, lasts: time.Second},
+		"no end":              {least: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startMemory(t, func(cfg *Config) { cfg.MinWatch = tt.least })
+			ctx, cancel := context.WithCancel(f.ctx)
+			defer cancel()
+			stream, err := f.api.Watch(ctx, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "default", TimeoutSeconds: tt.asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Recv(); err != nil {
+				t.Fatal(err)
+			}
+			began, ended := time.Now(), make(chan error, 1)
+			go func() {
+				var err error
+				for err == nil {
+					_, err = stream.Recv()
+				}
+				ended <- err
+			}()
+			if tt.lasts == 0 {
+				select {
+				case err := <-ended:
+					t.Errorf("ended: %v", err)
+				case <-time.After(2 * least):
+				}
+				return
+			}
+			if err := <-ended; err != io.EOF || time.Since(began) < tt.lasts-100*time.Millisecond {
+				t.Errorf("ended after %s with %v", time.Since(began), err)
+			}
+		})
 	}
 }

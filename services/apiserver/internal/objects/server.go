@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
@@ -106,6 +107,8 @@ type Config struct {
 	MaxReads, MaxWrites int
 	// MaxWatches bounds the watches that one user has open here; more are refused with 429. 0 is 10,000, less is no bound.
 	MaxWatches int
+	// MinWatch is how long a watch lasts at least whose client does not say; it ends before twice that. 0 is 30 min, less lets it last.
+	MinWatch time.Duration
 }
 
 // Server implements apiv1.ObjectServiceServer.
@@ -126,6 +129,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.MaxWrites == 0 {
 		cfg.MaxWrites = 200
+	}
+	if cfg.MinWatch == 0 {
+		cfg.MinWatch = 30 * time.Minute
 	}
 	if cfg.MaxWatches == 0 {
 		cfg.MaxWatches = 10_000

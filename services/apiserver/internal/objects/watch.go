@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// watchMin is the shortest watch that the server itself ends; it lasts up to twice that, so that watches which
-	// began together do not end together.
-	watchMin = 30 * time.Minute
 	// bookmarkEvery is the time between bookmarks, to a tenth more or less.
 	bookmarkEvery = time.Minute
 	// bookmarkBefore is how long before a watch's time is up it has a last bookmark, from which the next watch goes on.
@@ -55,8 +52,11 @@ func (s *Server) Watch(req *apiv1.WatchRequest, stream grpc.ServerStreamingServe
 		return err
 	}
 	r.header(ctx)
-	ctx, cancel := context.WithTimeout(ctx, lifetime(req))
-	defer cancel()
+	if timeout := s.lifetime(req); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	defer w.measure()()
 	return w.serve(ctx, req)
 }
@@ -89,12 +89,16 @@ func (s *Server) newWatch(stream grpc.ServerStreamingServer[apiv1.WatchResponse]
 	return w, err
 }
 
-// lifetime is what the client asks for, or a time of the server's choice.
-func lifetime(req *apiv1.WatchRequest) time.Duration {
+// lifetime is what the client asks for, or a time of the server's choice: from its shortest to twice that, so that watches which began together do not end
+// together. 0 is for ever.
+func (s *Server) lifetime(req *apiv1.WatchRequest) time.Duration {
 	if timeout := time.Duration(req.GetTimeoutSeconds()) * time.Second; timeout > 0 {
 		return timeout
 	}
-	return watchMin + rand.N(watchMin)
+	if s.MinWatch <= 0 {
+		return 0
+	}
+	return s.MinWatch + rand.N(s.MinWatch)
 }
 
 // measure counts the watch as open until what it returns is called.
