@@ -143,8 +143,8 @@ func (a *Aggregator) Register(ctx context.Context) {
 
 // register makes the APIServices of what is served here and publishes what extension API servers must know. It reports whether all went well.
 func (a *Aggregator) register(ctx context.Context) bool {
-	published := a.publish(ctx)
-	return a.keep(ctx) && published
+	told := a.publish(ctx)
+	return a.keep(ctx) && told
 }
 
 // keep has the APIServices be those of what is served here, and reports whether all went well. Those of built-in kinds are made once, so that whoever

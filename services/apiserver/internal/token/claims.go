@@ -17,7 +17,7 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 
 type reference struct {
 	Name string `json:"name"`
-	UID  string `json:"uid"`
+	UID  string `json:"uid,omitempty"` // empty of a pod's node that there is not
 }
 
 // bound is what a token depends on.

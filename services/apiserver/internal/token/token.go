@@ -236,8 +236,8 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 			return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account.GetName()))
 		}
 		b.Pod = to
-		if node, err := a.Objects.Get(ctx, "", "nodes", "", o.Spec.NodeName); o.Spec.NodeName != "" && err == nil {
-			b.Node = &reference{node.GetName(), string(node.GetUID())}
+		if b.Node, err = a.nodeOf(ctx, o); err != nil {
+			return err
 		}
 	case *corev1.Secret:
 		b.Secret = to
@@ -245,6 +245,22 @@ func (a *Authority) bind(ctx context.Context, account registry.Object, ref *auth
 		b.Node = to
 	}
 	return nil
+}
+
+// nodeOf is the node that a pod is assigned to, by its name alone where there is none of that name; nil: it is not assigned.
+func (a *Authority) nodeOf(ctx context.Context, pod *corev1.Pod) (*reference, error) {
+	name := pod.Spec.NodeName
+	if name == "" {
+		return nil, nil
+	}
+	node, err := a.Objects.Get(ctx, "", "nodes", "", name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &reference{Name: name}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &reference{name, string(node.GetUID())}, nil
 }
 
 // Verify implements authn.TokenVerifier.
@@ -328,7 +344,9 @@ func (a *Authority) user(ctx context.Context, c *claims) (*authn.User, error) {
 	}
 	if n := c.Bound.Node; n != nil {
 		user.Extra["authentication.kubernetes.io/node-name"] = []string{n.Name}
-		user.Extra["authentication.kubernetes.io/node-uid"] = []string{n.UID}
+		if n.UID != "" {
+			user.Extra["authentication.kubernetes.io/node-uid"] = []string{n.UID}
+		}
 	}
 	return user, nil
 }

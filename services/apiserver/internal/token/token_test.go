@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,39 @@ func TestTokensEndWithWhatTheyAreBoundTo(t *testing.T) {
 			_, _, err := a.Verify(t.Context(), r.Status.Token, []string{issuer})
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A pod's token names the pod's node, also where there is none of that name.
+func TestTokensNameThePodsNode(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(objects)
+		want   map[string][]string
+	}{
+		"a node":               {func(objects) {}, map[string][]string{"node-name": {"n"}, "node-uid": {"4"}}},
+		"no node of that name": {func(o objects) { delete(o, "nodes/n") }, map[string][]string{"node-name": {"n"}}},
+		"not assigned":         {func(o objects) { o["pods/p"].(*corev1.Pod).Spec.NodeName = "" }, map[string][]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, known, _ := setup(t, true)
+			tt.change(known)
+			r := issued(t, a, known, authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "p"}})
+			user, _, err := a.Verify(t.Context(), r.Status.Token, []string{issuer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string][]string{}
+			for _, key := range []string{"node-name", "node-uid"} {
+				if values, ok := user.Extra["authentication.kubernetes.io/"+key]; ok {
+					got[key] = values
+				}
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}
