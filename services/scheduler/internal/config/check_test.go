@@ -72,9 +72,8 @@ func TestRefusals(t *testing.T) {
 		plugins("preFilter: {disabled: [{name: NodePorts}]}"):               {`profiles[0].plugins.preFilter: Invalid value: "NodePorts": is needed by its filter`},
 		plugins("preScore: {disabled: [{name: TaintToleration}]}"):          {`profiles[0].plugins.preScore: Invalid value: "TaintToleration": is needed by its score`},
 
-		args("Foo", ""):       {`profiles[0].pluginConfig[0].name: Invalid value: "Foo": no plugin named Foo exists`},
-		args("NodeName", ""):  {`profiles[0].pluginConfig[0].name: Invalid value: "NodeName": the plugin takes no arguments`},
-		args("NodeLabel", ""): {`profiles[0].pluginConfig[0].name: Invalid value: "NodeLabel": the plugin is not enabled in this profile`},
+		args("Foo", ""):      {`profiles[0].pluginConfig[0].name: Invalid value: "Foo": no plugin named Foo exists`},
+		args("NodeName", ""): {`profiles[0].pluginConfig[0].name: Invalid value: "NodeName": the plugin takes no arguments`},
 		head + "profiles: [{pluginConfig: [{name: VolumeBinding}, {name: VolumeBinding}]}]": {`profiles[0].pluginConfig[1]: Duplicate value: "VolumeBinding"`},
 
 		args("NodeResourcesFit", "ignoredResources: [cpu, 'a b/c'], ignoredResourceGroups: [a/b]"): {

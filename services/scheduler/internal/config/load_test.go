@@ -126,7 +126,10 @@ podInitialBackoffSeconds: 3
 podMaxBackoffSeconds: 7
 profiles:
 - schedulerName: a
-  plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}
+  plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}, score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+  pluginConfig: # of what is not enabled: nothing comes of it
+  - {name: DefaultPreemption, args: {minCandidateNodesAbsolute: 5}}
+  - {name: NodeResourcesBalancedAllocation, args: {resources: [{name: cpu, weight: 1}]}}
 - schedulerName: b
   pluginConfig:
   - {name: DefaultPreemption, args: {minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 5}}
@@ -134,6 +137,9 @@ profiles:
   - {name: DynamicResources, args: {bindingTimeout: 90s, filterTimeout: 0s}}`)
 	if c.Backoffs != (queue.Backoffs{First: 3 * time.Second, Last: 7 * time.Second}) {
 		t.Errorf("backoffs are %v", c.Backoffs)
+	}
+	if _, scores := show(c.Profiles[0].Profile); strings.Contains(scores, "Balanced") {
+		t.Errorf("scores are %s", scores)
 	}
 	if p := c.Profiles[0]; p.Name != "a" || p.Preemption != nil || p.VolumeTimeout != 10*time.Minute {
 		t.Errorf("got %+v", p)
