@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"net/netip"
-	"time"
 
 	"howdah.dev/kit/task"
 	"howdah.dev/services/apiserver/internal/bootstrap"
@@ -34,11 +33,11 @@ func (s *Server) followGateways(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return s.following(ctx, bootstrap.Leading(), func(ctx context.Context, changed <-chan struct{}) error {
-		var ticks <-chan time.Time // without certificates nobody can be asked
+		ask := func(context.Context, netip.AddrPort) error { return nil } // without certificates nobody can be asked
 		if s.cfg.GatewayTLS != nil {
-			ticks = bootstrap.Ticks(ctx)
+			ask = bootstrap.Handshake(s.cfg.GatewayTLS)
 		}
-		return bootstrap.FollowGateways(ctx, s.bootstrap(), bootstrap.Handshake(s.cfg.GatewayTLS), ticks, changed)
+		return bootstrap.FollowGateways(ctx, s.bootstrap(), ask, bootstrap.Ticks(ctx), changed)
 	})
 }
 

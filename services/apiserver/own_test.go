@@ -57,3 +57,31 @@ func TestTheClustersOwnObjectsComeBack(t *testing.T) {
 		})
 	}
 }
+
+// Where somebody has the Service kubernetes lead elsewhere, it leads to the gateways again, and what is well is not written for that.
+func TestTheServiceOfTheClusterLeadsBack(t *testing.T) {
+	f := startMemory(t, func(c *Config) { c.GatewayEndpoints = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:6443")} })
+	const endpoints, slices = "v1/endpoints", "discovery.k8s.io/v1/endpointslices"
+	version := func(resource string) (rv string) {
+		f.await("it is there", func() bool {
+			raw, err := f.get(resource, "default", "kubernetes")
+			if err != nil || !strings.Contains(string(raw), "192.0.2.1") || strings.Contains(string(raw), "192.0.2.9") {
+				return false
+			}
+			rv = f.object(raw, err).GetResourceVersion()
+			return true
+		})
+		return rv
+	}
+	for _, tt := range []struct{ resource, other, edit string }{
+		{slices, endpoints, `{"endpoints":[{"addresses":["192.0.2.9"]}]}`},
+		{endpoints, slices, `{"subsets":[{"addresses":[{"ip":"192.0.2.9"}],"ports":[{"port":6443}]}]}`},
+	} {
+		before := version(tt.other)
+		f.must(f.change(tt.resource, "default", "kubernetes", "merge-patch+json", tt.edit))
+		version(tt.resource)
+		if now := version(tt.other); now != before {
+			t.Errorf("after an edit of %s, %s were written: version %s, was %s", tt.resource, tt.other, now, before)
+		}
+	}
+}

@@ -44,11 +44,13 @@ func Handshake(config *tls.Config) Ask {
 // later or are gone. Where none answers it leads to all of them. Run has made it lead to all.
 //
 // Each API server writes what it sees when that changes, so that two who see it differently do not overwrite each other for ever. What is removed of Leading, of
-// which changed fires, is made again.
+// which changed fires, is made again. What leads astray at `patience` ticks in a row is somebody else's work, and replaced: in between, another API server may
+// have written of a gateway that this one has yet to hear of.
 func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.Time, changed <-chan struct{}) error {
 	ctx = itself.Context(ctx)
 	silent := make(map[netip.AddrPort]int, len(cfg.Gateways))
 	written := cfg.gateways()
+	strayed := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -63,15 +65,18 @@ func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.
 		all := cfg.gateways()
 		count(silent, askAll(ctx, all, ask))
 		now := answering(all, silent)
-		if slices.Equal(now, written) || ctx.Err() != nil {
+		if strayed++; !astray(ctx, cfg.API, all) {
+			strayed = 0
+		}
+		if slices.Equal(now, written) && strayed < patience || ctx.Err() != nil {
 			continue
 		}
 		if err := lead(ctx, cfg, now); err != nil {
 			slog.WarnContext(ctx, "lead the Service kubernetes to the gateways that answer", "err", err)
 			continue // the next tick tries again
 		}
-		slog.WarnContext(ctx, "the gateways that answer have changed", "gateways", fmt.Sprint(now), "all", fmt.Sprint(all))
-		written = now
+		slog.WarnContext(ctx, "the gateways that answer have changed", "gateways", fmt.Sprint(now), "all", fmt.Sprint(all), "astray", strayed >= patience)
+		written, strayed = now, 0
 	}
 }
 

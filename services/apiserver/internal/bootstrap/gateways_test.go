@@ -64,6 +64,18 @@ func (o *objects) write(resource string, body []byte) error {
 	return nil
 }
 
+// lead writes Endpoints without telling of it.
+func (o *objects) lead(t *testing.T, to netip.AddrPort) {
+	t.Helper()
+	body, err := json.Marshal(endpoints([]netip.AddrPort{to}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stored["endpoints"] = body
+}
+
 func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	t.Parallel()
 	one, two := netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.2:6443")
@@ -107,7 +119,11 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 		{"another API server tells of its own, and of one that is known", false, false, 1, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, []netip.AddrPort{three, one}},
 		{"one of another port is none of these", false, false, 1, nil, []netip.AddrPort{three, netip.MustParseAddrPort("192.0.2.4:7443")}},
 		{"it is gone", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}, nil},
+		{"somebody leads it elsewhere", false, false, patience, []string{"192.0.2.1", "192.0.2.2"}, nil},
 	} {
+		if step.name == "somebody leads it elsewhere" {
+			api.lead(t, netip.MustParseAddrPort("192.0.2.9:6443"))
+		}
 		mu.Lock()
 		down[one], down[two] = step.one, step.two
 		registered = step.registered
