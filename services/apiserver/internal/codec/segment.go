@@ -34,10 +34,11 @@ const (
 
 // Segments keeps compressed parts of lists. The zero value is ready for use.
 type Segments struct {
-	mu    sync.Mutex
-	byKey map[segmentKey]*segment
-	size  int
-	now   int
+	mu     sync.Mutex
+	byKey  map[segmentKey]*segment
+	making map[segmentKey]*making
+	size   int
+	now    int
 }
 
 type segmentKey struct {
@@ -55,6 +56,14 @@ type segment struct {
 	length int    // before the compression
 	sum    uint32 // IEEE CRC of that
 	used   int    // the time of the last use
+}
+
+// making is a segment that somebody makes now.
+type making struct {
+	items []*Item
+	done  chan struct{} // closed when there is made or err
+	made  *segment
+	err   error
 }
 
 // Age forgets what has not been used for several calls.
@@ -84,6 +93,35 @@ func (s *Segments) find(key segmentKey, items []*Item) (found *segment, changed 
 	}
 	g.used = s.now
 	return g, false
+}
+
+// claim returns who makes the segment of the items, which is the caller where mine is true. Whoever asks for it meanwhile waits for the same one.
+func (s *Segments) claim(key segmentKey, items []*Item) (m *making, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m = s.making[key]; m != nil && slices.Equal(m.items, items) {
+		return m, false
+	}
+	m = &making{items: items, done: make(chan struct{})}
+	if g := s.byKey[key]; g != nil && slices.Equal(g.items, items) { // since it was looked for
+		m.made = g
+		close(m.done)
+		return m, false
+	}
+	if s.making == nil {
+		s.making = map[segmentKey]*making{}
+	}
+	s.making[key] = m
+	return m, true
+}
+
+func (s *Segments) finish(key segmentKey, m *making) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.making[key] == m { // and not that of other items in its place
+		delete(s.making, key)
+	}
+	close(m.done)
 }
 
 func (s *Segments) keep(key segmentKey, g *segment) {
@@ -132,29 +170,34 @@ func (s *Segments) GzipList(res *registry.Resource, items []*Item, meta metav1.L
 }
 
 // segments returns the segments of a list. Those that are not kept are made by all processors together: the first list of a kind
-// decodes and encodes all its objects.
+// decodes and encodes all its objects. Lists that come at once, as those of informers that have lost their server, share that work: each
+// makes what no other makes, and takes the rest from them.
 func (s *Segments) segments(res *registry.Resource, items []*Item, form Form) ([]*segment, error) {
 	var runs [][]*Item
 	for left := items; len(left) > 0; {
 		n := runLength(left)
 		runs, left = append(runs, left[:n]), left[n:]
 	}
-	parts, missing, again := make([]*segment, len(runs)), []int{}, make([]bool, len(runs))
+	parts, missing := make([]*segment, len(runs)), []missingSegment{}
 	for n, run := range runs {
-		if parts[n], again[n] = s.find(segmentKey{res, form.Media, form.As, form.Beta, run[0]}, run); parts[n] == nil {
-			missing = append(missing, n)
+		key, again := segmentKey{res, form.Media, form.As, form.Beta, run[0]}, false
+		if parts[n], again = s.find(key, run); parts[n] == nil {
+			missing = append(missing, missingSegment{n: n, key: key, again: again})
 		}
 	}
 	var (
 		next   atomic.Int64
 		wg     sync.WaitGroup
-		errs   = make([]error, len(missing))
 		worker = func() {
 			packer := packers.Get().(*packer)
 			defer packers.Put(packer)
 			for at := next.Add(1) - 1; at < int64(len(missing)); at = next.Add(1) - 1 {
-				n := missing[at]
-				parts[n], errs[at] = s.segment(packer, res, runs[n], form, again[n])
+				m := &missing[at]
+				var mine bool
+				if m.by, mine = s.claim(m.key, runs[m.n]); mine {
+					m.by.made, m.by.err = s.segment(packer, m.key, runs[m.n], form, m.again)
+					s.finish(m.key, m.by)
+				}
 			}
 		}
 	)
@@ -162,7 +205,21 @@ func (s *Segments) segments(res *registry.Resource, items []*Item, form Form) ([
 		wg.Go(worker)
 	}
 	wg.Wait()
+	var errs []error
+	for _, m := range missing { // nobody waits before what it makes is made
+		<-m.by.done
+		parts[m.n] = m.by.made
+		errs = append(errs, m.by.err)
+	}
 	return parts, errors.Join(errs...)
+}
+
+// missingSegment is the nth of a list, which is not kept.
+type missingSegment struct {
+	n     int
+	key   segmentKey
+	again bool // there is one of other items in its place
+	by    *making
 }
 
 // runLength is how many of the items make the next segment.
@@ -179,7 +236,8 @@ func runLength(items []*Item) int {
 }
 
 // segment makes a segment and keeps it; again says that it is made in the place of one in which something has changed. A panic is its error: it may be on a goroutine of its own.
-func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, form Form, again bool) (g *segment, err error) {
+func (s *Segments) segment(p *packer, key segmentKey, items []*Item, form Form, again bool) (g *segment, err error) {
+	res := key.res
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("encode a list of %s: panic: %v", res.GVK.Kind, panicked)
@@ -198,7 +256,7 @@ func (s *Segments) segment(p *packer, res *registry.Resource, items []*Item, for
 	if g.packed, err = p.pack(); err != nil {
 		return nil, err
 	}
-	s.keep(segmentKey{res, form.Media, form.As, form.Beta, items[0]}, g)
+	s.keep(key, g)
 	return g, nil
 }
 

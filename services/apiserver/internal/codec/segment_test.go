@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +94,57 @@ func TestGzipListLeavesOutWhatIsBetterWhole(t *testing.T) {
 		if ok || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
+	}
+}
+
+// TestListsAtOnceShareSegments holds that of lists that come at once none makes what another one makes.
+func TestListsAtOnceShareSegments(t *testing.T) {
+	t.Parallel()
+	res, all := items(t, 2000)
+	for _, form := range []Form{{Media: JSON}, {Media: Protobuf}, {Media: JSON, As: PartialMetadata}} {
+		var (
+			s     Segments
+			lists sync.WaitGroup
+			got   [8][]*segment
+			errs  [8]error
+		)
+		for n := range got {
+			lists.Go(func() { got[n], errs[n] = s.segments(res, all, form) })
+		}
+		lists.Wait()
+		for n := range got {
+			if errs[n] != nil || !slices.Equal(got[n], got[0]) {
+				t.Errorf("%+v: list %d has segments of its own, %v", form, n, errs[n])
+			}
+		}
+		if len(s.making) > 0 {
+			t.Errorf("%+v: %d segments are still being made", form, len(s.making))
+		}
+	}
+}
+
+// TestFailedSegmentFailsForAll holds that who waits for a segment hears of the error, and that the next list tries again.
+func TestFailedSegmentFailsForAll(t *testing.T) {
+	t.Parallel()
+	res, all := items(t, segmentFrom)
+	bad := slices.Clone(all)
+	bad[0] = NewItem(res.Kind, all[0].Key, []byte("{"), 1, 1) // nobody can decode it
+	var s Segments
+	for range 2 {
+		var lists sync.WaitGroup
+		var errs [4]error
+		for n := range errs {
+			lists.Go(func() { _, errs[n] = s.segments(res, bad, Form{Media: JSON}) })
+		}
+		lists.Wait()
+		for n, err := range errs {
+			if err == nil {
+				t.Errorf("list %d has an item that cannot be encoded", n)
+			}
+		}
+	}
+	if _, err := s.segments(res, all, Form{Media: JSON}); err != nil {
+		t.Error(err)
 	}
 }
 
