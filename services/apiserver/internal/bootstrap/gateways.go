@@ -75,7 +75,11 @@ func FollowGateways(ctx context.Context, cfg Config, ask Ask, ticks <-chan time.
 			slog.WarnContext(ctx, "lead the Service kubernetes to the gateways that answer", "err", err)
 			continue // the next tick tries again
 		}
-		slog.WarnContext(ctx, "the gateways that answer have changed", "gateways", fmt.Sprint(now), "all", fmt.Sprint(all), "astray", strayed >= patience)
+		why := "the gateways that answer have changed"
+		if strayed >= patience {
+			why = "somebody had the Service kubernetes lead astray"
+		}
+		slog.WarnContext(ctx, why, "gateways", fmt.Sprint(now), "all", fmt.Sprint(all))
 		written, strayed = now, 0
 	}
 }

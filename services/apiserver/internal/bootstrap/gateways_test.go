@@ -64,22 +64,38 @@ func (o *objects) write(resource string, body []byte) error {
 	return nil
 }
 
-// lead writes Endpoints without telling of it.
-func (o *objects) lead(t *testing.T, to netip.AddrPort) {
+// lead writes Endpoints and an EndpointSlice without telling of it.
+func (o *objects) lead(t *testing.T, to ...netip.AddrPort) {
 	t.Helper()
-	body, err := json.Marshal(endpoints([]netip.AddrPort{to}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.stored["endpoints"] = body
+	for resource, obj := range map[string]any{"endpoints": endpoints(to), "endpointslices": slice(to)} {
+		body, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.stored[resource] = body
+	}
+}
+
+// leads awaits the next write of Endpoints, which is to be of these addresses.
+func (o *objects) leads(t *testing.T, when string, want []string) {
+	t.Helper()
+	select {
+	case got := <-o.wrote:
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: the Service leads to %v, want %v", when, got, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: nothing was written", when)
+	}
 }
 
 func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 	t.Parallel()
 	one, two := netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.2:6443")
 	api := &objects{stored: map[string][]byte{}, wrote: make(chan []string, 10)}
+	api.lead(t, one, two)
 	var mu sync.Mutex
 	down := map[netip.AddrPort]bool{}
 	three := netip.MustParseAddrPort("192.0.2.3:6443")
@@ -93,14 +109,14 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 		return nil
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ticks := make(chan time.Time)
+	ticks, changed := make(chan time.Time), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- FollowGateways(ctx, Config{API: api, Gateways: []netip.AddrPort{one, two}, Registered: func() []netip.AddrPort {
 			mu.Lock()
 			defer mu.Unlock()
 			return registered
-		}}, ask, ticks, nil)
+		}}, ask, ticks, changed)
 	}()
 	for _, step := range []struct {
 		name       string
@@ -119,11 +135,7 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 		{"another API server tells of its own, and of one that is known", false, false, 1, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, []netip.AddrPort{three, one}},
 		{"one of another port is none of these", false, false, 1, nil, []netip.AddrPort{three, netip.MustParseAddrPort("192.0.2.4:7443")}},
 		{"it is gone", false, false, 1, []string{"192.0.2.1", "192.0.2.2"}, nil},
-		{"somebody leads it elsewhere", false, false, patience, []string{"192.0.2.1", "192.0.2.2"}, nil},
 	} {
-		if step.name == "somebody leads it elsewhere" {
-			api.lead(t, netip.MustParseAddrPort("192.0.2.9:6443"))
-		}
 		mu.Lock()
 		down[one], down[two] = step.one, step.two
 		registered = step.registered
@@ -131,19 +143,19 @@ func TestServiceLeadsToGatewaysThatAnswer(t *testing.T) {
 		for range step.ticks {
 			ticks <- time.Time{}
 		}
-		if step.want == nil {
-			// The next tick is taken only when this one is dealt with.
-			continue
+		changed <- struct{}{} // is taken only when the last tick is dealt with
+		if step.want != nil {
+			api.leads(t, step.name, step.want)
 		}
-		select {
-		case got := <-api.wrote:
-			if !reflect.DeepEqual(got, step.want) {
-				t.Fatalf("%s: the Service leads to %v, want %v", step.name, got, step.want)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%s: nothing was written", step.name)
+		if len(api.wrote) > 0 {
+			t.Fatalf("%s: the Service was made to lead to %v", step.name, <-api.wrote)
 		}
 	}
+	api.lead(t, netip.MustParseAddrPort("192.0.2.9:6443"))
+	for range patience {
+		ticks <- time.Time{}
+	}
+	api.leads(t, "somebody led it elsewhere", []string{"192.0.2.1", "192.0.2.2"})
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
