@@ -57,6 +57,14 @@ func extension(broken, aggregates *atomic.Bool) http.HandlerFunc {
 			}
 			fmt.Fprint(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"metrics.example.com"},"versions":[{"version":"v1",
 				"resources":[{"resource":"peaks","scope":"Namespaced","verbs":["get"],"responseKind":{"group":"","version":"","kind":"Peak"}}]}]}]}`)
+		case "/openapi/v2":
+			w.Header().Set("Etag", `"loads"`)
+			if r.Header.Get("If-None-Match") == `"loads"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			fmt.Fprint(w, `{"swagger":"2.0","info":{"title":"Metrics","version":"v0"},"paths":{"/apis/other.example.com/v1/others":{},"/apis/metrics.example.com/v1/loads":{"get":{
+				"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/com.example.metrics.v1.Load"}}}}}},"definitions":{"com.example.metrics.v1.Load":{"type":"object"}}}`)
 		case "/openapi/v3/apis/metrics.example.com/v1":
 			fmt.Fprint(w, `{"openapi":"3.0.0","paths":{}}`)
 		default:
@@ -213,6 +221,14 @@ func TestAggregation(t *testing.T) {
 		}
 	}
 
+	if told, media := f.wholeV2(""); media != "application/json" || !told {
+		t.Errorf("OpenAPI v2 as %s does not tell of it: %t", media, told)
+	}
+	const binary = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	if told, media := f.wholeV2(binary); media != binary || !told {
+		t.Errorf("OpenAPI v2 as %s does not tell of it: %t", media, told)
+	}
+
 	// One that breaks is said to be so, and what it served before stays known, as stale.
 	broken.Store(true)
 	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck")
@@ -233,6 +249,21 @@ func TestAggregation(t *testing.T) {
 		_, err := f.proxied(ask)
 		return err != nil && status(err).Code == 404
 	})
+	f.await("the documents without what was removed", func() bool {
+		told, _ := f.wholeV2("")
+		return !told
+	})
+}
+
+// wholeV2 reports whether the document of OpenAPI v2, which must have what is served here and nothing that nobody serves, tells of the extension API server.
+func (f *fixture) wholeV2(accept string) (told bool, media string) {
+	f.t.Helper()
+	resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/openapi/v2", Accept: accept})
+	text := string(resp.GetObject())
+	if err != nil || !strings.Contains(text, "/api/v1/namespaces/{namespace}/pods") || strings.Contains(text, "other.example.com") {
+		f.t.Fatalf("%v: %d bytes", err, len(text))
+	}
+	return strings.Contains(text, "/apis/metrics.example.com/v1/loads") && strings.Contains(text, "com.example.metrics.v1.Load"), resp.GetContentType()
 }
 
 // What is served here keeps its APIServices: those of custom kinds always, those of built-in kinds until somebody changes them.

@@ -85,9 +85,8 @@ type knowledge struct {
 	reason    string
 	message   string
 	resources *metav1.APIResourceList
-	stale     bool   // the resources were told before, and not when it was asked last
-	openapi   []byte // OpenAPI v3 of the group version, JSON
-	etag      string
+	stale     bool     // the resources were told before, and not when it was asked last
+	v2, v3    document // OpenAPI of the group version
 
 	checkedVersion string // of the spec that was checked
 	checkedBacking string // of the Service and the endpoints behind which it was

@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -86,25 +83,30 @@ func (a *Aggregator) tidy(present map[string]bool) time.Duration {
 
 func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService) {
 	behind := a.backing.of(s) // what changes from now on makes another check due
+	a.mu.Lock()
+	old := a.known[s.Name]
+	a.mu.Unlock()
 	resources, reason, err := a.ask(ctx, s)
-	var document []byte
-	if err == nil {
-		document = a.openapi(ctx, s)
+	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, stale: resources == nil, checkedVersion: specOf(s), checkedBacking: behind}
+	if old != nil {
+		k.v2, k.v3 = old.v2, old.v3 // what was told before is better than nothing
+		if old.checkedVersion != k.checkedVersion {
+			k.v2.etag, k.v3.etag = "", "" // another server may name something else the same
+		}
+	}
+	if err != nil {
+		k.reason, k.message = reason, err.Error()
+	} else {
+		group, version := s.Spec.Group, s.Spec.Version
+		k.v2 = a.fetch(ctx, s, openapiV2, k.v2, own(group, version))
+		k.v3 = a.fetch(ctx, s, openapiV3+"/apis/"+group+"/"+version, k.v3, valid)
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, stale: resources == nil, checkedVersion: specOf(s), checkedBacking: behind, openapi: document}
-	if err != nil {
-		k.reason, k.message = reason, err.Error()
-	}
-	if document != nil {
-		k.etag = fmt.Sprintf("%X", sha256.Sum256(document))
-	}
 	a.mu.Lock()
-	old := a.known[s.Name]
 	if old != nil && err != nil {
-		k.failures, k.openapi, k.etag = old.failures+1, old.openapi, old.etag // what was told before is better than nothing
+		k.failures = old.failures + 1
 	}
 	if old != nil && k.stale {
 		k.resources = old.resources
@@ -115,7 +117,7 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	}
 	k.due = a.cfg.Clock.Now().Add(wait)
 	a.known[s.Name] = k
-	if old == nil || old.available != k.available || old.stale != k.stale || old.etag != k.etag || string(encode(old.resources)) != string(encode(k.resources)) {
+	if old == nil || old.available != k.available || old.stale != k.stale || old.v2.hash != k.v2.hash || old.v3.hash != k.v3.hash || string(encode(old.resources)) != string(encode(k.resources)) {
 		a.generation.Add(1)
 	}
 	a.mu.Unlock()
@@ -153,14 +155,14 @@ func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (
 		return nil, reason, err
 	}
 	path := "/apis/" + s.Spec.Group + "/" + s.Spec.Version
-	body, _, err := a.get(ctx, s, path, "")
+	got, err := a.get(ctx, s, path, "", "")
 	if err != nil {
 		reason, err = "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s%s: %w", host(s), path, err)
-	} else if list := (&metav1.APIResourceList{}); json.Unmarshal(body, list) == nil && list.Kind == "APIResourceList" {
+	} else if list := (&metav1.APIResourceList{}); json.Unmarshal(got.body, list) == nil && list.Kind == "APIResourceList" {
 		return list, "", nil
 	}
-	if document, _, failed := a.get(ctx, s, "/apis", aggregated); failed == nil {
-		resources = resourcesOf(document, s.Spec.Group, s.Spec.Version)
+	if document, failed := a.get(ctx, s, "/apis", aggregated, ""); failed == nil {
+		resources = resourcesOf(document.body, s.Spec.Group, s.Spec.Version)
 	}
 	return resources, reason, err
 }
@@ -188,46 +190,4 @@ func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIServ
 		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name)
 	}
 	return "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s: %w", host(s), err)
-}
-
-func (a *Aggregator) openapi(ctx context.Context, s *apiregistrationv1.APIService) []byte {
-	body, contentType, err := a.get(ctx, s, "/openapi/v3/apis/"+s.Spec.Group+"/"+s.Spec.Version, "application/json")
-	if err != nil || !strings.HasPrefix(contentType, "application/json") || !json.Valid(body) {
-		return nil // it has none, and need not
-	}
-	return body
-}
-
-// get reads a document of the extension API server as the apiserver itself; an empty accept takes it in whatever form.
-func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, path, accept string) (body []byte, contentType string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	t, err := a.transport(s)
-	if err != nil {
-		return nil, "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host(s)+path, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	if accept != "" {
-		request.Header.Set("Accept", accept)
-	}
-	request.Header.Set("User-Agent", itself.Name)
-	identify(request, &self)
-	response, err := t.RoundTrip(request)
-	if err != nil {
-		return nil, "", err
-	}
-	defer response.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, "", err
-	case response.StatusCode < 200 || response.StatusCode > 299:
-		return nil, "", fmt.Errorf("bad status from https://%s%s: %d", host(s), path, response.StatusCode)
-	case len(body) > maxAnswer:
-		return nil, "", errors.New("the document is too large")
-	}
-	return body, response.Header.Get("Content-Type"), nil
 }

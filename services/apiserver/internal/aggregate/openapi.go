@@ -3,6 +3,7 @@ package aggregate
 import (
 	"crypto/sha512"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,8 +23,9 @@ type OpenAPI struct {
 	Documents
 	remote *Aggregator
 
-	mu   sync.Mutex
-	last index
+	mu     sync.Mutex
+	last   index
+	wholes map[string]mergedV2 // by what tells their encodings apart
 }
 
 // index lists the chapters of here and of remote group versions.
@@ -41,12 +43,16 @@ const openapiV3 = "/openapi/v3"
 
 // Document implements discovery.Documents.
 func (o *OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
+	if path == openapiV2 {
+		m, media, err := o.whole(accept)
+		return m.body, media, err
+	}
 	if !strings.HasPrefix(path, openapiV3) {
 		return o.Documents.Document(path, query, accept)
 	}
 	remote := o.remote.documents()
 	if d, ok := remote[strings.TrimPrefix(path, openapiV3+"/")]; ok && path != openapiV3 {
-		return d.openapi, "application/json", nil
+		return d.body, "application/json", nil
 	}
 	body, contentType, err := o.Documents.Document(path, query, accept)
 	if err != nil || path != openapiV3 || len(remote) == 0 {
@@ -57,10 +63,10 @@ func (o *OpenAPI) Document(path, query, accept string) ([]byte, string, error) {
 }
 
 // index adds the remote documents to the index of the local ones, which has the hash.
-func (o *OpenAPI) index(local []byte, hash string, remote map[string]*knowledge) (index, error) {
+func (o *OpenAPI) index(local []byte, hash string, remote map[string]document) (index, error) {
 	of := hash
 	for _, name := range slices.Sorted(maps.Keys(remote)) {
-		of += " " + name + "=" + remote[name].etag
+		of += " " + name + "=" + remote[name].hash
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +80,7 @@ func (o *OpenAPI) index(local []byte, hash string, remote map[string]*knowledge)
 		return index{}, fmt.Errorf("openapi index: %w", err)
 	}
 	for name, d := range remote {
-		list.Paths[name] = map[string]string{"serverRelativeURL": openapiV3 + "/" + name + "?hash=" + d.etag}
+		list.Paths[name] = map[string]string{"serverRelativeURL": openapiV3 + "/" + name + "?hash=" + d.hash}
 	}
 	body := encode(list)
 	o.last = index{of: of, hash: fmt.Sprintf("%X", sha512.Sum512(body)), body: body}
@@ -83,13 +89,20 @@ func (o *OpenAPI) index(local []byte, hash string, remote map[string]*knowledge)
 
 // Hash implements Documents.
 func (o *OpenAPI) Hash(path, accept string) string {
+	if path == openapiV2 {
+		m, _, err := o.whole(accept)
+		if err != nil { // the document itself tells
+			return ""
+		}
+		return m.hash
+	}
 	local := o.Documents.Hash(path, accept)
 	if !strings.HasPrefix(path, openapiV3) {
 		return local
 	}
 	remote := o.remote.documents()
 	if d, ok := remote[strings.TrimPrefix(path, openapiV3+"/")]; ok && path != openapiV3 {
-		return d.etag
+		return d.hash
 	}
 	if path != openapiV3 || len(remote) == 0 {
 		return local
@@ -105,15 +118,23 @@ func (o *OpenAPI) Hash(path, accept string) string {
 	return all.hash
 }
 
-// documents are those of the remote group versions that have one, by the names that the index gives them.
-func (a *Aggregator) documents() map[string]*knowledge {
+// valid takes JSON as it is.
+func valid(text []byte) ([]byte, error) {
+	if !json.Valid(text) {
+		return nil, errors.New("not JSON")
+	}
+	return text, nil
+}
+
+// documents are those of version 3 of the remote group versions that have one, by the names that the index gives them.
+func (a *Aggregator) documents() map[string]document {
 	remotes := a.remotes()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := map[string]*knowledge{}
+	out := map[string]document{}
 	for gv, s := range remotes {
-		if k := a.known[s.Name]; k != nil && k.openapi != nil {
-			out["apis/"+gv.String()] = k
+		if k := a.known[s.Name]; k != nil && k.v3.body != nil {
+			out["apis/"+gv.String()] = k.v3
 		}
 	}
 	return out

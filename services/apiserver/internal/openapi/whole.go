@@ -132,7 +132,7 @@ func (d *Documents) wholeProtobuf(custom []*registry.Resource) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return protobufOf(text)
+		return ProtobufV2(text)
 	})
 	if err != nil || len(custom) == 0 {
 		return fixed, err
@@ -147,7 +147,7 @@ func (d *Documents) wholeProtobuf(custom []*registry.Resource) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, err := protobufOf(text)
+		b, err := ProtobufV2(text)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,8 @@ func (d *Documents) wholeProtobuf(custom []*registry.Resource) ([]byte, error) {
 	return out, nil
 }
 
-func protobufOf(text []byte) ([]byte, error) {
+// ProtobufV2 encodes a document of version 2, which is JSON.
+func ProtobufV2(text []byte) ([]byte, error) {
 	doc, err := openapi_v2.ParseDocument(text)
 	if err != nil {
 		return nil, err
