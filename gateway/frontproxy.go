@@ -3,35 +3,25 @@ package gateway
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"sync"
+
+	"howdah.dev/kit/pki"
 
 	"howdah.dev/gateway/internal/identity"
 )
+
+// Authorities tells certificates of authorities as they are now: the same pointer until they change.
+type Authorities interface{ Now() *pki.Authorities }
 
 // FrontProxy says which clients are proxies that speak for others, by their certificate, and in which headers they name the user.
 // Header names and the meaning of empty lists are those of Kubernetes' --requestheader flags.
 type FrontProxy struct {
 	// CAs signed the proxies' certificates; they make no client certificates of others.
-	CAs []*x509.Certificate
+	CAs Authorities
 	// AllowedNames are the common names of proxies; empty allows every certificate of the CAs.
 	AllowedNames []string
 	// UsernameHeaders, UIDHeaders and GroupHeaders, as X-Remote-User; ExtraPrefixes, as X-Remote-Extra-.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
-}
-
-// withAuthorities returns a pool with further authorities, and leaves the given one, which may be nil, as it is.
-func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPool {
-	switch {
-	case len(more) == 0:
-		return pool
-	case pool == nil:
-		pool = x509.NewCertPool()
-	default:
-		pool = pool.Clone()
-	}
-	for _, ca := range more {
-		pool.AddCert(ca)
-	}
-	return pool
 }
 
 // asking returns the server's configuration, by which clients are asked for a certificate. Which are good is the identifier's to say, whose
@@ -41,11 +31,56 @@ func (c Config) asking() *tls.Config {
 		return nil
 	}
 	config := c.TLS.Clone()
-	config.ClientCAs = withAuthorities(config.ClientCAs, c.ClientCAs)
-	if c.FrontProxy != nil {
-		config.ClientCAs = withAuthorities(config.ClientCAs, c.FrontProxy.CAs)
-	}
 	config.ClientAuth = tls.RequestClientCert
+	a := asked{base: config.Clone()}
+	// What a handshake is given in place of the server's own configuration must offer what that one does.
+	a.base.NextProtos = []string{"h2", "http/1.1"}
+	if c.ClientCAs != nil {
+		a.more = append(a.more, c.ClientCAs)
+	}
+	if c.FrontProxy != nil {
+		a.more = append(a.more, c.FrontProxy.CAs)
+	}
+	if len(a.more) > 0 {
+		config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return a.config(), nil }
+	}
+	return config
+}
+
+// asked is what clients are asked for: a certificate of the cluster's authority or of others, which may change.
+type asked struct {
+	base *tls.Config
+	more []Authorities
+
+	mu   sync.Mutex
+	of   []*pki.Authorities // with which last was made
+	last *tls.Config
+}
+
+// config names the authorities as they are now.
+func (a *asked) config() *tls.Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	same := a.last != nil
+	now := make([]*pki.Authorities, len(a.more))
+	for i, more := range a.more {
+		now[i] = more.Now()
+		same = same && now[i] == a.of[i]
+	}
+	if same {
+		return a.last
+	}
+	config := a.base.Clone()
+	config.ClientCAs = x509.NewCertPool()
+	if a.base.ClientCAs != nil {
+		config.ClientCAs = a.base.ClientCAs.Clone()
+	}
+	for _, authorities := range now {
+		for _, ca := range authorities.Certificates {
+			config.ClientCAs.AddCert(ca)
+		}
+	}
+	a.of, a.last = now, config
 	return config
 }
 
@@ -54,14 +89,18 @@ func (c Config) identifier() identity.Identifier {
 	if c.TLS != nil {
 		i.Clients = c.TLS.ClientCAs
 	}
-	if len(c.ClientCAs) > 0 {
-		i.Others = withAuthorities(nil, c.ClientCAs)
+	if c.ClientCAs != nil {
+		i.Others = poolOf(c.ClientCAs)
 	}
 	if p := c.FrontProxy; p != nil {
 		i.Proxy = &identity.FrontProxy{
-			Authorities: withAuthorities(nil, p.CAs), AllowedNames: p.AllowedNames,
+			Authorities: poolOf(p.CAs), AllowedNames: p.AllowedNames,
 			UsernameHeaders: p.UsernameHeaders, UIDHeaders: p.UIDHeaders, GroupHeaders: p.GroupHeaders, ExtraPrefixes: p.ExtraPrefixes,
 		}
 	}
 	return i
+}
+
+func poolOf(a Authorities) func() *x509.CertPool {
+	return func() *x509.CertPool { return a.Now().Pool }
 }

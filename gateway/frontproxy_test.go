@@ -1,14 +1,17 @@
 package gateway_test
 
 import (
-	"crypto/x509"
+	"crypto/tls"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
 
 	"howdah.dev/gateway"
+	"howdah.dev/kit/pki"
 )
 
 func TestFrontProxy(t *testing.T) {
@@ -17,7 +20,7 @@ func TestFrontProxy(t *testing.T) {
 	seen := make(chan metadata.MD, 1)
 	c := setup(t, func(config *gateway.Config) {
 		config.FrontProxy = &gateway.FrontProxy{
-			CAs: []*x509.Certificate{proxies.pki.Certificate}, AllowedNames: []string{"kubernetes-admin", "howdah:gateway"},
+			CAs: authorities(t, proxies), AllowedNames: []string{"kubernetes-admin", "howdah:gateway"},
 			UsernameHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 		}
 	})
@@ -64,7 +67,7 @@ func TestClientsOfOtherAuthorities(t *testing.T) {
 	t.Parallel()
 	others, strangers := setup(t), setup(t)
 	seen := make(chan metadata.MD, 1)
-	c := setup(t, func(config *gateway.Config) { config.ClientCAs = []*x509.Certificate{others.pki.Certificate} })
+	c := setup(t, func(config *gateway.Config) { config.ClientCAs = authorities(t, others) })
 	c.Before = func(_ string, md metadata.MD) error { seen <- md; return nil }
 	for _, tt := range []struct {
 		name, role string
@@ -88,5 +91,68 @@ func TestClientsOfOtherAuthorities(t *testing.T) {
 		if md := <-seen; !slices.Equal(md.Get("howdah-user"), []string{tt.user}) {
 			t.Errorf("%s: %v", tt.name, md)
 		}
+	}
+}
+
+// authorities are those that have signed the certificates of another cluster.
+func authorities(t *testing.T, of *cluster) *pki.Authorities {
+	t.Helper()
+	a, err := pki.NewAuthorities(of.pki.PEM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// changing are authorities that are others whenever a test says so.
+type changing struct {
+	atomic.Pointer[pki.Authorities]
+}
+
+func (c *changing) Now() *pki.Authorities { return c.Load() }
+
+// TestAuthoritiesChange takes users of an authority from when it is named until it is not named any more, on connections that stand, too.
+func TestAuthoritiesChange(t *testing.T) {
+	t.Parallel()
+	before, after := setup(t), setup(t)
+	var named changing
+	named.Store(authorities(t, before))
+	c := setup(t, func(config *gateway.Config) { config.ClientCAs = &named })
+	of := func(cluster *cluster) *http.Client {
+		client := cluster.client("admin")
+		client.Transport.(*http.Transport).TLSClientConfig.RootCAs = c.pki.Pool()
+		return client
+	}
+	one, other := of(before), of(after)
+	ask := func(client *http.Client) int { return c.do(client, "GET", "/api/v1/pods/x", "").StatusCode }
+	if code := ask(one); code == http.StatusUnauthorized {
+		t.Errorf("a user of the authority: %d", code)
+	}
+	if code := ask(other); code != http.StatusUnauthorized {
+		t.Errorf("a user of an authority that is not named: %d", code)
+	}
+	named.Store(authorities(t, after))
+	if code := ask(one); code != http.StatusUnauthorized {
+		t.Errorf("a user of an authority that is not named any more: %d", code)
+	}
+	if code := ask(other); code == http.StatusUnauthorized {
+		t.Errorf("a user of an authority that is named now: %d", code)
+	}
+	// Clients with several certificates choose one by the authorities that the handshake names.
+	var asked [][]byte
+	config := of(after).Transport.(*http.Transport).TLSClientConfig.Clone()
+	certificates := config.Certificates
+	config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked = info.AcceptableCAs
+		return &certificates[0], nil
+	}
+	config.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(c.url, "https://"), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if protocol := conn.ConnectionState().NegotiatedProtocol; protocol != "h2" || len(asked) != 2 {
+		t.Errorf("%q, %d authorities", protocol, len(asked))
 	}
 }

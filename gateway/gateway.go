@@ -6,7 +6,6 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,7 +38,8 @@ type Config struct {
 	// Connections is what clients are told of their connections.
 	Connections Connections
 	// ClientCAs sign certificates of users, beside the authorities of TLS.ClientCAs, whose names that begin with howdah: they may not give.
-	ClientCAs []*x509.Certificate
+	// Nil is none.
+	ClientCAs Authorities
 	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.
 	FrontProxy *FrontProxy
 	// APIServer serves ObjectService and DiscoveryService.

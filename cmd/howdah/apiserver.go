@@ -96,7 +96,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		}
 		gateways = append(gateways, address)
 	}
-	clients, err := a.clientCA.pem()
+	clients, err := a.clientCA.bundle()
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -111,10 +111,13 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDRs: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		ClientCA: clients, HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
+		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)
+	}
+	if clients != nil {
+		cfg.ClientCA = func() []byte { return clients.Now().PEM }
 	}
 	a.protection.apply(&cfg)
 	return cfg, errors.Join(problems...)
@@ -181,7 +184,14 @@ func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
 	if err != nil {
 		return fmt.Errorf("the apiserver's certificate: %w", err)
 	}
-	cfg.FrontProxy, cfg.FrontProxyCA, cfg.ClientCA = identity.Certificate, authority, slices.Concat(authority, cfg.ClientCA)
+	cfg.FrontProxy, cfg.FrontProxyCA = identity.Certificate, authority
+	others := cfg.ClientCA
+	cfg.ClientCA = func() []byte {
+		if others == nil {
+			return authority
+		}
+		return slices.Concat(authority, others())
+	}
 	cfg.FrontProxyNames = []string{leaf.Subject.CommonName}
 	return nil
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"crypto/x509"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/util/cert"
+
+	"howdah.dev/gateway"
+	"howdah.dev/kit/pki"
 )
 
 // clientCAFlag names authorities that sign certificates of users beside the cluster's own, as kube-apiserver's flag does.
@@ -16,26 +16,23 @@ func (c *clientCAFlag) flags(f *pflag.FlagSet, usage string) {
 	f.StringVar(&c.file, "client-ca-file", "", usage)
 }
 
-// certificates are the authorities; none where no file is named.
-func (c *clientCAFlag) certificates() ([]*x509.Certificate, error) {
+// bundle is the file, which is read again when it changes; nil where none is named.
+func (c *clientCAFlag) bundle() (*pki.Bundle, error) {
 	if c.file == "" {
 		return nil, nil
 	}
-	certificates, err := cert.CertsFromFile(c.file)
+	b, err := pki.LoadBundle(c.file)
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca-file: %w", err)
 	}
-	return certificates, nil
+	return b, nil
 }
 
-// pem is the file's text.
-func (c *clientCAFlag) pem() ([]byte, error) {
-	if _, err := c.certificates(); c.file == "" || err != nil {
+// authorities are the file's; nil where none is named.
+func (c *clientCAFlag) authorities() (gateway.Authorities, error) {
+	b, err := c.bundle()
+	if b == nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(c.file)
-	if err != nil {
-		return nil, fmt.Errorf("--client-ca-file: %w", err)
-	}
-	return text, nil
+	return b, nil
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/util/cert"
 
 	"howdah.dev/gateway"
+	"howdah.dev/kit/pki"
 )
 
 // frontProxyFlags say which clients are proxies that speak for others, as kube-apiserver's do.
@@ -36,7 +36,7 @@ func (p *frontProxyFlags) config() (*gateway.FrontProxy, error) {
 	if len(p.users) == 0 {
 		return nil, errors.New("--requestheader-username-headers is required with --requestheader-client-ca-file")
 	}
-	cas, err := cert.CertsFromFile(p.caFile)
+	cas, err := pki.LoadBundle(p.caFile)
 	if err != nil {
 		return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
 	}

@@ -52,7 +52,7 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		clientCAs, err := clients.certificates()
+		clientCAs, err := clients.authorities()
 		if err != nil {
 			return err
 		}

@@ -373,7 +373,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	clientCAs, err := s.clientCA.certificates()
+	clientCAs, err := s.clientCA.authorities()
 	if err != nil {
 		return nil, err
 	}

@@ -77,11 +77,12 @@ type Config struct {
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
 	// users they will not believe. FrontProxyCA is the PEM of its authority, FrontProxyNames the common names that it may have,
-	// ClientCA the PEM of clients' authority: extension API servers find them in the ConfigMap
+	// ClientCA returns the PEM of clients' authorities as they are now, nil says of none: extension API servers find them in the ConfigMap
 	// kube-system/extension-apiserver-authentication.
-	FrontProxy             func() (*tls.Certificate, error)
-	FrontProxyCA, ClientCA []byte
-	FrontProxyNames        []string
+	FrontProxy      func() (*tls.Certificate, error)
+	FrontProxyCA    []byte
+	ClientCA        func() []byte
+	FrontProxyNames []string
 	// GatewayEndpoints are the gateways' host:port, to which the service default/kubernetes leads.
 	GatewayEndpoints []netip.AddrPort
 	// DisabledAdmission names admission plugins that are switched off.

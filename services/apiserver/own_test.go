@@ -17,7 +17,7 @@ func TestTheClustersOwnObjectsComeBack(t *testing.T) {
 	}
 	f := startMemory(t, func(c *Config) {
 		c.GatewayEndpoints = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:6443")}
-		c.ClientCA = authority.PEM()
+		c.ClientCA = authority.PEM
 	})
 	for _, tt := range []struct{ resource, namespace, name, has string }{
 		{"v1/services", "default", "kubernetes", `"clusterIP":"10.96.0.1"`},

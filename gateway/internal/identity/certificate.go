@@ -104,7 +104,7 @@ func (i Identifier) client(r *http.Request) (caller Caller, ok bool, err error) 
 // verify fails unless one of the authorities signed the client's certificate, and might give its names.
 func (i Identifier) verify(r *http.Request) error {
 	err := verify(r, i.Clients)
-	if err == nil || i.Others == nil || verify(r, i.Others) != nil {
+	if err == nil || i.Others == nil || verify(r, i.Others()) != nil {
 		return err
 	}
 	subject := r.TLS.PeerCertificates[0].Subject

@@ -9,8 +9,8 @@ import (
 
 // FrontProxy says which clients speak for others, and by which headers.
 type FrontProxy struct {
-	// Authorities signed the proxies' certificates.
-	Authorities *x509.CertPool
+	// Authorities signed the proxies' certificates: as they are now.
+	Authorities func() *x509.CertPool
 	// AllowedNames are the common names of proxies; empty allows every certificate of the CAs.
 	AllowedNames []string
 	// UsernameHeaders, UIDHeaders and GroupHeaders name the user; of the first two, the first that is set counts.
@@ -21,7 +21,7 @@ type FrontProxy struct {
 
 // caller returns whom a front proxy names. ok is false where it names nobody; that the request is no front proxy's is an error.
 func (p *FrontProxy) caller(r *http.Request) (caller Caller, ok bool, err error) {
-	if err := verify(r, p.Authorities); err != nil {
+	if err := verify(r, p.Authorities()); err != nil {
 		return Caller{}, false, err
 	}
 	if name := r.TLS.PeerCertificates[0].Subject.CommonName; len(p.AllowedNames) > 0 && !slices.Contains(p.AllowedNames, name) {

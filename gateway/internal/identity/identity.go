@@ -59,8 +59,8 @@ type Extra struct{ Key, Value string }
 type Identifier struct {
 	// Clients are the authorities of clients' certificates; nil is none.
 	Clients *x509.CertPool
-	// Others are further authorities of users' certificates, which cannot give the names of the cluster's own parts; nil is none.
-	Others *x509.CertPool
+	// Others tells further authorities of users' certificates as they are now, which cannot give the names of the cluster's own parts; nil is none.
+	Others func() *x509.CertPool
 	// Proxy knows front proxies, which speak for others; nil knows none.
 	Proxy *FrontProxy
 	// Expiration observes how many seconds the certificates of callers are still good; nil observes nothing.

@@ -3,6 +3,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -47,10 +48,11 @@ type Config struct {
 	// Certificate is the client certificate by which extension API servers know this one; nil presents none, and they will
 	// believe no header.
 	Certificate func() (*tls.Certificate, error)
-	// ClientCA and RequestHeaderCA are PEM: the authorities of clients' certificates and of that above. AllowedNames are the
+	// ClientCA and RequestHeaderCA are PEM: the authorities of clients' certificates, as they are now, and of that above. AllowedNames are the
 	// common names that the latter may have. They are published for extension API servers; empty ones are not.
-	ClientCA, RequestHeaderCA []byte
-	AllowedNames              []string
+	ClientCA        func() []byte
+	RequestHeaderCA []byte
+	AllowedNames    []string
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	Clock      clock.WithTicker
@@ -71,6 +73,7 @@ type Aggregator struct {
 	generation atomic.Int64 // counts changes of what is known
 	registered atomic.Int64 // the table's generation whose APIServices exist; -1 is none
 	begun      atomic.Bool  // those of built-in kinds have been made
+	clientCA   []byte       // as it was published last; Run's alone
 }
 
 // snapshot are the remote APIServices at a revision of their cache.
@@ -213,6 +216,9 @@ func (a *Aggregator) Run(ctx context.Context) {
 	for {
 		if a.cfg.Table.Generation() != a.registered.Load() {
 			a.Register(ctx)
+		}
+		if !bytes.Equal(a.clients(), a.clientCA) && !a.publish(ctx) {
+			a.registered.Store(-1)
 		}
 		wait := a.checkAll(ctx)
 		if a.registered.Load() < 0 {

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,9 +22,6 @@ const (
 	managedStart  = "onstart"
 	managedAlways = "true"
 )
-
-// published is the ConfigMap, in kube-system, by which extension API servers learn whose word about users they may take.
-const published = "extension-apiserver-authentication"
 
 // groupPriorities are those of Kubernetes; what is not named has that of custom kinds.
 var groupPriorities = []struct {
@@ -209,34 +205,6 @@ func (a *Aggregator) done(ctx context.Context, what, name string, err error, fir
 	}
 	slog.WarnContext(ctx, what, "name", name, "err", err)
 	return false
-}
-
-// publish writes that ConfigMap.
-func (a *Aggregator) publish(ctx context.Context) bool {
-	data := map[string]string{}
-	if len(a.cfg.ClientCA) > 0 {
-		data["client-ca-file"] = string(a.cfg.ClientCA)
-	}
-	if len(a.cfg.RequestHeaderCA) > 0 {
-		data["requestheader-client-ca-file"] = string(a.cfg.RequestHeaderCA)
-		data["requestheader-allowed-names"] = string(encode(append([]string{}, a.cfg.AllowedNames...)))
-		data["requestheader-username-headers"] = `["X-Remote-User"]`
-		data["requestheader-uid-headers"] = `["X-Remote-Uid"]`
-		data["requestheader-group-headers"] = `["X-Remote-Group"]`
-		data["requestheader-extra-headers-prefix"] = `["X-Remote-Extra-"]`
-	}
-	if len(data) == 0 {
-		return true
-	}
-	// Applying creates and updates, and leaves what others have added.
-	name := published
-	_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
-		Version: "v1", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name, ContentType: "application/apply-patch+yaml",
-		FieldManager: itself.Name, Force: "true", Object: encode(corev1.ConfigMap{
-			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: data,
-		}),
-	})
-	return a.done(ctx, "publish the authorities of clients", name, err, apierrors.IsConflict)
 }
 
 // setCondition returns the conditions with the Available one replaced, and whether anything changed.

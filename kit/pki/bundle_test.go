@@ -1,0 +1,65 @@
+package pki
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestBundleIsReadAgain(t *testing.T) {
+	t.Parallel()
+	text := func() []byte {
+		a, err := NewAuthority(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.PEM()
+	}
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	write := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := LoadBundle(path); err == nil {
+		t.Error("a file that is not there is taken")
+	}
+	write([]byte("nothing"))
+	if _, err := LoadBundle(path); err == nil {
+		t.Error("a file without certificates is taken")
+	}
+	one, two := text(), text()
+	write(one)
+	b, err := LoadBundle(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := func() *Authorities {
+		b.mu.Lock()
+		b.looked = b.looked.Add(-bundlePeriod)
+		b.mu.Unlock()
+		return b.Now()
+	}
+	first := b.Now()
+	write(slices.Concat(one, two))
+	if b.Now() != first {
+		t.Error("the file was looked at too soon")
+	}
+	second := later()
+	if second == first || len(second.Certificates) != 2 || second.Pool.Equal(first.Pool) {
+		t.Errorf("after a change: %d certificates", len(second.Certificates))
+	}
+	if later() != second {
+		t.Error("what did not change is another")
+	}
+	write([]byte("half"))
+	if later() != second {
+		t.Error("a file that is not good counts")
+	}
+	write(two)
+	if third := later(); len(third.Certificates) != 1 || !third.Certificates[0].Equal(second.Certificates[1]) {
+		t.Errorf("after it was mended: %d certificates", len(third.Certificates))
+	}
+}
