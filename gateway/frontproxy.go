@@ -35,22 +35,23 @@ func (c Config) asking() *tls.Config {
 	a := asked{base: config.Clone()}
 	// What a handshake is given in place of the server's own configuration must offer what that one does.
 	a.base.NextProtos = []string{"h2", "http/1.1"}
+	if c.Authority != nil {
+		a.by = append(a.by, c.Authority)
+	}
 	if c.ClientCAs != nil {
-		a.more = append(a.more, c.ClientCAs)
+		a.by = append(a.by, c.ClientCAs)
 	}
 	if c.FrontProxy != nil {
-		a.more = append(a.more, c.FrontProxy.CAs)
+		a.by = append(a.by, c.FrontProxy.CAs)
 	}
-	if len(a.more) > 0 {
-		config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return a.config(), nil }
-	}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return a.config(), nil }
 	return config
 }
 
-// asked is what clients are asked for: a certificate of the cluster's authority or of others, which may change.
+// asked is what clients are asked for: a certificate of authorities, which may change.
 type asked struct {
 	base *tls.Config
-	more []Authorities
+	by   []Authorities
 
 	mu   sync.Mutex
 	of   []*pki.Authorities // with which last was made
@@ -62,9 +63,9 @@ func (a *asked) config() *tls.Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	same := a.last != nil
-	now := make([]*pki.Authorities, len(a.more))
-	for i, more := range a.more {
-		now[i] = more.Now()
+	now := make([]*pki.Authorities, len(a.by))
+	for i, by := range a.by {
+		now[i] = by.Now()
 		same = same && now[i] == a.of[i]
 	}
 	if same {
@@ -72,9 +73,6 @@ func (a *asked) config() *tls.Config {
 	}
 	config := a.base.Clone()
 	config.ClientCAs = x509.NewCertPool()
-	if a.base.ClientCAs != nil {
-		config.ClientCAs = a.base.ClientCAs.Clone()
-	}
 	for _, authorities := range now {
 		for _, ca := range authorities.Certificates {
 			config.ClientCAs.AddCert(ca)
@@ -86,8 +84,8 @@ func (a *asked) config() *tls.Config {
 
 func (c Config) identifier() identity.Identifier {
 	i := identity.Identifier{Expiration: expiration(c.Registerer)}
-	if c.TLS != nil {
-		i.Clients = c.TLS.ClientCAs
+	if c.Authority != nil {
+		i.Clients = poolOf(c.Authority)
 	}
 	if c.ClientCAs != nil {
 		i.Others = poolOf(c.ClientCAs)

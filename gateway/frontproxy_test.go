@@ -115,9 +115,10 @@ func (c *changing) Now() *pki.Authorities { return c.Load() }
 func TestAuthoritiesChange(t *testing.T) {
 	t.Parallel()
 	before, after := setup(t), setup(t)
-	var named changing
+	var named, own changing
 	named.Store(authorities(t, before))
-	c := setup(t, func(config *gateway.Config) { config.ClientCAs = &named })
+	c := setup(t, func(config *gateway.Config) { config.ClientCAs, config.Authority = &named, &own })
+	own.Store(authorities(t, c))
 	of := func(cluster *cluster) *http.Client {
 		client := cluster.client("admin")
 		client.Transport.(*http.Transport).TLSClientConfig.RootCAs = c.pki.Pool()
@@ -137,6 +138,13 @@ func TestAuthoritiesChange(t *testing.T) {
 	}
 	if code := ask(other); code == http.StatusUnauthorized {
 		t.Errorf("a user of an authority that is named now: %d", code)
+	}
+	own.Store(authorities(t, before))
+	if code := ask(one); code == http.StatusUnauthorized {
+		t.Errorf("a user of the cluster's new authority: %d", code)
+	}
+	if code := ask(c.client("admin")); code != http.StatusUnauthorized {
+		t.Errorf("a user of the cluster's authority before: %d", code)
 	}
 	// Clients with several certificates choose one by the authorities that the handshake names.
 	var asked [][]byte

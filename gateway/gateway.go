@@ -31,13 +31,15 @@ import (
 type Config struct {
 	// Listener accepts the clients' connections; Run closes it.
 	Listener net.Listener
-	// TLS is the server's certificate and the clients' authority; clients are
-	// asked for a certificate, and one that is not good is answered 401. Nil
-	// serves plain HTTP/1.1, where no one but bearers of tokens has a name.
+	// TLS has the server's certificate; clients are asked for one, too, and one
+	// that is not good is answered 401. Nil serves plain HTTP/1.1, where no one
+	// but bearers of tokens has a name.
 	TLS *tls.Config
+	// Authority signs the certificates of the cluster's parts and of users; nil is none.
+	Authority Authorities
 	// Connections is what clients are told of their connections.
 	Connections Connections
-	// ClientCAs sign certificates of users, beside the authorities of TLS.ClientCAs, whose names that begin with howdah: they may not give.
+	// ClientCAs sign certificates of users, beside Authority, whose names that begin with howdah: they may not give.
 	// Nil is none.
 	ClientCAs Authorities
 	// FrontProxy lets proxies that authenticate clients themselves speak for them; nil lets none.

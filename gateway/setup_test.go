@@ -52,7 +52,11 @@ func setup(t testing.TB, change ...func(*gateway.Config)) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := gateway.Config{Listener: listener, TLS: tlsConfig, APIServer: c.conn, StopTimeout: time.Second}
+	own, err := pki.NewAuthorities(memory.PEM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := gateway.Config{Listener: listener, TLS: tlsConfig, Authority: own, APIServer: c.conn, StopTimeout: time.Second}
 	for _, f := range change {
 		f(&config)
 	}

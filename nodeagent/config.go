@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -163,8 +164,10 @@ type Endpoint struct {
 	ReadOnlyPort int32
 	// Anonymous has the API server asked what system:anonymous may, where a caller says nothing of itself; otherwise it is refused.
 	Anonymous bool
-	// TLS has the node's certificate, and the authorities of clients' certificates as ClientCAs.
+	// TLS has the node's certificate.
 	TLS *tls.Config
+	// Authorities returns those of clients' certificates as they are now.
+	Authorities func() *x509.CertPool
 	// RotateServerCertificates has the endpoint show a certificate of the signer kubernetes.io/kubelet-serving, which the agent asks for and which
 	// somebody has to approve, as a kubelet's serverTLSBootstrap does. That of TLS is shown while there is none.
 	RotateServerCertificates bool
@@ -189,7 +192,7 @@ func (e Endpoint) complete(agent int32) (*Endpoint, error) {
 	if e.Port == agent || e.Port == e.ReadOnlyPort {
 		problems = append(problems, fmt.Errorf("port %d of the endpoint is taken by the node API or the read-only port", e.Port))
 	}
-	if e.TLS == nil || e.TLS.ClientCAs == nil {
+	if e.TLS == nil || e.Authorities == nil {
 		problems = append(problems, errors.New("the endpoint has no certificate, or no authority of clients"))
 	}
 	return &e, errors.Join(problems...)

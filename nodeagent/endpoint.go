@@ -58,7 +58,7 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 		}, []string{"outcome"})
 		cfg.Registerer.MustRegister(decisions)
 		config.Guard = access.New(access.Config{
-			NodeName: cfg.NodeName, Authorities: e.TLS.ClientCAs, Trusted: stream.Callers, Anonymous: e.Anonymous, Reviewer: access.API{Client: cfg.Objects},
+			NodeName: cfg.NodeName, Authorities: e.Authorities, Trusted: stream.Callers, Anonymous: e.Anonymous, Reviewer: access.API{Client: cfg.Objects},
 			Clock: cfg.Clock, Decided: func(outcome string) { decisions.WithLabelValues(outcome).Inc() },
 		})
 	}

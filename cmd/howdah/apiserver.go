@@ -172,10 +172,6 @@ func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
 
 // frontProxy makes the apiserver's own certificate the one that extension API servers know it by.
 func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
-	authority, err := identity.Authority()
-	if err != nil {
-		return err
-	}
 	pair, err := identity.Certificate()
 	if err != nil {
 		return err
@@ -184,13 +180,13 @@ func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
 	if err != nil {
 		return fmt.Errorf("the apiserver's certificate: %w", err)
 	}
+	authority, others := func() []byte { return identity.Authorities().Now().PEM }, cfg.ClientCA
 	cfg.FrontProxy, cfg.FrontProxyCA = identity.Certificate, authority
-	others := cfg.ClientCA
 	cfg.ClientCA = func() []byte {
 		if others == nil {
-			return authority
+			return authority()
 		}
-		return slices.Concat(authority, others())
+		return slices.Concat(authority(), others())
 	}
 	cfg.FrontProxyNames = []string{leaf.Subject.CommonName}
 	return nil

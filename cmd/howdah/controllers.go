@@ -60,14 +60,10 @@ func controllersCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("root certificate: %w", err)
 		}
-		signing, err := signingAuthority{signingCert, signingKey}.read(r.tlsDir)
-		if err != nil {
-			return err
-		}
 		s, err := controllers.New(controllers.Config{
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
-			SigningCertificate: signing.certificate, SigningKey: signing.key, SigningDuration: signingDuration,
+			Signing: signingAuthority{signingCert, signingKey}.source(r.tlsDir), SigningDuration: signingDuration,
 			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges, RecyclerImage: recyclerImage,
 		})
 		if err != nil {
@@ -97,11 +93,8 @@ func controllersCommand() *cobra.Command {
 // signingAuthority are the files of the authority that signs CertificateSigningRequests.
 type signingAuthority struct{ certFile, keyFile string }
 
-// authorityPEM is an authority as it was read; empty is none.
-type authorityPEM struct{ certificate, key []byte }
-
-// read reads the files, or those of the folder where none are named.
-func (a signingAuthority) read(folder string) (authorityPEM, error) {
+// source reads the files, or those of the folder where none are named, each time that it is asked; nil where there is no key to sign by.
+func (a signingAuthority) source(folder string) func() (certificates, key []byte, err error) {
 	named := a.keyFile != ""
 	if !named {
 		a.keyFile = filepath.Join(folder, "ca.key")
@@ -109,16 +102,16 @@ func (a signingAuthority) read(folder string) (authorityPEM, error) {
 	if a.certFile == "" {
 		a.certFile = filepath.Join(folder, "ca.crt")
 	}
-	key, err := os.ReadFile(a.keyFile)
-	if errors.Is(err, fs.ErrNotExist) && !named {
-		return authorityPEM{}, nil
+	if _, err := os.Stat(a.keyFile); errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
 	}
-	if err != nil {
-		return authorityPEM{}, fmt.Errorf("--cluster-signing-key-file: %w", err)
+	return func() (certificates, key []byte, err error) {
+		if key, err = os.ReadFile(a.keyFile); err != nil {
+			return nil, nil, fmt.Errorf("--cluster-signing-key-file: %w", err)
+		}
+		if certificates, err = os.ReadFile(a.certFile); err != nil {
+			return nil, nil, fmt.Errorf("--cluster-signing-cert-file: %w", err)
+		}
+		return certificates, key, nil
 	}
-	certificate, err := os.ReadFile(a.certFile)
-	if err != nil {
-		return authorityPEM{}, fmt.Errorf("--cluster-signing-cert-file: %w", err)
-	}
-	return authorityPEM{certificate, key}, nil
 }

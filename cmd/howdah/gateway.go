@@ -70,7 +70,7 @@ func gatewayCommand() *cobra.Command {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
+			Listener: listener, TLS: r.identity.Public(), Authority: r.identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})

@@ -51,10 +51,7 @@ func (j *joiningFlags) cluster(identity *rpc.Identity, api, dns string) (*bootst
 	if identity == nil {
 		return nil, errors.New("--join-server needs the cluster's authority: --tls-dir is empty")
 	}
-	ca, err := identity.Authority()
-	if err != nil {
-		return nil, fmt.Errorf("the cluster's authority: %w", err)
-	}
+	ca := identity.Authorities().Now().PEM
 	if j.api != "" {
 		api = j.api
 	}

@@ -290,10 +290,6 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("root certificate: %w", err)
 	}
-	signing, err := signingAuthority{}.read(filepath.Join(s.dir, "ca"))
-	if err != nil {
-		return part{}, err
-	}
 	gates, err := s.features.gates()
 	if err != nil {
 		return part{}, err
@@ -309,7 +305,7 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	server, err := controllers.New(controllers.Config{
 		Enabled: enabled, Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
-		SigningCertificate: signing.certificate, SigningKey: signing.key, LegacyTokenPeriod: s.legacy.period,
+		Signing: signingAuthority{}.source(filepath.Join(s.dir, "ca")), LegacyTokenPeriod: s.legacy.period,
 		Autoscaling: s.autoscaling.Autoscaling,
 	})
 	if err != nil {
@@ -393,7 +389,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		kept = m.logs.Dial(gatewayUser)
 	}
 	g, err := gateway.New(gateway.Config{
-		Listener: listener, TLS: identity.Public(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
+		Listener: listener, TLS: identity.Public(), Authority: identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,

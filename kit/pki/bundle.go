@@ -94,7 +94,7 @@ func (b *Bundle) read() (*Authorities, error) {
 	}
 	a, err := NewAuthorities(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.path, err)
+		return nil, fmt.Errorf("%s holds no certificate: %w", b.path, err)
 	}
 	return a, nil
 }

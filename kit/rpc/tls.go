@@ -5,19 +5,21 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"howdah.dev/kit/pki"
 )
 
 // Identity is a role's certificate folder: ca.crt, tls.crt and tls.key. The
-// key pair is read again once a minute at most, so that a rotated certificate
-// serves without a restart.
+// key pair is read again once a minute at most, and the authorities every
+// five seconds at most, so that what was rotated serves, and is believed,
+// without a restart.
 type Identity struct {
-	dir  string
-	pool *x509.CertPool
+	dir         string
+	authorities *pki.Bundle
 
 	mu   sync.Mutex
 	pair *tls.Certificate
@@ -26,15 +28,11 @@ type Identity struct {
 
 // LoadIdentity reads a certificate folder and reports what is missing in it.
 func LoadIdentity(dir string) (*Identity, error) {
-	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	authorities, err := pki.LoadBundle(filepath.Join(dir, "ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("identity: %s holds no certificate", filepath.Join(dir, "ca.crt"))
-	}
-	id := &Identity{dir: dir, pool: pool}
+	id := &Identity{dir: dir, authorities: authorities}
 	if _, err := id.certificate(); err != nil {
 		return nil, err
 	}
@@ -61,50 +59,53 @@ func (id *Identity) certificate() (*tls.Certificate, error) {
 // Certificate returns the pair as it is now.
 func (id *Identity) Certificate() (*tls.Certificate, error) { return id.certificate() }
 
-// Authority returns the PEM of the authority, as it is in the folder now.
-func (id *Identity) Authority() ([]byte, error) { return os.ReadFile(filepath.Join(id.dir, "ca.crt")) }
+// Authorities returns those of the cluster, which may change: while one is
+// replaced, the folder has both.
+func (id *Identity) Authorities() *pki.Bundle { return id.authorities }
 
 // Server returns the configuration of a server that demands a certificate
 // of its callers, signed by the cluster's authority.
 func (id *Identity) Server() *tls.Config {
-	return &tls.Config{
+	base := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
-		ClientCAs:  id.pool,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return id.certificate()
+		},
+	}
+	cfg := base.Clone()
+	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := base.Clone()
+		now.ClientCAs = id.authorities.Now().Pool
+		return now, nil
+	}
+	return cfg
+}
+
+// Public returns the configuration of a server whose callers may bring a
+// token in place of a certificate, and which judges by Authorities those
+// that they show: a handshake that fails would tell them nothing.
+func (id *Identity) Public() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ClientAuth: tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return id.certificate()
 		},
 	}
 }
 
-// Public returns the configuration of a server that verifies a certificate
-// only where a caller presents one: the REST gateway's, whose callers may
-// bring a token instead.
-func (id *Identity) Public() *tls.Config {
-	cfg := id.Server()
-	cfg.MinVersion = tls.VersionTLS12
-	cfg.ClientAuth = tls.VerifyClientCertIfGiven
-	return cfg
-}
-
 // Client returns the configuration of a client that expects the server to
 // bear serverName in a certificate of the cluster's authority.
 func (id *Identity) Client(serverName string) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ServerName: serverName,
-		RootCAs:    id.pool,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return id.certificate()
-		},
-	}
+	return id.clientVerifying(serverName, func(leaf *x509.Certificate) error { return leaf.VerifyHostname(serverName) })
 }
 
 // ClientOrganization returns a client configuration for servers whose
 // address is not in their certificate (nodes): the chain is verified, and
 // the certificate must bear the organization.
 func (id *Identity) ClientOrganization(organization string) *tls.Config {
-	return id.clientVerifying(func(leaf *x509.Certificate) error {
+	return id.clientVerifying("", func(leaf *x509.Certificate) error {
 		if !slices.Contains(leaf.Subject.Organization, organization) {
 			return fmt.Errorf("the server's certificate is not of %s", organization)
 		}
@@ -116,29 +117,42 @@ func (id *Identity) ClientOrganization(organization string) *tls.Config {
 // certificate of the cluster's authority, whoever bears it: for a role that
 // asks after its own health.
 func (id *Identity) ClientAnyName() *tls.Config {
-	return id.clientVerifying(func(*x509.Certificate) error { return nil })
+	return id.clientVerifying("", func(*x509.Certificate) error { return nil })
 }
 
-// clientVerifying replaces the check of the server's name, and nothing else,
-// by accept.
-func (id *Identity) clientVerifying(accept func(leaf *x509.Certificate) error) *tls.Config {
-	cfg := id.Client("")
-	cfg.InsecureSkipVerify = true // VerifyConnection does all but the name
-	cfg.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) == 0 {
-			return errors.New("the server presented no certificate")
-		}
-		intermediates := x509.NewCertPool()
-		for _, c := range state.PeerCertificates[1:] {
-			intermediates.AddCert(c)
-		}
-		leaf := state.PeerCertificates[0]
-		// A node that has joined has the certificate of a client alone: the signer of nodes gives no other, and who it is says that as well.
-		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: id.pool, Intermediates: intermediates, KeyUsages: usages}); err != nil {
-			return err
-		}
-		return accept(leaf)
+// clientVerifying verifies the server's chain by the authorities as they are
+// at each handshake, which crypto/tls, given a pool once, could not; accept
+// is the check of the server's name.
+func (id *Identity) clientVerifying(serverName string, accept func(leaf *x509.Certificate) error) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: serverName,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return id.certificate()
+		},
+		InsecureSkipVerify: true, // VerifyConnection does it
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 {
+				return errors.New("the server presented no certificate")
+			}
+			intermediates := x509.NewCertPool()
+			for _, c := range state.PeerCertificates[1:] {
+				intermediates.AddCert(c)
+			}
+			leaf := state.PeerCertificates[0]
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: id.authorities.Now().Pool, Intermediates: intermediates, KeyUsages: usagesFor(serverName)}); err != nil {
+				return err
+			}
+			return accept(leaf)
+		},
 	}
-	return cfg
+}
+
+// usagesFor are what a server's certificate may be for: a role's, which has a name to expect, for servers. A node that has joined has the certificate of a client
+// alone: the signer of nodes gives no other, and who it is says that as well.
+func usagesFor(serverName string) []x509.ExtKeyUsage {
+	if serverName != "" {
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}
+	return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 }

@@ -196,3 +196,62 @@ func TestLoadIdentitySaysWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthorityIsReplaced replaces the cluster's authority under servers and clients that run: first everybody believes both, then everybody is of the new one, then
+// nobody believes the old one.
+func TestAuthorityIsReplaced(t *testing.T) {
+	t.Parallel()
+	before, after := cluster(t), cluster(t)
+	address := overTLS(t, identity(t, before, "apiserver"), &service{get: func(context.Context) error { return nil }})
+	scheduler, old := identity(t, before, "scheduler"), identity(t, before, "controllers")
+	calls := func(who *rpc.Identity) error { return get(t, address, who.Client("apiserver")) }
+	read := func(folder string) []byte {
+		text, err := os.ReadFile(filepath.Join(folder, "ca", "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	believed := func(text []byte) {
+		for _, role := range []string{"apiserver", "scheduler"} {
+			if err := os.WriteFile(filepath.Join(before, role, "ca.crt"), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		tick, late := time.NewTicker(50*time.Millisecond), time.After(time.Minute)
+		defer tick.Stop()
+		for !is() {
+			select {
+			case <-late:
+				t.Fatal(what)
+			case <-tick.C:
+			}
+		}
+	}
+	stranger := identity(t, after, "scheduler")
+	if err := calls(scheduler); err != nil {
+		t.Fatal(err)
+	}
+	if err := calls(stranger); err == nil {
+		t.Error("one of another authority is let in")
+	}
+	both := slices.Concat(read(before), read(after))
+	believed(both)
+	if err := os.WriteFile(filepath.Join(after, "scheduler", "ca.crt"), both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newcomer := identity(t, after, "scheduler") // has its certificate by the new authority, and believes both
+	await("one of the new authority is let in", func() bool { return calls(newcomer) == nil })
+	if err := calls(scheduler); err != nil {
+		t.Errorf("one of the old authority, while both count: %v", err)
+	}
+	believed(read(after))
+	await("one of the old authority, who believes the server, is not let in", func() bool { return calls(old) != nil })
+	await("a server of the old authority is not believed", func() bool {
+		err := calls(scheduler)
+		return err != nil && strings.Contains(err.Error(), "signed by unknown authority")
+	})
+}

@@ -133,7 +133,7 @@ func TestAggregation(t *testing.T) {
 	port := startExtension(t, authority, extension(&broken, &aggregates))
 	f := startMemory(t, func(c *Config) {
 		c.FrontProxy = func() (*tls.Certificate, error) { return &front, nil }
-		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM(), authority.PEM, []string{"howdah:apiserver"}
+		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM, authority.PEM, []string{"howdah:apiserver"}
 		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
 		}

@@ -76,11 +76,11 @@ type Config struct {
 	// PodDialer dials endpoints that are on no node, and all where there is no NodeDialer; nil is net.Dialer's.
 	PodDialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// FrontProxy returns the client certificate that extension API servers are shown; nil shows none, and what they are told of
-	// users they will not believe. FrontProxyCA is the PEM of its authority, FrontProxyNames the common names that it may have,
-	// ClientCA returns the PEM of clients' authorities as they are now, nil says of none: extension API servers find them in the ConfigMap
+	// users they will not believe. FrontProxyCA returns the PEM of its authority, ClientCA that of clients' authorities, as they are now, where they are
+	// not nil, and FrontProxyNames are the common names that it may have: extension API servers find them in the ConfigMap
 	// kube-system/extension-apiserver-authentication.
 	FrontProxy      func() (*tls.Certificate, error)
-	FrontProxyCA    []byte
+	FrontProxyCA    func() []byte
 	ClientCA        func() []byte
 	FrontProxyNames []string
 	// GatewayEndpoints are the gateways' host:port, to which the service default/kubernetes leads.

@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,15 +43,22 @@ func certificateRequest(t *testing.T, name, signer string, subject pkix.Name, us
 // a name of the control plane's own fails.
 func TestCertificatesAreSigned(t *testing.T) {
 	t.Parallel()
-	authority, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
+	var signs atomic.Pointer[pki.Authority]
+	replace := func() {
+		authority, err := pki.NewAuthority(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		signs.Store(authority)
 	}
-	key, err := authority.KeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := setupReal(t, "csrsigning,csrapproving,csrcleaner", func(c *Config) { c.SigningCertificate, c.SigningKey = authority.PEM(), key })
+	replace()
+	client := setupReal(t, "csrsigning,csrapproving,csrcleaner", func(c *Config) {
+		c.Signing = func() (certificates, key []byte, err error) {
+			authority := signs.Load()
+			key, err = authority.KeyPEM()
+			return authority.PEM(), key, err
+		}
+	})
 	kind := object.CertificateSigningRequest
 	for _, r := range []*certificatesv1.CertificateSigningRequest{
 		certificateRequest(t, "jane", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "jane"}, certificatesv1.UsageClientAuth),
@@ -79,16 +88,31 @@ func TestCertificatesAreSigned(t *testing.T) {
 		return states["jane"] == "Approved/Test signed" && states["node"] == "Approved/AutoApproved signed" &&
 			states["intruder"] == "Approved/Test Failed/SignerValidationFailure " && states["elsewhere"] == "Approved/Test "
 	})
-	jane, err := object.For(client, kind).Get(t.Context(), "", "jane")
-	if err != nil {
-		t.Fatal(err)
+	signed := func(name string) {
+		t.Helper()
+		r, err := object.For(client, kind).Get(t.Context(), "", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(r.Status.Certificate)
+		issued, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := issued.Verify(x509.VerifyOptions{Roots: signs.Load().Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+			t.Error(err)
+		}
 	}
-	block, _ := pem.Decode(jane.Status.Certificate)
-	issued, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := issued.Verify(x509.VerifyOptions{Roots: authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		t.Error(err)
-	}
+	signed("jane")
+
+	// Another authority signs from when it is there.
+	replace()
+	create(t, client, kind, certificateRequest(t, "later", certificatesv1.KubeAPIServerClientKubeletSignerName,
+		pkix.Name{CommonName: "system:node:b", Organization: []string{"system:nodes"}}, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature))
+	await(t, client, kind, "the certificate by another authority", func(all []*certificatesv1.CertificateSigningRequest) bool {
+		return slices.ContainsFunc(all, func(r *certificatesv1.CertificateSigningRequest) bool {
+			return r.Name == "later" && len(r.Status.Certificate) > 0
+		})
+	})
+	signed("later")
 }

@@ -61,10 +61,10 @@ type Config struct {
 	// TrustBundles has RootCA published as a ClusterTrustBundle, too; the feature gate ClusterTrustBundle.
 	TrustBundles bool
 
-	// SigningCertificate and SigningKey, in PEM, are the authority that signs CertificateSigningRequests; empty leaves that to others.
-	// SigningDuration is how long their certificates last at most (8760 h).
-	SigningCertificate, SigningKey []byte
-	SigningDuration                time.Duration
+	// Signing returns the certificates and the key, in PEM, of the authority that signs CertificateSigningRequests, as they are now; nil leaves that to
+	// others. SigningDuration is how long their certificates last at most (8760 h).
+	Signing         func() (certificates, key []byte, err error)
+	SigningDuration time.Duration
 
 	// LegacyTokenPeriod is how long a token in a Secret that people did not make may be unused before it is refused, and then before it
 	// is removed (8760 h).
@@ -131,8 +131,7 @@ type Server struct {
 	controllersv1.UnimplementedControllerServiceServer
 
 	cfg       Config
-	rows      []row                  // the enabled ones
-	authority *certificate.Authority // nil signs nothing
+	rows      []row // the enabled ones
 	cidrs     []netip.Prefix
 	masks     []int
 	metrics   *reconcile.Metrics
@@ -153,8 +152,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("controllers: cluster CIDR: %w", err)
 	}
 	s.addresses = layer2.NewPool(cfg.LoadBalancerCIDRs)
-	if len(cfg.SigningKey) > 0 {
-		if s.authority, err = certificate.NewAuthority(cfg.SigningCertificate, cfg.SigningKey); err != nil {
+	if cfg.Signing != nil {
+		if _, err := certificate.Read(cfg.Signing); err != nil {
 			return nil, fmt.Errorf("controllers: signing authority: %w", err)
 		}
 	}

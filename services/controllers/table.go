@@ -139,10 +139,10 @@ func table(m *measures) []row {
 		{"identity", "bootstrapsigner", "bootstrap-signer-controller", simple(bootstraptoken.NewSigner)},
 		{"identity", "tokencleaner", "token-cleaner-controller", simple(bootstraptoken.NewCleaner)},
 		{"identity", "csrsigning", "certificatesigningrequest-signing-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			if s.authority == nil {
+			if s.cfg.Signing == nil {
 				return controller.Unit{}, nil
 			}
-			return certificate.NewSigning(env, s.authority, s.cfg.SigningDuration), nil
+			return certificate.NewSigning(env, s.cfg.Signing, s.cfg.SigningDuration), nil
 		}},
 		{"identity", "csrapproving", "certificatesigningrequest-approving-controller", simple(certificate.NewApproving)},
 		{"identity", "csrcleaner", "certificatesigningrequest-cleaner-controller", simple(certificate.NewCleaning)},

@@ -57,8 +57,8 @@ type Extra struct{ Key, Value string }
 
 // Identifier reads who calls. The zero value knows no certificates and no front proxies.
 type Identifier struct {
-	// Clients are the authorities of clients' certificates; nil is none.
-	Clients *x509.CertPool
+	// Clients tells the cluster's own authorities, of clients' certificates, as they are now; nil is none.
+	Clients func() *x509.CertPool
 	// Others tells further authorities of users' certificates as they are now, which cannot give the names of the cluster's own parts; nil is none.
 	Others func() *x509.CertPool
 	// Proxy knows front proxies, which speak for others; nil knows none.

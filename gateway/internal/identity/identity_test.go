@@ -21,6 +21,7 @@ type authority struct {
 	t    *testing.T
 	key  ed25519.PrivateKey
 	cert *x509.Certificate
+	own  *x509.CertPool // one: certificates are remembered as good by the pool
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -35,14 +36,12 @@ func newAuthority(t *testing.T) *authority {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	a.cert = a.sign(a.cert, key.Public())
+	a.own = x509.NewCertPool()
+	a.own.AddCert(a.cert)
 	return a
 }
 
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
-}
+func (a *authority) pool() *x509.CertPool { return a.own }
 
 func (a *authority) sign(template *x509.Certificate, key any) *x509.Certificate {
 	a.t.Helper()
@@ -119,7 +118,7 @@ func TestOf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			caller, err := Identifier{Clients: ours.pool()}.Of(&http.Request{TLS: tt.tls, Header: tt.header})
+			caller, err := Identifier{Clients: ours.pool}.Of(&http.Request{TLS: tt.tls, Header: tt.header})
 			if (err != nil) != (tt.want == nil) {
 				t.Fatal(err)
 			}
@@ -144,19 +143,19 @@ func TestACertificateIsVerifiedOnceAConnection(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	state := ours.client(pkix.Name{CommonName: "jane"})
 	r := (&http.Request{TLS: state}).WithContext(WithConnection(t.Context()))
-	known := Identifier{Clients: ours.pool()}
+	known := Identifier{Clients: ours.pool}
 	for range 2 {
 		if caller, err := known.Of(r); err != nil || caller.User != "jane" {
 			t.Fatal(caller, err)
 		}
-		if caller, err := (Identifier{Clients: others.pool()}).Of(r); err == nil {
+		if caller, err := (Identifier{Clients: others.pool}).Of(r); err == nil {
 			t.Fatal(caller)
 		}
 		state.PeerCertificates[0].Signature = nil // which nobody looks at again
 	}
 	c := &connection{until: map[*x509.CertPool]time.Time{}}
-	c.remember(known.Clients, []*x509.Certificate{state.PeerCertificates[0], ours.cert})
-	if c.verified(known.Clients, ours.cert.NotAfter.Add(time.Second)) {
+	c.remember(ours.pool(), []*x509.Certificate{state.PeerCertificates[0], ours.cert})
+	if c.verified(ours.pool(), ours.cert.NotAfter.Add(time.Second)) {
 		t.Error("the certificate is good for ever")
 	}
 }

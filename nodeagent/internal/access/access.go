@@ -51,8 +51,8 @@ type Reviewer interface {
 // Config of a Guard.
 type Config struct {
 	NodeName string
-	// Authorities sign the certificates of clients.
-	Authorities *x509.CertPool
+	// Authorities returns those that sign the certificates of clients, as they are now.
+	Authorities func() *x509.CertPool
 	// Trusted is the organization in the certificates of those who may do everything without being asked about: the API servers.
 	Trusted string
 	// Anonymous lets requests of nobody through to the decision whether system:anonymous may; otherwise they are refused.

@@ -95,7 +95,7 @@ type fixture struct {
 func start(t *testing.T, a *pki.Authority, anonymous bool, allowed ...string) *fixture {
 	t.Helper()
 	f := &fixture{reviews: &reviews{allowed: allowed}, clock: clocktesting.NewFakeClock(time.Now()), roots: a.Pool()}
-	guard := New(Config{NodeName: "n", Authorities: a.Pool(), Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock})
+	guard := New(Config{NodeName: "n", Authorities: a.Pool, Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock})
 	f.server = httptest.NewUnstartedServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })))
 	f.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
 		Certificates: []tls.Certificate{*issue(t, a, pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}}

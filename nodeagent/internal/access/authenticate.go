@@ -41,7 +41,7 @@ func (g *Guard) authenticate(r *http.Request) (*User, error) {
 // certified is the user of a client certificate that an authority of the cluster has signed.
 func (g *Guard) certified(chain []*x509.Certificate) (*User, error) {
 	options := x509.VerifyOptions{
-		Roots: g.cfg.Authorities, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: g.cfg.Clock.Now(),
+		Roots: g.cfg.Authorities(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: g.cfg.Clock.Now(),
 	}
 	for _, c := range chain[1:] {
 		options.Intermediates.AddCert(c)

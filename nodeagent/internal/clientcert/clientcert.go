@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki"
 	"howdah.dev/nodeagent/internal/signing"
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 // Keeper keeps the node's client certificate.
 type Keeper struct {
 	cfg    Config
-	roots  *x509.CertPool
+	roots  *pki.Bundle
 	errors prometheus.Counter
 
 	mu   sync.Mutex
@@ -70,16 +70,13 @@ func New(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rotate the certificate: %w", err)
 	}
-	ca, err := os.ReadFile(filepath.Join(cfg.Dir, "ca.crt"))
+	roots, err := pki.LoadBundle(filepath.Join(cfg.Dir, "ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("rotate the certificate: %w", err)
 	}
-	k := &Keeper{cfg: cfg, roots: x509.NewCertPool(), errors: prometheus.NewCounter(prometheus.CounterOpts{
+	k := &Keeper{cfg: cfg, roots: roots, errors: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kubelet_certificate_manager_client_expiration_renew_errors", Help: "Tries to replace the client certificate that failed.",
 	})}
-	if !k.roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("rotate the certificate: %s holds no certificate", filepath.Join(cfg.Dir, "ca.crt"))
-	}
 	k.has(pair.Leaf)
 	cfg.Registerer.MustRegister(k.errors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kubelet_certificate_manager_client_ttl_seconds", Help: "Seconds until the client certificate ends, negative once it has.",
@@ -175,7 +172,7 @@ func (k *Keeper) ask(ctx context.Context, api nodecert.Requests, asked *nodecert
 	if certificate, err = nodecert.Await(ctx, api, created, k.cfg.Clock); err != nil {
 		return nil, nil, err
 	}
-	pair, err := nodecert.Check(certificate, k.key, k.cfg.NodeName, k.roots, k.cfg.Clock.Now())
+	pair, err := nodecert.Check(certificate, k.key, k.cfg.NodeName, k.roots.Now().Pool, k.cfg.Clock.Now())
 	if err != nil {
 		return nil, nil, nodecert.Refusal{Err: fmt.Errorf("the certificate is of no use: %w", err)}
 	}

@@ -433,7 +433,7 @@ func TestRun(t *testing.T) {
 	f := setup(t)
 	f.cfg.Addresses, f.cfg.ReadOnly = []string{freeAddress(t), freeAddress(t)}, []string{freeAddress(t)}
 	f.cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{issue(pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}, ClientAuth: tls.RequireAndVerifyClientCert}
-	f.cfg.Guard = access.New(access.Config{NodeName: "n", Authorities: authority.Pool(), Trusted: "trusted", Reviewer: reviewer{}, Clock: clock.RealClock{}})
+	f.cfg.Guard = access.New(access.Config{NodeName: "n", Authorities: authority.Pool, Trusted: "trusted", Reviewer: reviewer{}, Clock: clock.RealClock{}})
 	// The runtime's end of an upgraded stream.
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

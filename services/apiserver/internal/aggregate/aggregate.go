@@ -3,7 +3,6 @@
 package aggregate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -48,11 +47,10 @@ type Config struct {
 	// Certificate is the client certificate by which extension API servers know this one; nil presents none, and they will
 	// believe no header.
 	Certificate func() (*tls.Certificate, error)
-	// ClientCA and RequestHeaderCA are PEM: the authorities of clients' certificates, as they are now, and of that above. AllowedNames are the
-	// common names that the latter may have. They are published for extension API servers; empty ones are not.
-	ClientCA        func() []byte
-	RequestHeaderCA []byte
-	AllowedNames    []string
+	// ClientCA and RequestHeaderCA return PEM: the authorities of clients' certificates and of that above, as they are now; nil is none. AllowedNames
+	// are the common names that the latter may have. They are published for extension API servers.
+	ClientCA, RequestHeaderCA func() []byte
+	AllowedNames              []string
 	// Registerer takes the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	Clock      clock.WithTicker
@@ -73,7 +71,7 @@ type Aggregator struct {
 	generation atomic.Int64 // counts changes of what is known
 	registered atomic.Int64 // the table's generation whose APIServices exist; -1 is none
 	begun      atomic.Bool  // those of built-in kinds have been made
-	clientCA   []byte       // as it was published last; Run's alone
+	told       authorities  // as they were published last; Run's alone
 }
 
 // snapshot are the remote APIServices at a revision of their cache.
@@ -217,7 +215,7 @@ func (a *Aggregator) Run(ctx context.Context) {
 		if a.cfg.Table.Generation() != a.registered.Load() {
 			a.Register(ctx)
 		}
-		if !bytes.Equal(a.clients(), a.clientCA) && !a.publish(ctx) {
+		if !a.authorities().equal(a.told) && !a.publish(ctx) {
 			a.registered.Store(-1)
 		}
 		wait := a.checkAll(ctx)

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -34,9 +35,8 @@ const (
 
 // publish writes that ConfigMap where it lacks something.
 func (a *Aggregator) publish(ctx context.Context) bool {
-	clients := a.clients()
-	has := a.trust()
-	data := trusted(has, clients, a.cfg.RequestHeaderCA, a.cfg.AllowedNames, a.cfg.Clock.Now())
+	told, has := a.authorities(), a.trust()
+	data := trusted(has, told, a.cfg.AllowedNames, a.cfg.Clock.Now())
 	if !within(data, has) {
 		// Applying creates and updates, and leaves what others have added.
 		_, err := a.cfg.API.Patch(ctx, &apiv1.PatchRequest{
@@ -49,8 +49,25 @@ func (a *Aggregator) publish(ctx context.Context) bool {
 			return false
 		}
 	}
-	a.clientCA = clients
+	a.told = told
 	return true
+}
+
+// authorities are the PEM of those that this API server believes, and by which it is known.
+type authorities struct{ clients, proxies []byte }
+
+func (a authorities) equal(other authorities) bool {
+	return bytes.Equal(a.clients, other.clients) && bytes.Equal(a.proxies, other.proxies)
+}
+
+func (a *Aggregator) authorities() (now authorities) {
+	if a.cfg.ClientCA != nil {
+		now.clients = a.cfg.ClientCA()
+	}
+	if a.cfg.RequestHeaderCA != nil {
+		now.proxies = a.cfg.RequestHeaderCA()
+	}
+	return now
 }
 
 // within reports whether a map has all that is in another one.
@@ -61,14 +78,6 @@ func within(part, all map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// clients is the PEM of the authorities of clients' certificates.
-func (a *Aggregator) clients() []byte {
-	if a.cfg.ClientCA == nil {
-		return nil
-	}
-	return a.cfg.ClientCA()
 }
 
 // trust is what the ConfigMap says now.
@@ -84,13 +93,13 @@ func (a *Aggregator) trust() map[string]string {
 
 // trusted is what is to be published: what is already, with the authorities and names of this API server. What is there already stays, since another API server may have another
 // authority while one is replaced; certificates that are out of their time go.
-func trusted(has map[string]string, clients, proxies []byte, names []string, now time.Time) map[string]string {
+func trusted(has map[string]string, more authorities, names []string, now time.Time) map[string]string {
 	out := map[string]string{}
-	if len(clients) > 0 {
-		out[clientCAKey] = together(has[clientCAKey], clients, now)
+	if len(more.clients) > 0 {
+		out[clientCAKey] = together(has[clientCAKey], more.clients, now)
 	}
-	if len(proxies) > 0 {
-		out[proxyCAKey] = together(has[proxyCAKey], proxies, now)
+	if len(more.proxies) > 0 {
+		out[proxyCAKey] = together(has[proxyCAKey], more.proxies, now)
 		for key, values := range map[string][]string{
 			allowedNamesKey: names, usernamesKey: {"X-Remote-User"}, uidsKey: {"X-Remote-Uid"}, groupsKey: {"X-Remote-Group"}, extraPrefixesKey: {"X-Remote-Extra-"},
 		} {

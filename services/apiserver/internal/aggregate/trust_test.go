@@ -21,22 +21,22 @@ func TestTrusted(t *testing.T) {
 		return a.PEM()
 	}
 	one, two, past := authority(now), authority(now), authority(now.AddDate(-40, 0, 0))
-	if got := trusted(nil, nil, nil, nil, now); len(got) != 0 {
+	if got := trusted(nil, authorities{}, nil, now); len(got) != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
-	first := trusted(map[string]string{"other": "x"}, append(past, one...), two, []string{"a"}, now)
+	first := trusted(map[string]string{"other": "x"}, authorities{append(past, one...), two}, []string{"a"}, now)
 	if first[clientCAKey] != string(one) || first[proxyCAKey] != string(two) || first[allowedNamesKey] != `["a"]` || first[usernamesKey] != `["X-Remote-User"]` || len(first) != 7 {
 		t.Errorf("%v", first)
 	}
 	// Another API server adds its own, and the first one finds nothing to do then.
-	second := trusted(first, two, two, []string{"b"}, now)
+	second := trusted(first, authorities{two, two}, []string{"b"}, now)
 	if second[clientCAKey] != string(one)+string(two) || second[proxyCAKey] != string(two) || second[allowedNamesKey] != `["a","b"]` {
 		t.Errorf("%v", second)
 	}
-	if !within(trusted(second, one, two, []string{"a"}, now), second) {
+	if !within(trusted(second, authorities{one, two}, []string{"a"}, now), second) {
 		t.Error("the first API server takes back what the second has written")
 	}
-	if first[clientCAKey] = "mine"; trusted(first, one, nil, nil, now)[clientCAKey] != string(one) {
+	if first[clientCAKey] = "mine"; trusted(first, authorities{one, nil}, nil, now)[clientCAKey] != string(one) {
 		t.Error("what is no certificate stays")
 	}
 	if certificates, err := cert.ParseCertsPEM([]byte(second[clientCAKey])); err != nil || len(certificates) != 2 || strings.Count(second[clientCAKey], "BEGIN") != 2 {

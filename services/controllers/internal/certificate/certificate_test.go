@@ -17,6 +17,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/kit/pki"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -46,6 +48,42 @@ func authority(t *testing.T) *Authority {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// The authority is the one that the key is of, wherever its certificate stands.
+func TestAuthorityOfTheKey(t *testing.T) {
+	t.Parallel()
+	var text []byte
+	keys := map[string][]byte{}
+	for _, name := range []string{"one", "two", "three"} {
+		a, err := pki.NewAuthority(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys[name], err = a.KeyPEM(); err != nil {
+			t.Fatal(err)
+		}
+		if name != "three" {
+			text = append(text, a.PEM()...)
+		}
+	}
+	var of string
+	source := func() ([]byte, []byte, error) { return text, keys[of], nil }
+	seen := map[string]bool{}
+	for _, of = range []string{"one", "two"} {
+		a, err := Read(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[string(a.certificate.Raw)] = true
+	}
+	if len(seen) != 2 {
+		t.Error("both keys sign by the same certificate")
+	}
+	of = "three"
+	if _, err := Read(source); err == nil || err.Error() != "no certificate is of the key" {
+		t.Errorf("a key of none: %v", err)
+	}
 }
 
 // asking is a request in PEM, signed by a key of its own.

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -23,13 +24,13 @@ const shortest = 10 * time.Minute
 type signing struct {
 	client    *object.Client
 	requests  *object.Informer[*request]
-	authority *Authority
+	authority Source
 	longest   time.Duration
 	clock     clock.Clock
 }
 
-// NewSigning returns the controller that signs with the authority, for at most as long as longest.
-func NewSigning(env *controller.Env, authority *Authority, longest time.Duration) controller.Unit {
+// NewSigning returns the controller that signs with the authority as it is at each signature, for at most as long as longest.
+func NewSigning(env *controller.Env, authority Source, longest time.Duration) controller.Unit {
 	c := &signing{env.Client, object.InformerFor(env.Informers, object.CertificateSigningRequest), authority, longest, env.Clock}
 	return unit(env, c.requests, "csrsigning", c.reconcile)
 }
@@ -43,6 +44,14 @@ func unit(env *controller.Env, requests *object.Informer[*request], name string,
 		}
 	})
 	return controller.Unit{Queues: []*reconcile.Controller{queue}}
+}
+
+func (c *signing) sign(asked *x509.CertificateRequest, r *request) ([]byte, error) {
+	authority, err := Read(c.authority)
+	if err != nil {
+		return nil, err
+	}
+	return authority.sign(asked, r.Spec.Usages, lasting(r, c.longest), c.clock.Now())
 }
 
 func (c *signing) reconcile(ctx context.Context, name string) (time.Duration, error) {
@@ -64,7 +73,7 @@ func (c *signing) reconcile(ctx context.Context, name string) (time.Duration, er
 			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
 			Message: err.Error(), LastUpdateTime: now, LastTransitionTime: now,
 		})
-	} else if next.Status.Certificate, err = c.authority.sign(asked, r.Spec.Usages, lasting(r, c.longest), c.clock.Now()); err != nil {
+	} else if next.Status.Certificate, err = c.sign(asked, r); err != nil {
 		return 0, fmt.Errorf("sign %s: %w", name, err)
 	}
 	if _, err := object.For(c.client, object.CertificateSigningRequest).UpdateStatus(ctx, next); err != nil && !apierrors.IsNotFound(err) {

@@ -3,7 +3,6 @@ package certificate
 import (
 	"crypto"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // backdate lets a certificate serve on machines whose clock is behind.
@@ -25,17 +26,42 @@ type Authority struct {
 	key         crypto.Signer
 }
 
-// NewAuthority reads a certificate and its key, in PEM.
-func NewAuthority(certPEM, keyPEM []byte) (*Authority, error) {
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+// Source returns the certificates of authorities and the key of one of them, in PEM, as they are now.
+type Source func() (certificates, key []byte, err error)
+
+// Read returns the authority of which the source has the key.
+func Read(from Source) (*Authority, error) {
+	certificates, key, err := from()
 	if err != nil {
 		return nil, err
 	}
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA {
-		return nil, errors.New("it is not the certificate of an authority")
+	return NewAuthority(certificates, key)
+}
+
+// NewAuthority reads a key, and its certificate among those given, in PEM: while an authority is replaced, there are two.
+func NewAuthority(certPEM, keyPEM []byte) (*Authority, error) {
+	parsed, err := keyutil.ParsePrivateKeyPEM(keyPEM)
+	if err != nil {
+		return nil, err
 	}
-	return &Authority{pair.Leaf, key}, nil
+	key, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("the key cannot sign")
+	}
+	certificates, err := cert.ParseCertsPEM(certPEM)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range certificates {
+		if public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(key.Public()) {
+			continue
+		}
+		if !c.IsCA {
+			return nil, errors.New("it is not the certificate of an authority")
+		}
+		return &Authority{c, key}, nil
+	}
+	return nil, errors.New("no certificate is of the key")
 }
 
 // sign issues a certificate that begins a little before now and lasts for the time given, or as long as the authority does.
