@@ -279,3 +279,22 @@ func TestPoliciesUnderConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What a job takes over from its template, as it is stored, was not there when it was judged.
+func TestPoliciesSeeJobsAsTheyWereMade(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	f.bind("validating", `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["batch"],"apiVersions":["v1"],"resources":["jobs"]}]},
+		"validations":[{"expression":"!has(object.metadata.labels) && 'batch.kubernetes.io/job-name' in object.spec.template.metadata.labels"}]`, `,"validationActions":["Deny"]`)
+	job := f.object(f.create("batch/v1/jobs", "default", `{"metadata":{"name":"j"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`))
+	if labels := job.GetLabels(); labels["job-name"] != "j" || len(labels) != 4 {
+		t.Errorf("%v", labels)
+	}
+	if stored := f.object(f.get("batch/v1/jobs", "default", "j")); len(stored.GetLabels()) != 4 {
+		t.Errorf("%v", stored.GetLabels())
+	}
+	const labelled = `{"metadata":{"name":"k"},"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`
+	if _, err := f.create("batch/v1/jobs", "default", labelled); err == nil {
+		t.Error("labels of the template are not the job's when it is judged")
+	}
+}

@@ -188,6 +188,9 @@ func (c *create) plan(ctx context.Context) (*plan, error) {
 		err = locate(kind, r.namespace, "") // should validation ever let it pass, nothing is stored in no namespace
 	}
 	if err == nil {
+		if kind.Settle != nil {
+			kind.Settle(obj)
+		}
 		p.value, err = c.s.encode(ctx, kind, obj)
 	}
 	if err != nil {

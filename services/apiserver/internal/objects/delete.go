@@ -149,8 +149,14 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 			return nil, err
 		}
 	}
+	if d.eviction == nil && d.pending(old) {
+		return d.unchanged(item), nil
+	}
 	if err := d.permit(ctx, old); err != nil {
 		return nil, err
+	}
+	if d.eviction != nil && d.pending(old) {
+		return d.unchanged(item), nil
 	}
 	obj := old.DeepCopyObject().(registry.Object)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
@@ -177,13 +183,58 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		p.writes = append(p.writes, budget...)
 		return p, nil
 	}
-	p.accepted = d.options.OrphanDependents != nil && !*d.options.OrphanDependents
 	if item.Holds(p.value) {
-		return &plan{current: item, accepted: p.accepted}, nil // its deletion is under way already
+		return d.unchanged(item), nil // its deletion is under way already
 	}
+	p.accepted = d.accepts()
 	p.writes = append(p.writes, store.Write{Op: store.Update, Key: item.Key, Value: p.value, Revision: item.Revision})
 	p.writes = append(p.writes, budget...)
 	return p, nil
+}
+
+// pending reports whether the deletion has begun and there is nothing in this one that would hasten it: then it changes nothing, finalizers neither, and nobody is asked.
+func (d *deletion) pending(old registry.Object) bool {
+	kind := d.r.res.Kind
+	if old.GetDeletionTimestamp() == nil {
+		return false
+	}
+	if kind.GracePeriod == nil {
+		return kind.BeginDelete != nil && kind.Holds != nil && kind.Holds(old)
+	}
+	current, asked := old.GetDeletionGracePeriodSeconds(), d.options.GracePeriodSeconds
+	return current != nil && *current > 0 && (asked == nil || *asked >= *current)
+}
+
+// unchanged is the plan of a deletion that leaves the object as it is.
+func (d *deletion) unchanged(item *codec.Item) *plan {
+	return &plan{current: item, accepted: d.accepts()}
+}
+
+// accepts reports whether an object that is not gone yet is answered with 202.
+func (d *deletion) accepts() bool {
+	return d.options.OrphanDependents != nil && !*d.options.OrphanDependents
+}
+
+// effective are the options as admission sees them: with the time that the object is given, and, of what goes in phases of its own, with its uid. Those of a collection
+// are everybody's.
+func (d *deletion) effective(old registry.Object) *metav1.DeleteOptions {
+	kind := d.r.res.Kind
+	if d.collective || kind.GracePeriod == nil && kind.BeginDelete == nil {
+		return d.options
+	}
+	o := d.options.DeepCopy()
+	if kind.GracePeriod != nil && old.GetDeletionTimestamp() == nil {
+		grace := kind.GracePeriod(old, o)
+		o.GracePeriodSeconds = &grace
+	}
+	if kind.BeginDelete != nil && (o.Preconditions == nil || o.Preconditions.UID == nil) {
+		if o.Preconditions == nil {
+			o.Preconditions = &metav1.Preconditions{}
+		}
+		uid := old.GetUID()
+		o.Preconditions.UID = &uid
+	}
+	return o
 }
 
 // permit asks admission.
@@ -193,7 +244,7 @@ func (d *deletion) permit(ctx context.Context, old registry.Object) error {
 	}
 	attributes := &admission.Attributes{
 		Operation: admission.Delete, Resource: d.r.res, Namespace: d.r.namespace, Name: d.r.name, Old: old,
-		Options: d.options, User: d.r.user, DryRun: d.dryRun, Notes: d.r,
+		Options: d.effective(old), User: d.r.user, DryRun: d.dryRun, Notes: d.r,
 	}
 	if d.collective {
 		attributes.Name = ""
@@ -256,11 +307,11 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 		if g := old.GetDeletionGracePeriodSeconds(); g != nil {
 			current = *g
 		}
-		if current > 0 && d.options.GracePeriodSeconds != nil && grace < current {
-			start := begun.Add(-time.Duration(current) * time.Second)
-			obj.SetDeletionTimestamp(&metav1.Time{Time: start.Add(time.Duration(grace) * time.Second)})
-			obj.SetDeletionGracePeriodSeconds(&grace)
-			current = grace
+		if asked := d.options.GracePeriodSeconds; current > 0 && asked != nil && *asked < current {
+			ends, period := shortened(begun.Time, current, *asked, d.s.now())
+			obj.SetDeletionTimestamp(&metav1.Time{Time: ends})
+			obj.SetDeletionGracePeriodSeconds(&period)
+			current = period
 		}
 		return held || current > 0
 	}
@@ -278,6 +329,16 @@ func (d *deletion) mark(obj, old registry.Object) bool {
 		obj.SetGeneration(g + 1)
 	}
 	return held || grace > 0
+}
+
+// shortened is when a deletion that was to end, after a period in seconds, at a time, ends by a shorter period, and that period. It is never in the past: where the time is
+// over, the shortest is given that leaves the last deletion to whoever ends the object.
+func shortened(ends time.Time, period, shorter int64, now time.Time) (time.Time, int64) {
+	sooner := ends.Add(time.Duration(shorter-period) * time.Second)
+	if !sooner.Before(now) {
+		return sooner, shorter
+	}
+	return now, min(shorter, 1)
 }
 
 // propagate returns the finalizers that the propagation policy leaves: the garbage collector acts on them.

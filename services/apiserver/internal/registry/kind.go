@@ -72,6 +72,8 @@ type Kind struct {
 	// Complete fills what depends on the name, which PrepareCreate may not know
 	// yet, and on who creates the object. It may be called more than once.
 	Complete func(obj Object, by Caller)
+	// Settle fills a new object with what it is stored with and admission does not see yet; nil fills nothing.
+	Settle func(Object)
 	// PrepareUpdate carries over what a client may not change through the
 	// main resource (status) and bumps generation when the spec changed.
 	PrepareUpdate func(obj, old Object)

@@ -31,6 +31,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		func(j *batchv1.Job) *batchv1.JobStatus { return &j.Status }, validateStatus)
 	row.AfterStatus(k, defaultLabels)
 	k.Complete = func(obj registry.Object, _ registry.Caller) { generateSelector(obj.(*batchv1.Job)) }
+	k.Settle = typed.Do(settle)
 	k.Default = typed.Do(fill)
 	k.Validate = typed.Check(validate)
 	workload.Ratchet(k, func(j *batchv1.Job) *corev1.PodTemplateSpec { return &j.Spec.Template })
@@ -87,6 +88,13 @@ func defaultLabels(j *batchv1.Job) {
 	}
 }
 
+// settle has a job without labels take those that its pods have been given, as Kubernetes does when it reads it for the first time.
+func settle(j *batchv1.Job) {
+	if len(j.Labels) == 0 {
+		j.Labels = maps.Clone(j.Spec.Template.Labels)
+	}
+}
+
 // fillTemplate sets what a Job inside of a CronJob has by default, too.
 func fillTemplate(s *batchv1.JobSpec) {
 	podspec.Default(&s.Template.Spec)
@@ -128,8 +136,8 @@ func generateSelector(j *batchv1.Job) {
 		return
 	}
 	t := &j.Spec.Template
-	// A job without labels of its own has taken those of the template, and takes these as well.
-	bare := len(j.Labels) == 0 || same(j.Labels, t.Labels)
+	// A job without labels of its own has taken those of the template, and takes these as well; where there were none to take, only what is stored has these.
+	bare := len(j.Labels) > 0 && same(j.Labels, t.Labels)
 	if t.Labels = maps.Clone(t.Labels); t.Labels == nil {
 		t.Labels = map[string]string{}
 	}
