@@ -44,6 +44,9 @@ func (r requests) done(operation, key string, start time.Time, err error) {
 	group, resource := kindOf(key)
 	r.seconds.WithLabelValues(operation, group, resource).Observe(time.Since(start).Seconds())
 	r.count.WithLabelValues(operation, group, resource).Inc()
+	if errors.Is(err, context.Canceled) { // by whoever asked
+		return
+	}
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFull) {
 		r.failure.WithLabelValues(operation, group, resource).Inc()
 	}

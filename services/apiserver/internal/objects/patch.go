@@ -172,15 +172,7 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 	if r.res.Version != nil {
 		served.GetObjectKind().SetGroupVersionKind(r.res.GVK)
 	}
-	whole := served
-	if r.subresource == "status" && r.res.Kind.Status.Alone && r.res.Version == nil && !bytes.Contains(p.body, []byte("spec")) {
-		// The strategy takes the spec from old anyhow: the patch need not carry it along.
-		served = fieldmanager.Without(served, "Spec")
-	}
-	obj, err := p.patched(served)
-	if refused := (*codec.RefusedError)(nil); errors.As(err, &refused) && served != whole { // which shows the whole object
-		obj, err = p.patched(whole)
-	}
+	obj, err := p.result(served)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +183,23 @@ func (p *patch) change(_ context.Context, old registry.Object) (registry.Object,
 		return nil, err
 	}
 	return stored(r, obj)
+}
+
+// result is what the patch makes of the object in the version of the request.
+func (p *patch) result(whole registry.Object) (registry.Object, error) {
+	r := p.r
+	if r.subresource != "status" || r.res.Kind.Status.Carry == nil || r.res.Version != nil || bytes.Contains(p.body, []byte("spec")) {
+		return p.patched(whole)
+	}
+	// The patch does not touch the spec, and need not pass through it.
+	obj, err := p.patched(fieldmanager.Without(whole, "Spec"))
+	if refused := (*codec.RefusedError)(nil); errors.As(err, &refused) { // which shows the whole object
+		return p.patched(whole)
+	}
+	if err == nil {
+		r.res.Kind.Status.Carry(obj, whole)
+	}
+	return obj, err
 }
 
 // patched applies the patch to the object in the version of the request.

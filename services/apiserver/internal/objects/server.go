@@ -257,6 +257,8 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 		return modified(gr, name)
 	case errors.Is(err, store.ErrFenced):
 		return apierrors.NewForbidden(gr, name, errors.New("the leadership that this write was made under has passed on"))
+	case errors.Is(err, context.Canceled): // by whoever asked, of whom the database knows nothing; only logs and metrics are told
+		return apierrors.NewTimeoutError("request did not complete within requested timeout - context canceled", 0)
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return apierrors.NewTimeoutError("the connection to the database was lost while the write was committed: its outcome is not known", 0)
 	case errors.Is(err, cache.ErrLoading):

@@ -226,9 +226,9 @@ type Status struct {
 	Warnings func(obj, old Object) []string
 	// Untracked are metadata that such a write leaves alone, and whose fields it does not come to own: "metadata" or "metadata.labels".
 	Untracked []string
-	// Alone says that Default looks at nothing of the spec to default the
-	// status, so that a patch of the status need not carry the spec along.
-	Alone bool
+	// Carry gives obj a copy of the spec of the whole object, so that a patch of the status need not pass through it; nil: Default looks at the
+	// spec to default the status.
+	Carry func(obj, whole Object)
 }
 
 // Action describes a subresource that is POSTed an object of another kind and

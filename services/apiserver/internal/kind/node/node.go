@@ -36,7 +36,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		Warnings:       typed.Warn(func(n, _ *corev1.Node) []string { return warnings(n) }),
 
 		Status: &registry.Status{
-			Alone:          true,
+			Carry:          func(obj, whole registry.Object) { whole.(*corev1.Node).Spec.DeepCopyInto(&obj.(*corev1.Node).Spec) },
 			PrepareUpdate:  typed.Change(func(n, old *corev1.Node) { n.Spec = old.Spec; dropDisabled(n) }),
 			ValidateUpdate: typed.CheckChange(validateUpdate),
 		},

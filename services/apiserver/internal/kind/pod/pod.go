@@ -51,7 +51,7 @@ func Kind(now func() time.Time) *registry.Kind {
 		}),
 
 		Status: &registry.Status{
-			Alone:          true,
+			Carry:          func(obj, whole registry.Object) { whole.(*corev1.Pod).Spec.DeepCopyInto(&obj.(*corev1.Pod).Spec) },
 			Untracked:      []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
 			PrepareUpdate:  typed.Change(prepareStatus),
 			ValidateUpdate: typed.CheckChange(validateStatusUpdate),
