@@ -36,7 +36,9 @@ type Config struct {
 	Reconcile Func
 	// Timeout bounds one reconcile; 1 minute where 0.
 	Timeout time.Duration
-	Metrics *Metrics // nil measures nothing
+	// LongestPause is how long a key that fails again and again waits for the next try at most; 100 s where 0.
+	LongestPause time.Duration
+	Metrics      *Metrics // nil measures nothing
 	// Clock is what delays are measured with; the real one where nil.
 	Clock clock.WithTicker
 }
@@ -69,6 +71,9 @@ func New(cfg Config) *Controller {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
+	if cfg.LongestPause == 0 {
+		cfg.LongestPause = 100 * time.Second
+	}
 	queue := workqueue.TypedRateLimitingQueueConfig[string]{Clock: cfg.Clock}
 	if cfg.Metrics != nil {
 		queue.Name, queue.MetricsProvider = cfg.Name, cfg.Metrics.queues
@@ -76,7 +81,7 @@ func New(cfg Config) *Controller {
 	return &Controller{
 		cfg: cfg,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 100*time.Second), queue),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, cfg.LongestPause), queue),
 		causes: map[string]*cause{},
 	}
 }

@@ -99,7 +99,9 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	} else {
 		group, version := s.Spec.Group, s.Spec.Version
 		k.v2 = a.fetch(ctx, s, openapiV2, k.v2, own(group, version))
-		k.v3 = a.fetch(ctx, s, openapiV3+"/apis/"+group+"/"+version, k.v3, valid)
+		if k.v3 = a.fetch(ctx, s, openapiV3+"/apis/"+group+"/"+version, k.v3, valid); k.v3.body == nil {
+			k.v3 = converted(k.v2)
+		}
 	}
 	if ctx.Err() != nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"k8s.io/kube-openapi/pkg/aggregator"
+	"k8s.io/kube-openapi/pkg/openapiconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"howdah.dev/services/apiserver/internal/openapi"
@@ -25,6 +26,19 @@ func own(group, version string) func([]byte) ([]byte, error) {
 		}
 		return json.Marshal(aggregator.FilterSpecByPathsWithoutSideEffects(&all, []string{"/apis/" + group + "/" + version + "/"}))
 	}
+}
+
+// converted is version 3 of a document of version 2, for servers that have no other, as far as it can say the same.
+func converted(v2 document) document {
+	var all spec.Swagger
+	if v2.body == nil || json.Unmarshal(v2.body, &all) != nil {
+		return document{}
+	}
+	body, err := json.Marshal(openapiconv.ConvertV2ToV3(&all))
+	if err != nil {
+		return document{}
+	}
+	return newDocument(body, "")
 }
 
 // mergedV2 is the document with the remote ones merged into it, in one encoding.

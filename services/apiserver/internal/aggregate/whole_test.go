@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -76,5 +77,26 @@ func TestMergeV2(t *testing.T) {
 	}
 	if kinds := s.Definitions["Shared"]["x-kubernetes-group-version-kind"].([]any); len(kinds) != 2 {
 		t.Errorf("%v", kinds)
+	}
+}
+
+func TestConvertedToV3(t *testing.T) {
+	t.Parallel()
+	if got := converted(document{}); got.body != nil {
+		t.Errorf("of nothing: %s", got.body)
+	}
+	got := converted(newDocument([]byte(head+`"paths":{`+path("/apis/g/v1/loads", "Load")+`},"definitions":{"Load":{"type":"object","description":"a load"}}}`), "x"))
+	var v3 struct {
+		OpenAPI    string         `json:"openapi"`
+		Paths      map[string]any `json:"paths"`
+		Components struct {
+			Schemas map[string]map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(got.body, &v3); err != nil || !strings.HasPrefix(v3.OpenAPI, "3.") || v3.Paths["/apis/g/v1/loads"] == nil || v3.Components.Schemas["Load"]["description"] != "a load" {
+		t.Errorf("%v %s", err, got.body)
+	}
+	if got.hash == "" || got.etag != "" {
+		t.Errorf("%q %q", got.hash, got.etag)
 	}
 }

@@ -172,6 +172,39 @@ func TestBatchedFileIsWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
+// A request that ends after the server was told to stop is recorded to its end.
+func TestRequestsThatEndWithTheServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
+	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, "Metadata")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- l.Run(ctx) }()
+	one, other := l.Begin(requestOf("one")), l.Begin(requestOf("other"))
+	one.End(200, nil, "", nil)
+	cancel()
+	select {
+	case <-ran:
+		t.Fatal("it has ended before the request")
+	case <-time.After(100 * time.Millisecond):
+	}
+	other.End(200, nil, "", nil)
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(data), `"stage":"ResponseComplete"`) != 2 {
+		t.Errorf("%v %s", err, data)
+	}
+}
+
 func BenchmarkMetadata(b *testing.B) {
 	dir := b.TempDir()
 	policy := filepath.Join(dir, "policy")

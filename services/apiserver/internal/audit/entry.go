@@ -117,6 +117,7 @@ func (l *Log) Begin(r *Request) *Entry {
 		return nil
 	}
 	now := metav1.NewMicroTime(l.clock.Now())
+	l.underway.begin()
 	e := &Entry{log: l, config: config, long: r.longRunning(), event: auditv1.Event{
 		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()},
 		Level:    auditv1.Level(config.Level), AuditID: types.UID(r.Origin.AuditID), RequestURI: cmp.Or(r.Origin.URI, r.path()), Verb: r.Verb,
@@ -266,6 +267,7 @@ func (e *Entry) End(code int, body []byte, contentType string, err error) {
 		return
 	}
 	e.ended = true
+	defer e.log.underway.end()
 	now := metav1.NewMicroTime(e.log.clock.Now())
 	e.answered(code, body, contentType, err)
 	if told := e.latency(now); told != nil {
@@ -342,6 +344,7 @@ func (e *Entry) stage(stage auditv1.Stage, now metav1.MicroTime) {
 	e.event.Stage, e.event.StageTimestamp = stage, now
 	if err := e.log.record(e.event); err != nil && stage == auditv1.StageRequestReceived {
 		e.rejected, e.ended = true, true
+		e.log.underway.end()
 		e.log.metrics.rejected.Inc()
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	libraryaudit "k8s.io/apiserver/pkg/audit"
@@ -43,6 +45,7 @@ type Log struct {
 	backends []backend
 	metrics  *Metrics
 	clock    clock.PassiveClock
+	underway underway
 }
 
 // New reads the policy and builds the backends; nothing runs before Run. nil, nil is answered where nothing is configured.
@@ -62,7 +65,7 @@ func New(cfg Config) (*Log, error) {
 	}
 	cfg.File.Format, cfg.File.Delivery.Mode = cmp.Or(cfg.File.Format, FormatJSON), cmp.Or(cfg.File.Delivery.Mode, ModeBlocking)
 	cfg.Webhook.Delivery.Mode = cmp.Or(cfg.Webhook.Delivery.Mode, ModeBlocking)
-	l := &Log{rules: policy.NewPolicyRuleEvaluator(p), metrics: cfg.Metrics, clock: cfg.Clock}
+	l := &Log{rules: policy.NewPolicyRuleEvaluator(p), metrics: cfg.Metrics, clock: cfg.Clock, underway: underway{none: make(chan struct{}, 1)}}
 	if cfg.File.Path != "" {
 		if err := cfg.File.validate(); err != nil {
 			return nil, err
@@ -86,13 +89,22 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Run delivers events until ctx ends.
+// endsWithin is how long requests that are under way may take to end once the server is being stopped, and still be recorded.
+const endsWithin = 5 * time.Second
+
+// Run delivers events until ctx ends, and then those of the requests that end with it.
 func (l *Log) Run(ctx context.Context) error {
+	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		defer stop()
+		l.underway.wait(delivering, endsWithin)
+	})()
 	var parts []task.Func
 	for _, b := range l.backends {
 		parts = append(parts, b.run)
 	}
-	return task.Run(ctx, parts...)
+	return task.Run(delivering, parts...)
 }
 
 // record gives the event to all backends. It fails where one of them must not lose it, and did.
@@ -115,4 +127,35 @@ func (l *Log) evaluate(r *Request) auditConfig {
 		a.User = &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: u.Groups}
 	}
 	return l.rules.EvaluatePolicyRule(a)
+}
+
+// underway counts requests that were begun and have not ended.
+type underway struct {
+	n    atomic.Int64
+	none chan struct{} // there were none for a moment
+}
+
+func (u *underway) begin() { u.n.Add(1) }
+
+func (u *underway) end() {
+	if u.n.Add(-1) > 0 {
+		return
+	}
+	select {
+	case u.none <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when there are none, or it has taken too long.
+func (u *underway) wait(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for u.n.Load() > 0 {
+		select {
+		case <-u.none:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -281,6 +281,9 @@ func TestDefaults(t *testing.T) {
 			if res.Kind.Complete != nil {
 				res.Kind.Complete(stored, registry.Caller{Name: "jane", Groups: []string{"team"}, Extra: map[string][]string{"a": {"b"}}})
 			}
+			if res.Kind.Settle != nil {
+				res.Kind.Settle(stored)
+			}
 			got, err := yaml.Marshal(stored)
 			if err != nil {
 				t.Fatal(err)

@@ -92,6 +92,10 @@ func TestJobSelectsItsOwnPods(t *testing.T) {
 	k.PrepareCreate(obj)
 	k.Complete(obj, registry.Caller{})
 	j := obj.(*batchv1.Job)
+	if len(j.Labels) > 0 {
+		t.Errorf("it has labels before it is stored: %v", j.Labels)
+	}
+	k.Settle(obj)
 	if j.Spec.Selector.MatchLabels["batch.kubernetes.io/controller-uid"] != "u" || j.Spec.Template.Labels["job-name"] != "a" || j.Labels["batch.kubernetes.io/job-name"] != "a" {
 		t.Errorf("%+v", j)
 	}

@@ -3,6 +3,7 @@
 package namespace
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func Conditions(had []corev1.NamespaceCondition, r Remains, now metav1.Time) []c
 		result[i] = c
 	}
 	if r.Discovery != nil {
-		set(corev1.NamespaceDeletionDiscoveryFailure, true, "DiscoveryFailed", "Discovery failed for some groups, 1 failing: "+r.Discovery.Error())
+		set(corev1.NamespaceDeletionDiscoveryFailure, true, "DiscoveryFailed", undiscovered(r.Discovery))
 	} else {
 		set(corev1.NamespaceDeletionDiscoveryFailure, false, "ResourcesDiscovered", "All resources successfully discovered")
 	}
@@ -98,4 +99,13 @@ func finalized(ns *corev1.Namespace) *corev1.Namespace {
 	ns = ns.DeepCopy()
 	ns.Spec.Finalizers = slices.Delete(ns.Spec.Finalizers, i, i+1)
 	return ns
+}
+
+// undiscovered says of how many groups, where the error is of several, the kinds are not known.
+func undiscovered(err error) string {
+	var each interface{ Unwrap() []error }
+	if !errors.As(err, &each) {
+		return err.Error()
+	}
+	return fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(each.Unwrap()), err)
 }

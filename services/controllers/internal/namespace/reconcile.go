@@ -42,7 +42,7 @@ func New(env *controller.Env) controller.Unit {
 		namespaces: object.InformerFor(env.Informers, object.Namespace),
 	}
 	c.queue = reconcile.New(reconcile.Config{
-		Name: "namespace", Kind: "Namespace", Workers: 4, Reconcile: c.reconcile, Timeout: 5 * time.Minute, Metrics: env.Metrics,
+		Name: "namespace", Kind: "Namespace", Workers: 4, Reconcile: c.reconcile, Timeout: 5 * time.Minute, LongestPause: time.Minute, Metrics: env.Metrics,
 	})
 	controller.Handle(env, c.namespaces, func(_, new *corev1.Namespace) {
 		if new != nil && new.DeletionTimestamp != nil {

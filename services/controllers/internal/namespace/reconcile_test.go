@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,13 +72,13 @@ func TestNamespaceEndsWithItsContent(t *testing.T) {
 
 func TestConditionsSayWhatWentWrong(t *testing.T) {
 	t.Parallel()
-	bad := Conditions(nil, Remains{Discovery: errText("group gone"), Failures: []error{errText("b"), errText("a")}}, metav1.Now())
+	bad := Conditions(nil, Remains{Discovery: errors.Join(errText("group gone"), errText("another")), Failures: []error{errText("b"), errText("a")}}, metav1.Now())
 	texts := ""
 	for _, c := range bad {
 		texts += string(c.Type) + "=" + string(c.Status) + ":" + c.Reason + ":" + c.Message + "\n"
 	}
 	for _, want := range []string{
-		"NamespaceDeletionDiscoveryFailure=True:DiscoveryFailed:Discovery failed for some groups, 1 failing: group gone",
+		"NamespaceDeletionDiscoveryFailure=True:DiscoveryFailed:Discovery failed for some groups, 2 failing: group gone\nanother",
 		"NamespaceDeletionContentFailure=True:ContentDeletionFailed:Failed to delete all resource types, 2 remaining: a, b",
 		"NamespaceContentRemaining=False:ContentRemoved:All content successfully removed",
 	} {
