@@ -298,3 +298,32 @@ func TestPoliciesSeeJobsAsTheyWereMade(t *testing.T) {
 		t.Error("labels of the template are not the job's when it is judged")
 	}
 }
+
+// What is validated of requests that are not plain writes: claims without a status, and evictions as their query wants them.
+func TestPoliciesSeeWhatKubernetesShows(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
+	f.bind("validating", `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["persistentvolumeclaims","pods/eviction"]}]},
+		"validations":[{"expression":"request.resource.resource != 'persistentvolumeclaims' || !has(object.status.phase)","message":"a status"},
+			{"expression":"request.subResource != 'eviction' || !request.dryRun","message":"a dry run"}]`, `,"validationActions":["Deny"]`)
+	claim := f.object(f.create("v1/persistentvolumeclaims", "default", `{"metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`))
+	if phase := field(claim, "status", "phase"); phase != "Pending" {
+		t.Errorf("%v", claim.Object)
+	}
+	evict := func(query ...string) error {
+		_, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: "p", Subresource: "eviction", DryRun: query,
+			Object: []byte(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"dryRun":["All"]}}`)})
+		return apistatus.FromGRPC(err)
+	}
+	if err := evict(); err != nil {
+		t.Errorf("a dry run that the body asks for: %v", err)
+	}
+	if err := evict("All"); err == nil || !strings.HasSuffix(err.Error(), "a dry run") {
+		t.Errorf("one that the query asks for: %v", err)
+	}
+	if _, err := f.get("v1/pods", "default", "p"); err != nil {
+		t.Errorf("the pod: %v", err)
+	}
+}

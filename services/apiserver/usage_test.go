@@ -80,6 +80,7 @@ func TestUsage(t *testing.T) {
 	for _, name := range []string{"a", "quiet"} {
 		f.must(f.create("v1/pods", "default", `{"metadata":{"name":"`+name+`","labels":{"app":"`+name+`"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
 	}
+	f.fresh() // what is used is told of pods that are known
 	list := func(resource, namespace, label, accept string) string {
 		t.Helper()
 		body, err := f.list(&apiv1.ListRequest{Group: "metrics.k8s.io", Version: "v1beta1", Resource: resource, Namespace: namespace, LabelSelector: label, Accept: accept})

@@ -359,6 +359,22 @@ func TestWebhookMatchPolicy(t *testing.T) {
 	}
 }
 
+// Of reviews, those that are wrong are refused before a webhook validates them.
+func TestWebhooksOfReviews(t *testing.T) {
+	t.Parallel()
+	f, h := startMemory(t), startHooks(t)
+	f.configure("validatingwebhookconfigurations", "c", h.hook("a", "/allow", `,"rules":[{"operations":["*"],"apiGroups":["authorization.k8s.io"],"apiVersions":["v1"],"resources":["localsubjectaccessreviews"]}]`))
+	for namespace, asked := range map[string]int{"other": 0, "default": 1} {
+		_, err := f.create("authorization.k8s.io/v1/localsubjectaccessreviews", "default", `{"spec":{"user":"jane","resourceAttributes":{"verb":"get","resource":"pods","namespace":"`+namespace+`"}}}`)
+		if (err == nil) != (asked == 1) || err != nil && !strings.Contains(err.Error(), "must match metadata.namespace") {
+			t.Errorf("%s: %v", namespace, err)
+		}
+		if seen := h.requests(); len(seen) != asked {
+			t.Errorf("%s: asked %d times", namespace, len(seen))
+		}
+	}
+}
+
 func TestMutatingWebhooks(t *testing.T) {
 	t.Parallel()
 	f, h := startMemory(t), startHooks(t)

@@ -215,6 +215,7 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 		return nil, s.refused(ctx, r, posted, opts, apierrors.NewInvalid(evictionGVK.GroupKind(), r.name, field.ErrorList{field.Invalid(
 			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")}))
 	}
+	asked := opts // admission is told what the query says alone
 	switch {
 	case !opts.dryRun:
 		opts.dryRun = len(options.DryRun) > 0
@@ -223,7 +224,7 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	case !slices.Equal(options.DryRun, dryRun):
 		return nil, s.refused(ctx, r, posted, opts, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", dryRun, options.DryRun)))
 	}
-	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: opts}}, nil
+	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: asked}}, nil
 }
 
 // evict is a deletion that answers as an eviction.

@@ -135,7 +135,7 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	}
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
 	if apierrors.IsNotFound(err) && d.eviction != nil && !d.announced {
-		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.dryRun}, err)
+		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.posting.dryRun}, err)
 	}
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (d *deletion) permit(ctx context.Context, old registry.Object) error {
 	}
 	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
 		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
-		attributes.FieldManager, attributes.FieldValidation = d.posting.manager, d.posting.level
+		attributes.FieldManager, attributes.FieldValidation, attributes.DryRun = d.posting.manager, d.posting.level, d.posting.dryRun
 	}
 	if err := d.s.Admission.Admit(ctx, attributes); err != nil {
 		return err

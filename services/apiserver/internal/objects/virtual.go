@@ -32,8 +32,8 @@ func (r *request) posting(req *apiv1.CreateRequest) (codec.Form, options, error)
 }
 
 // Answer serves a create of a resource that is not stored: it is bounded, authenticated, authorized, decoded and counted as any
-// other create, and fill makes obj, which comes in as it was posted, the answer.
-func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.CreateRequest, obj registry.Object, fill func(ctx context.Context, user *authn.User) error) (resp *apiv1.CreateResponse, err error) {
+// other create. check says what is wrong with obj, which comes in as it was posted, before validating admission is asked, and what it returns makes it the answer.
+func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.CreateRequest, obj registry.Object, check func(user *authn.User) (fill func(ctx context.Context), err error)) (resp *apiv1.CreateResponse, err error) {
 	ctx, r, err := s.begin(ctx, "create", virtual{req, res}, "", "", "")
 	defer func() { s.end(ctx, r, &err, recover()) }()
 	if err != nil {
@@ -64,12 +64,14 @@ func (s *Server) Answer(ctx context.Context, res *registry.Resource, req *apiv1.
 	if err := s.Admission.Admit(ctx, attributes); err != nil {
 		return nil, err
 	}
+	fill, err := check(r.user)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.Admission.Validate(ctx, attributes); err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, r.user); err != nil {
-		return nil, err
-	}
+	fill(ctx)
 	r.header(ctx)
 	body, contentType, err := codec.Single(obj, res.GVK, nil, nil, form)
 	return &apiv1.CreateResponse{Object: body, ContentType: contentType, Code: http.StatusCreated}, err

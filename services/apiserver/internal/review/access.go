@@ -17,19 +17,20 @@ import (
 	"howdah.dev/services/apiserver/internal/authz"
 )
 
-func (s *Server) subject(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+func (s *Server) subject(r *authorizationv1.SubjectAccessReview) (fill func(ctx context.Context), err error) {
 	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return invalid(errs)
+		return nil, invalid(errs)
 	}
-	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
-	return nil
+	return func(ctx context.Context) {
+		r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	}, nil
 }
 
-func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
+func (s *Server) local(r *authorizationv1.LocalSubjectAccessReview) (fill func(ctx context.Context), err error) {
 	path := field.NewPath("spec")
 	if r.Namespace == "" { // the path has an empty part for it
-		return apierrors.NewBadRequest("namespace is required on this type: ")
+		return nil, apierrors.NewBadRequest("namespace is required on this type: ")
 	}
 	errs := append(checkSubject(&r.Spec), checkMeta(r.ObjectMeta, "must be empty except for namespace")...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
@@ -39,26 +40,31 @@ func (s *Server) local(ctx context.Context, r *authorizationv1.LocalSubjectAcces
 		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), shown(r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		return invalid(errs)
+		return nil, invalid(errs)
 	}
-	r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, nil)
-	return nil
+	return func(ctx context.Context) { r.Status = s.decide(ctx, userOf(&r.Spec), r.Spec.ResourceAttributes, nil) }, nil
 }
 
-func (s *Server) self(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectAccessReview) error {
+func (s *Server) self(user *authn.User, r *authorizationv1.SelfSubjectAccessReview) (fill func(ctx context.Context), err error) {
 	errs := append(checkAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), checkMeta(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return invalid(errs)
+		return nil, invalid(errs)
 	}
-	r.Status = s.decide(ctx, user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
-	return nil
+	return func(ctx context.Context) {
+		r.Status = s.decide(ctx, user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	}, nil
 }
 
-func (s *Server) rules(ctx context.Context, user *authn.User, r *authorizationv1.SelfSubjectRulesReview) error {
+func (s *Server) rules(user *authn.User, r *authorizationv1.SelfSubjectRulesReview) (fill func(ctx context.Context), err error) {
 	namespace := r.Spec.Namespace
 	if namespace == "" {
-		return apierrors.NewBadRequest("no namespace on request")
+		return nil, apierrors.NewBadRequest("no namespace on request")
 	}
+	return func(ctx context.Context) { s.list(ctx, user, namespace, r) }, nil
+}
+
+// list tells the rules of a user in a namespace.
+func (s *Server) list(ctx context.Context, user *authn.User, namespace string, r *authorizationv1.SelfSubjectRulesReview) {
 	rules, incomplete, err := s.Lister.RulesFor(ctx, user, namespace)
 	*r = authorizationv1.SelfSubjectRulesReview{TypeMeta: r.TypeMeta, Status: authorizationv1.SubjectRulesReviewStatus{
 		Incomplete: incomplete, ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
@@ -75,7 +81,6 @@ func (s *Server) rules(ctx context.Context, user *authn.User, r *authorizationv1
 			Verbs: p.Verbs, APIGroups: p.APIGroups, Resources: p.Resources, ResourceNames: p.ResourceNames,
 		})
 	}
-	return nil
 }
 
 // everyVersion stands for the version of a question that names none.

@@ -4,6 +4,7 @@ package review
 
 import (
 	"context"
+	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -26,7 +27,7 @@ type Authenticator interface {
 // Objects serves all other requests, and the parts of a review's that all requests have in common.
 type Objects interface {
 	apiv1.ObjectServiceServer
-	Answer(ctx context.Context, res *registry.Resource, req *apiv1.CreateRequest, obj registry.Object, fill func(context.Context, *authn.User) error) (*apiv1.CreateResponse, error)
+	Answer(ctx context.Context, res *registry.Resource, req *apiv1.CreateRequest, obj registry.Object, check func(*authn.User) (fill func(context.Context), err error)) (*apiv1.CreateResponse, error)
 }
 
 // Server answers reviews, and hands everything else to the service that it stands in front of.
@@ -83,45 +84,46 @@ func (s *Server) Create(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.C
 		if s.Served != nil && !s.Served(res) {
 			break
 		}
-		return s.Answer(ctx, res, req, obj, func(ctx context.Context, user *authn.User) error {
-			return s.fill(ctx, user, obj)
-		})
+		return s.Answer(ctx, res, req, obj, func(user *authn.User) (func(ctx context.Context), error) { return s.check(user, obj) })
 	}
 	return s.Objects.Create(ctx, req)
 }
 
-// fill fills in the status.
-func (s *Server) fill(ctx context.Context, user *authn.User, obj registry.Object) error {
+// check says what is wrong with a review, or returns what fills in its status.
+func (s *Server) check(user *authn.User, obj registry.Object) (fill func(ctx context.Context), err error) {
 	switch r := obj.(type) {
 	case *authorizationv1.SubjectAccessReview:
-		return s.subject(ctx, r)
+		return s.subject(r)
 	case *authorizationv1.LocalSubjectAccessReview:
-		return s.local(ctx, r)
+		return s.local(r)
 	case *authorizationv1.SelfSubjectAccessReview:
-		return s.self(ctx, user, r)
+		return s.self(user, r)
 	case *authorizationv1.SelfSubjectRulesReview:
-		return s.rules(ctx, user, r)
-	case *authenticationv1.SelfSubjectReview:
-		r.ObjectMeta = metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(s.Clock.Now())}
-		r.Status.UserInfo = info(user)
+		return s.rules(user, r)
 	case *authenticationv1.TokenReview:
-		return s.token(ctx, r)
+		return s.token(r)
+	case *authenticationv1.SelfSubjectReview:
+		return func(context.Context) {
+			r.ObjectMeta = metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(s.Clock.Now())}
+			r.Status.UserInfo = info(user)
+		}, nil
 	}
-	return nil
+	return nil, apierrors.NewInternalError(fmt.Errorf("%T is no review", obj))
 }
 
 // token tells whose the token is. Why it is nobody's is in the status, too, beside what the request says in it: Kubernetes leaves that.
-func (s *Server) token(ctx context.Context, r *authenticationv1.TokenReview) error {
+func (s *Server) token(r *authenticationv1.TokenReview) (fill func(ctx context.Context), err error) {
 	if r.Spec.Token == "" {
-		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
+		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	user, audiences, err := s.Authenticator.Review(ctx, r.Spec.Token, r.Spec.Audiences)
-	if err != nil {
-		r.Status.Authenticated, r.Status.Error = false, err.Error()
-		return nil
-	}
-	r.Status.Authenticated, r.Status.User, r.Status.Audiences = true, info(user), audiences
-	return nil
+	return func(ctx context.Context) {
+		user, audiences, err := s.Authenticator.Review(ctx, r.Spec.Token, r.Spec.Audiences)
+		if err != nil {
+			r.Status.Authenticated, r.Status.Error = false, err.Error()
+			return
+		}
+		r.Status.Authenticated, r.Status.User, r.Status.Audiences = true, info(user), audiences
+	}, nil
 }
 
 func info(u *authn.User) authenticationv1.UserInfo {

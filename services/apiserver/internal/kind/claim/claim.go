@@ -28,10 +28,11 @@ func Kind(now func() time.Time) *registry.Kind {
 	k.Namespaced, k.ShortNames = true, []string{"pvc"}
 	k.Default = typed.Do(Default)
 	k.PrepareCreate = typed.Do(func(c *corev1.PersistentVolumeClaim) {
-		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+		c.Status = corev1.PersistentVolumeClaimStatus{}
 		dropSources(&c.Spec)
 		sameSource(&c.Spec)
 	})
+	k.Settle = typed.Do(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })
 	k.PrepareUpdate = typed.Change(func(c, old *corev1.PersistentVolumeClaim) {
 		c.Status = old.Status
 		dropChangedSources(&c.Spec, &old.Spec)
