@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -156,10 +157,9 @@ func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (
 	if reason, err := a.reachable(ctx, s); err != nil {
 		return nil, reason, err
 	}
-	path := "/apis/" + s.Spec.Group + "/" + s.Spec.Version
-	got, err := a.get(ctx, s, path, "", "")
+	got, err := a.get(ctx, s, discoveryPath(s), "", "")
 	if err != nil {
-		reason, err = "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s%s: %w", host(s), path, err)
+		reason, err = "FailedDiscoveryCheck", missing(s, err)
 	} else if list := (&metav1.APIResourceList{}); json.Unmarshal(got.body, list) == nil && list.Kind == "APIResourceList" {
 		return list, "", nil
 	}
@@ -167,6 +167,20 @@ func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (
 		resources = resourcesOf(document.body, s.Spec.Group, s.Spec.Version)
 	}
 	return resources, reason, err
+}
+
+// discoveryPath is that of the document that shows that the server answers.
+func discoveryPath(s *apiregistrationv1.APIService) string {
+	return "/apis/" + s.Spec.Group + "/" + s.Spec.Version
+}
+
+func discoveryURL(s *apiregistrationv1.APIService) string {
+	return "https://" + host(s) + discoveryPath(s)
+}
+
+// missing is why there is no such document, in Kubernetes' words.
+func missing(s *apiregistrationv1.APIService, err error) error {
+	return fmt.Errorf("failing or missing response from %s: %w", discoveryURL(s), err)
 }
 
 // reachable tells the usual reasons why there is nothing to ask.
@@ -191,5 +205,5 @@ func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIServ
 		}
 		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name)
 	}
-	return "FailedDiscoveryCheck", fmt.Errorf("failing or missing response from https://%s: %w", host(s), err)
+	return "FailedDiscoveryCheck", missing(s, &url.Error{Op: "Get", URL: discoveryURL(s), Err: err})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -66,8 +67,8 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 	if err != nil {
 		return answer{}, err
 	}
-	url := "https://" + host(s) + path
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	address := "https://" + host(s) + path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -81,7 +82,7 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 	identify(request, &self)
 	response, err := t.RoundTrip(request)
 	if err != nil {
-		return answer{}, err
+		return answer{}, &url.Error{Op: "Get", URL: address, Err: err}
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -91,7 +92,7 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 	case etag != "" && response.StatusCode == http.StatusNotModified:
 		return answer{unchanged: true}, nil
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		return answer{}, badStatus{url, response.StatusCode}
+		return answer{}, badStatus{address, response.StatusCode}
 	case len(body) > maxAnswer:
 		return answer{}, errors.New("the document is too large")
 	}
