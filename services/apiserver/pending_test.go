@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"howdah.dev/kit/apistatus"
@@ -52,6 +53,17 @@ func TestPendingDeletions(t *testing.T) {
 	}
 	if again, err := remove("namespaces", "", "gone", ""); err != nil || again.GetResourceVersion() != gone.GetResourceVersion() {
 		t.Errorf("a namespace again: %v %v", err, again)
+	}
+	evict := func(uid string) error {
+		_, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: "a", Subresource: "eviction", DryRun: []string{"All"},
+			Object: []byte(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"preconditions":{"uid":"` + uid + `"}}}`)})
+		return apistatus.FromGRPC(err)
+	}
+	if err := evict("another"); !apierrors.IsConflict(err) {
+		t.Errorf("an eviction of another pod of the name: %v", err)
+	}
+	if err := evict(string(first.GetUID())); err != nil {
+		t.Errorf("an eviction: %v", err)
 	}
 	unbind()
 	sooner, err := remove("pods", "default", "a", `,"gracePeriodSeconds":3`)

@@ -23,9 +23,11 @@ type OpenAPI struct {
 	Documents
 	remote *Aggregator
 
-	mu     sync.Mutex
-	last   index
-	wholes map[string]mergedV2 // by what tells their encodings apart
+	mu   sync.Mutex
+	last index
+
+	merging sync.Mutex          // which takes long, and what is above need not wait for it
+	wholes  map[string]mergedV2 // by what tells their encodings apart
 }
 
 // index lists the chapters of here and of remote group versions.

@@ -55,8 +55,8 @@ func (o *OpenAPI) whole(accept string) (mergedV2, string, error) {
 		return mergedV2{hash: o.Documents.Hash(openapiV2, accept), body: local}, media, err
 	}
 	of := o.Documents.Hash(openapiV2, "") + names
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.merging.Lock()
+	defer o.merging.Unlock()
 	text, err := o.merged("", of, func() ([]byte, error) {
 		local, _, err := o.Documents.Document(openapiV2, "", "")
 		if err != nil {
@@ -71,7 +71,7 @@ func (o *OpenAPI) whole(accept string) (mergedV2, string, error) {
 	return binary, media, err
 }
 
-// merged returns what is kept under a key, or makes it. The lock is held.
+// merged returns what is kept under a key, or makes it. The lock of merging is held.
 func (o *OpenAPI) merged(key, of string, build func() ([]byte, error)) (mergedV2, error) {
 	if m := o.wholes[key]; m.of == of {
 		return m, nil

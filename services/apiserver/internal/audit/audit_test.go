@@ -45,6 +45,21 @@ func webhookFor(t *testing.T, url string, change func(*WebhookConfig)) *Log {
 	return l
 }
 
+// fileFor is a log of all requests at a level, and the path of its file.
+func fileFor(t *testing.T, level string, how Delivery) (l *Log, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
+	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, level)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path, Delivery: how}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, path
+}
+
 func requestOf(name string) *Request {
 	return &Request{User: &authn.User{Name: "jane"}, Verb: "get", Version: "v1", Resource: "pods", Namespace: "a", Name: name, Origin: Origin{AuditID: name}}
 }
@@ -113,15 +128,7 @@ func TestWebhookThatHangs(t *testing.T) {
 
 func TestEntry(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
-	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, "RequestResponse")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, path := fileFor(t, "RequestResponse", Delivery{})
 	r := requestOf("x")
 	r.Body, r.ContentType = []byte{0x6b, 0x38, 0x73, 0x00, 0xff}, "application/vnd.kubernetes.protobuf" // no object
 	e := l.Begin(r)
@@ -149,15 +156,7 @@ func TestEntry(t *testing.T) {
 
 func TestBatchedFileIsWrittenAtTheEnd(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
-	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, "Metadata")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path, Delivery: Delivery{Mode: ModeBatch, BufferSize: 10_000, MaxSize: 100}}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, path := fileFor(t, "Metadata", Delivery{Mode: ModeBatch, BufferSize: 10_000, MaxSize: 100})
 	for n := range 500 {
 		l.Begin(requestOf(fmt.Sprint(n))).End(200, nil, "", nil)
 	}
@@ -175,15 +174,7 @@ func TestBatchedFileIsWrittenAtTheEnd(t *testing.T) {
 // A request that ends after the server was told to stop is recorded to its end.
 func TestRequestsThatEndWithTheServer(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	policy, path := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
-	if err := os.WriteFile(policy, []byte(fmt.Sprintf(everything, "Metadata")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(Config{PolicyFile: policy, File: FileConfig{Path: path}, Metrics: NewMetrics(nil), Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, path := fileFor(t, "Metadata", Delivery{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- l.Run(ctx) }()

@@ -155,9 +155,6 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	if err := d.permit(ctx, old); err != nil {
 		return nil, err
 	}
-	if d.eviction != nil && d.pending(old) {
-		return d.unchanged(item), nil
-	}
 	obj := old.DeepCopyObject().(registry.Object)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
 	var budget []store.Write
@@ -165,6 +162,9 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		if budget, err = d.evict(ctx, item, old, obj); err != nil {
 			return nil, err
 		}
+	}
+	if d.eviction != nil && d.pending(old) { // which may be wrong all the same, and then is told so
+		return d.unchanged(item), nil
 	}
 	waits := d.mark(obj, old)
 	if p.value, err = d.s.encode(ctx, kind, obj); err != nil {
