@@ -34,13 +34,17 @@ func Config(databaseURL string, timeout time.Duration) (*pgx.ConnConfig, error) 
 	return config, nil
 }
 
-// PoolConfig is Config for a pool of connections.
+// PoolConfig is Config for a pool of connections. Each is made with what the files that the URL names say then, as Fresh does it.
 func PoolConfig(databaseURL string, timeout time.Duration) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, err
 	}
 	prepare(&config.ConnConfig.Config, timeout)
+	config.BeforeConnect = func(ctx context.Context, of *pgx.ConnConfig) error {
+		refresh(ctx, of)
+		return nil
+	}
 	return config, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/kit/database"
 )
 
 // staleSQL ends the session that holds the role's lock when it has not been heard of for $3 seconds. One that
@@ -27,7 +29,7 @@ type session struct {
 func (l *Lease) open(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, l.config.Copy())
+	conn, err := pgx.ConnectConfig(ctx, database.Fresh(ctx, l.config))
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -59,7 +59,7 @@ func (d *dialer) pool(ctx context.Context, connections int) (*pgxpool.Pool, erro
 func (d *dialer) connect(ctx context.Context, settings map[string]string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*connectTimeout)
 	defer cancel()
-	config := d.config.ConnConfig.Copy()
+	config := database.Fresh(ctx, d.config.ConnConfig)
 	for name, value := range settings {
 		config.RuntimeParams[name] = value
 	}
