@@ -37,7 +37,7 @@ func certsCommand() *cobra.Command {
 		}
 		return nil
 	}
-	cmd.AddCommand(certsCheckCommand(&dir), certsRenewCommand(&dir))
+	cmd.AddCommand(certsCheckCommand(&dir), certsRenewCommand(&dir), certsAuthorityCommand(&dir))
 	return cmd
 }
 
@@ -150,23 +150,16 @@ func certsRenewCommand(dir *string) *cobra.Command {
 				args = nil
 			}
 			renewed, err := pki.Renew(*dir, args, time.Now())
-			for _, role := range renewed {
-				fmt.Fprintf(cmd.OutOrStdout(), "certificate of %s renewed\n", role)
-			}
+			printRenewed(cmd, renewed)
 			if err != nil {
 				return err
 			}
-			if kubeconfig != "" && slices.Contains(renewed, "admin") {
-				if err := copyKey(filepath.Join(*dir, "admin", "kubeconfig"), kubeconfig, ownerOfParent(*dir)); err != nil {
-					return err
-				}
-			}
 			if slices.Contains(renewed, "admin") {
-				if err := renewedAdmin(cmd, *dir); err != nil {
+				if err := adminChanged(cmd, *dir, kubeconfig); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "roles take the new ones within a minute, PostgreSQL by a reload, the DNS server by a restart")
+			fmt.Fprintln(cmd.OutOrStdout(), takenWhen)
 			return nil
 		},
 	}
@@ -174,8 +167,22 @@ func certsRenewCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
-// renewedAdmin writes the administrator's kubeconfig anew, where the folder is that of howdah init.
-func renewedAdmin(cmd *cobra.Command, dir string) error {
+// takenWhen tells when certificates that were made anew count.
+const takenWhen = "roles take the new ones within a minute, PostgreSQL by a reload, the DNS server by a restart"
+
+func printRenewed(cmd *cobra.Command, roles []string) {
+	for _, role := range roles {
+		fmt.Fprintf(cmd.OutOrStdout(), "certificate of %s renewed\n", role)
+	}
+}
+
+// adminChanged writes the administrator's kubeconfig to where it is copied to: a file, if one is named, and the folder of howdah init, if it is its.
+func adminChanged(cmd *cobra.Command, dir, kubeconfig string) error {
+	if kubeconfig != "" {
+		if err := copyKey(filepath.Join(dir, "admin", "kubeconfig"), kubeconfig, ownerOfParent(dir)); err != nil {
+			return err
+		}
+	}
 	dir, err := absolute(dir)
 	if err != nil {
 		return err

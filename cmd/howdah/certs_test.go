@@ -58,9 +58,50 @@ func TestCerts(t *testing.T) {
 		"no such file":               {"check-expiration", "--dir", filepath.Join(dir, "nothing")},
 		`"table" is none of`:         {"check-expiration", "--dir", dir, "-o", "table"},
 		"requires at least 1 arg(s)": {"renew", "--dir", dir},
+		"no authority was added":     {"authority", "switch", "--dir", dir},
 	} {
 		if _, err := execute(t, append([]string{"certs"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestCertsAuthority takes the three steps, and lists what there is after each.
+func TestCertsAuthority(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := execute(t, "pki", "--out", dir, "--nodes", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "copy")
+	for _, step := range []struct {
+		name, says  string
+		authorities int
+	}{
+		{"add", "is trusted beside the one that signs", 2},
+		{"switch", "certificate of n1 renewed", 2},
+		{"retire", "1 retired", 1},
+	} {
+		out, err := execute(t, "certs", "authority", step.name, "--dir", dir, "--kubeconfig", kubeconfig)
+		if err != nil || !strings.Contains(out, step.says) {
+			t.Fatalf("%s: %v: %s", step.name, err, out)
+		}
+		a, err1 := os.ReadFile(kubeconfig)
+		b, err2 := os.ReadFile(filepath.Join(dir, "admin", "kubeconfig"))
+		if err1 != nil || err2 != nil || string(a) != string(b) {
+			t.Errorf("%s: the copy differs: %v, %v", step.name, err1, err2)
+		}
+		var printed struct{ Certificates, CertificateAuthorities []expiration }
+		if out, err = execute(t, "certs", "check-expiration", "--dir", dir, "-o", "json"); err != nil || json.Unmarshal([]byte(out), &printed) != nil {
+			t.Fatalf("%s: %v: %s", step.name, err, out)
+		}
+		if len(printed.CertificateAuthorities) != step.authorities || len(printed.Certificates) != 13 {
+			t.Errorf("%s: %s", step.name, out)
+		}
+		for _, c := range printed.Certificates {
+			if c.CAName == "" {
+				t.Errorf("%s: nobody knows the authority of %s", step.name, c.Name)
+			}
 		}
 	}
 }

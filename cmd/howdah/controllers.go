@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/cmd/howdah/internal/gate"
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki"
 	"howdah.dev/services/controllers"
 )
 
@@ -56,7 +57,7 @@ func controllersCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ca, err := os.ReadFile(filepath.Join(r.tlsDir, "ca.crt"))
+		ca, err := pki.LoadBundle(filepath.Join(r.tlsDir, "ca.crt"))
 		if err != nil {
 			return fmt.Errorf("root certificate: %w", err)
 		}

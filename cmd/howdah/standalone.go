@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -286,7 +285,7 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	ca, err := os.ReadFile(filepath.Join(s.dir, "gateway", "ca.crt"))
+	ca, err := pki.LoadBundle(filepath.Join(s.dir, "gateway", "ca.crt"))
 	if err != nil {
 		return part{}, fmt.Errorf("root certificate: %w", err)
 	}

@@ -29,7 +29,9 @@ const (
 // Authority signs the cluster's certificates.
 type Authority struct {
 	Certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	// Others are trusted beside it, while it takes their place or one of them takes its own.
+	Others []*x509.Certificate
+	key    *ecdsa.PrivateKey
 }
 
 // NewAuthority makes a self-signed authority with a fresh P-256 key.
@@ -69,8 +71,14 @@ func signSelf(key *ecdsa.PrivateKey, now time.Time) (*Authority, error) {
 	return &Authority{Certificate: cert, key: key}, nil
 }
 
-// PEM returns the authority's certificate.
-func (a *Authority) PEM() []byte { return encodeCertificate(a.Certificate.Raw) }
+// PEM returns the authority's certificate, and after it those of the others.
+func (a *Authority) PEM() []byte {
+	text := encodeCertificate(a.Certificate.Raw)
+	for _, other := range a.Others {
+		text = append(text, encodeCertificate(other.Raw)...)
+	}
+	return text
+}
 
 // KeyPEM returns the authority's key.
 func (a *Authority) KeyPEM() ([]byte, error) { return EncodeKey(a.key) }

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -97,4 +98,27 @@ func (b *Bundle) read() (*Authorities, error) {
 		return nil, fmt.Errorf("%s holds no certificate: %w", b.path, err)
 	}
 	return a, nil
+}
+
+// Follow calls changed each time the file has come to say something else, until ctx ends.
+func (b *Bundle) Follow(ctx context.Context, changed func()) error {
+	ticker := time.NewTicker(bundlePeriod)
+	defer ticker.Stop()
+	for known := b.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		if now := b.Now(); now != known {
+			known = now
+			changed()
+		}
+	}
+}
+
+// Follow waits for ctx to end: these authorities do not change.
+func (a *Authorities) Follow(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

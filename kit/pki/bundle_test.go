@@ -1,10 +1,13 @@
 package pki
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -62,4 +65,47 @@ func TestBundleIsReadAgain(t *testing.T) {
 	if third := later(); len(third.Certificates) != 1 || !third.Certificates[0].Equal(second.Certificates[1]) {
 		t.Errorf("after it was mended: %d certificates", len(third.Certificates))
 	}
+}
+
+// TestFollow has somebody be told of a change, and of it once.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	text := func() []byte {
+		a, err := NewAuthority(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.PEM()
+	}
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, text(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b, err := LoadBundle(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		told := 0
+		ended := make(chan error)
+		go func() { ended <- b.Follow(ctx, func() { told++ }) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told != 0 {
+			t.Errorf("told %d times of nothing", told)
+		}
+		if err := os.WriteFile(path, text(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told != 1 {
+			t.Errorf("told %d times of a change", told)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // Init fills dir with the cluster's certificates:
@@ -98,24 +100,45 @@ func (d folder) authority(now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ca/ca.key: %w", err)
 	}
-	if certPEM, err := d.read("ca/ca.crt"); err == nil {
-		cert, err := decodeCertificate(certPEM)
-		if err != nil {
-			return nil, fmt.Errorf("ca/ca.crt: %w", err)
-		}
-		public, ok := cert.PublicKey.(*ecdsa.PublicKey)
-		if !ok || !public.Equal(&key.PublicKey) {
-			return nil, errors.New("ca/ca.key is not the key of ca/ca.crt")
-		}
-		if now.Add(renewBefore).Before(cert.NotAfter) {
-			return &Authority{Certificate: cert, key: key}, nil
-		}
+	a, err := d.certified(key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	a, err := signSelf(key, now)
+	if err == nil && now.Add(renewBefore).Before(a.Certificate.NotAfter) {
+		return a, nil
+	}
+	renewed, err := signSelf(key, now)
 	if err != nil {
 		return nil, err
 	}
-	return a, d.writeAuthority(a)
+	if a != nil {
+		renewed.Others = a.Others
+	}
+	return renewed, d.writeAuthority(renewed)
+}
+
+// certified reads the certificate of the authority's key, and those that are trusted beside it.
+func (d folder) certified(key *ecdsa.PrivateKey) (*Authority, error) {
+	text, err := d.read("ca/ca.crt")
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := cert.ParseCertsPEM(text)
+	if err != nil {
+		return nil, fmt.Errorf("ca/ca.crt: %w", err)
+	}
+	a := &Authority{key: key}
+	for _, c := range certificates {
+		if a.Certificate == nil && key.PublicKey.Equal(c.PublicKey) {
+			a.Certificate = c
+		} else {
+			a.Others = append(a.Others, c)
+		}
+	}
+	if a.Certificate == nil {
+		return nil, errors.New("ca/ca.key is not the key of ca/ca.crt")
+	}
+	return a, nil
 }
 
 func (d folder) writeAuthority(a *Authority) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 )
 
 // authorityRole is the folder of the authority.
@@ -21,13 +22,13 @@ const authorityRole = "ca"
 type Entry struct {
 	Role        string
 	Certificate *x509.Certificate
-	// Authority is what Certificate is of, as the role has it: nil for the authority itself, and where it is of another one.
+	// Authority is what Certificate is of, as the role has it: nil for an authority itself, and where it is of another one.
 	Authority *x509.Certificate
-	// Root says that it is the authority itself.
+	// Root says that it is an authority itself: that which signs, or one that is trusted beside it.
 	Root bool
 }
 
-// List reads the certificates of a folder: those of all roles and nodes in the order of their names, and the authority last.
+// List reads the certificates of a folder: those of all roles and nodes in the order of their names, and the authorities last.
 func List(dir string) ([]Entry, error) {
 	if one, err := entry(dir, filepath.Base(filepath.Clean(dir))); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return []Entry{one}, err
@@ -51,12 +52,12 @@ func List(dir string) ([]Entry, error) {
 			out = append(out, one)
 		}
 	}
-	root, err := readCertificate(filepath.Join(dir, authorityRole, "ca.crt"))
-	switch {
-	case err == nil:
-		out = append(out, Entry{Role: authorityRole, Certificate: root, Root: true})
-	case !errors.Is(err, fs.ErrNotExist):
+	roots, err := readAuthorities(filepath.Join(dir, authorityRole, "ca.crt"))
+	if err != nil {
 		problems = append(problems, err)
+	}
+	for _, root := range roots {
+		out = append(out, Entry{Role: authorityRole, Certificate: root, Root: true})
 	}
 	if len(out) == 0 && len(problems) == 0 {
 		return nil, fmt.Errorf("%s holds no certificates of howdah pki", dir)
@@ -70,14 +71,33 @@ func entry(dir, role string) (Entry, error) {
 		return Entry{}, err
 	}
 	out := Entry{Role: role, Certificate: certificate}
-	ca, err := readCertificate(filepath.Join(dir, "ca.crt"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	authorities, err := readAuthorities(filepath.Join(dir, "ca.crt"))
+	if err != nil {
 		return Entry{}, err
 	}
-	if err == nil && certificate.CheckSignatureFrom(ca) == nil {
-		out.Authority = ca
+	for _, ca := range authorities {
+		if certificate.CheckSignatureFrom(ca) == nil {
+			out.Authority = ca
+			break
+		}
 	}
 	return out, nil
+}
+
+// readAuthorities reads all certificates of a file; there are none where it is not there.
+func readAuthorities(path string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := cert.ParseCertsPEM(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return certificates, nil
 }
 
 func readCertificate(path string) (*x509.Certificate, error) {

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/kit/reconcile"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 	"howdah.dev/services/controllers/internal/certificate"
+	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/layer2"
 	"howdah.dev/services/controllers/internal/nodelifecycle"
 	"howdah.dev/services/controllers/internal/podautoscaler"
@@ -56,8 +57,8 @@ type Config struct {
 	// 0), NodeCIDRMaskSizeIPv6 of its IPv6 range (64).
 	NodeCIDRMaskSize, NodeCIDRMaskSizeIPv6 int
 
-	// RootCA is the cluster's certificate authority in PEM. Empty publishes none.
-	RootCA []byte
+	// RootCA are the cluster's certificate authorities: pki.Bundle, or pki.Authorities that do not change. nil publishes none.
+	RootCA controller.Authorities
 	// TrustBundles has RootCA published as a ClusterTrustBundle, too; the feature gate ClusterTrustBundle.
 	TrustBundles bool
 

@@ -16,6 +16,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
+	"howdah.dev/kit/pki"
 )
 
 // alone leads from the start.
@@ -32,7 +33,7 @@ func setup(t *testing.T, change func(*Config)) (*objecttest.Server, *object.Clie
 	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	cfg := Config{
 		Objects: client, Leadership: alone{}, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
-		ClusterCIDR: "10.244.0.0/16", RootCA: []byte("the CA"),
+		ClusterCIDR: "10.244.0.0/16", RootCA: &pki.Authorities{PEM: []byte("the CA")},
 	}
 	if change != nil {
 		change(&cfg)

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/kit/lease"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/pgtest"
+	"howdah.dev/kit/pki"
 	"howdah.dev/kit/rpc"
 	"howdah.dev/migrations"
 	"howdah.dev/services/apiserver"
@@ -64,7 +65,7 @@ func setupReal(t *testing.T, enabled string, configure ...func(*Config)) *object
 	}
 	cfg := Config{
 		Objects: dial("controllers"), Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
-		ClusterCIDR: "10.244.0.0/16", RootCA: []byte("the CA"), Enabled: enabled,
+		ClusterCIDR: "10.244.0.0/16", RootCA: &pki.Authorities{PEM: []byte("the CA")}, Enabled: enabled,
 	}
 	for _, change := range configure {
 		change(&cfg)

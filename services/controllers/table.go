@@ -119,13 +119,13 @@ func table(m *measures) []row {
 		{"lifecycle", "policystatus", "validatingadmissionpolicy-status-controller", simple(policystatus.New)},
 		{"identity", "serviceaccount", "serviceaccount-controller", simple(serviceaccount.New)},
 		{"identity", "rootca", "root-ca-certificate-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			if len(s.cfg.RootCA) == 0 {
+			if s.cfg.RootCA == nil {
 				return controller.Unit{}, nil
 			}
 			return rootca.New(env, s.cfg.RootCA, m.rootCA), nil
 		}},
 		{"identity", "trustbundle", "kube-apiserver-serving-clustertrustbundle-publisher-controller", func(env *controller.Env, s *Server) (controller.Unit, error) {
-			if len(s.cfg.RootCA) == 0 || !s.cfg.TrustBundles {
+			if s.cfg.RootCA == nil || !s.cfg.TrustBundles {
 				return controller.Unit{}, nil
 			}
 			return rootca.NewBundle(env, s.cfg.RootCA, m.trust), nil

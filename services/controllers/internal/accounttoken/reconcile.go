@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
 )
@@ -25,14 +27,17 @@ const lifetime = int64(1) << 32
 // filler reconciles Secrets, by namespace/name.
 type filler struct {
 	client   *object.Client
-	ca       []byte
+	ca       controller.Authorities
 	secrets  *object.Informer[*corev1.Secret]
 	accounts *object.Informer[*corev1.ServiceAccount]
 	queue    *reconcile.Controller
 }
 
-// New returns the controller; ca, in PEM, goes into the Secrets too.
-func New(env *controller.Env, ca []byte) controller.Unit {
+// New returns the controller; ca goes into the Secrets too, where it is not nil.
+func New(env *controller.Env, ca controller.Authorities) controller.Unit {
+	if ca == nil {
+		ca = &pki.Authorities{}
+	}
 	c := &filler{
 		client: env.Client, ca: ca,
 		secrets:  object.InformerFor(env.Informers, object.Secret, object.Option{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)}),
@@ -55,7 +60,14 @@ func New(env *controller.Env, ca []byte) controller.Unit {
 			}
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	replaced := func(ctx context.Context) error {
+		return ca.Follow(ctx, func() {
+			for _, secret := range c.secrets.List("") {
+				c.queue.Enqueue(secret.Namespace+"/"+secret.Name, trace.SpanContext{})
+			}
+		})
+	}
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}, Loops: []func(context.Context) error{replaced}}
 }
 
 func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, error) {
@@ -68,7 +80,7 @@ func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, erro
 	if err != nil {
 		return 0, err
 	}
-	switch plan(secret, account, c.ca) {
+	switch plan(secret, account, c.ca.Now().PEM) {
 	case remove:
 		err := object.For(c.client, object.Secret).Delete(ctx, namespace, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -110,7 +122,7 @@ func (c *filler) fill(ctx context.Context, secret *corev1.Secret, account *corev
 		}
 		token = answer.Status.Token
 	}
-	_, err := object.For(c.client, object.Secret).Update(ctx, filled(secret, account, c.ca, token))
+	_, err := object.For(c.client, object.Secret).Update(ctx, filled(secret, account, c.ca.Now().PEM, token))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}

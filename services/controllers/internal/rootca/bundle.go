@@ -26,15 +26,15 @@ type trustBundle = certificatesv1beta1.ClusterTrustBundle
 // bundler keeps one bundle of the signer, of the authority that there is now.
 type bundler struct {
 	client  *object.Client
-	ca      string
+	ca      controller.Authorities
 	bundles *object.Informer[*trustBundle]
 	metrics *Metrics
 }
 
-// NewBundle returns the controller that publishes ca, in PEM, as a ClusterTrustBundle. metrics may be nil.
-func NewBundle(env *controller.Env, ca []byte, metrics *Metrics) controller.Unit {
+// NewBundle returns the controller that publishes ca as a ClusterTrustBundle. metrics may be nil.
+func NewBundle(env *controller.Env, ca controller.Authorities, metrics *Metrics) controller.Unit {
 	c := &bundler{
-		client: env.Client, ca: string(ca), metrics: metrics,
+		client: env.Client, ca: ca, metrics: metrics,
 		bundles: object.InformerFor(env.Informers, object.ClusterTrustBundle, object.Option{FieldSelector: "spec.signerName=" + servingSigner}),
 	}
 	queue := reconcile.New(reconcile.Config{Name: "trustbundle", Kind: "ClusterTrustBundle", Reconcile: c.reconcile, Metrics: env.Metrics})
@@ -45,12 +45,12 @@ func NewBundle(env *controller.Env, ca []byte, metrics *Metrics) controller.Unit
 		}
 		queue.Enqueue(servingSigner, c.bundles.Trace(b))
 	})
-	first := func(ctx context.Context) error { // there may be no bundle that would tell of itself
-		queue.Enqueue(servingSigner, trace.SpanContext{})
-		<-ctx.Done()
-		return ctx.Err()
+	replaced := func(ctx context.Context) error {
+		look := func() { queue.Enqueue(servingSigner, trace.SpanContext{}) }
+		look() // there may be no bundle that would tell of itself
+		return ca.Follow(ctx, look)
 	}
-	return controller.Unit{Queues: []*reconcile.Controller{queue}, Loops: []func(context.Context) error{first}}
+	return controller.Unit{Queues: []*reconcile.Controller{queue}, Loops: []func(context.Context) error{replaced}}
 }
 
 // bundleName is that of the authority's bundle: another authority has another bundle, so that none changes under those who read it.
@@ -86,7 +86,7 @@ func (c *bundler) reconcile(ctx context.Context, _ string) (time.Duration, error
 
 // publish writes the bundle, and removes others only once it is there.
 func (c *bundler) publish(ctx context.Context) error {
-	write, exists, remove := planBundles(c.ca, c.bundles.List(""))
+	write, exists, remove := planBundles(string(c.ca.Now().PEM), c.bundles.List(""))
 	bundles := object.For(c.client, object.ClusterTrustBundle)
 	var err error
 	switch {

@@ -1,6 +1,7 @@
 package rootca
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,7 @@ import (
 // TestBundle: the authority's bundle is there, right, and the signer's only one.
 func TestBundle(t *testing.T) {
 	t.Parallel()
-	metrics := NewBundleMetrics(prometheus.NewRegistry())
+	metrics, ca := NewBundleMetrics(prometheus.NewRegistry()), controllertest.NewAuthorities("CA")
 	of := func(name, signer, text string) *trustBundle {
 		return &trustBundle{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1beta1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: text}}
 	}
@@ -25,7 +26,7 @@ func TestBundle(t *testing.T) {
 	c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
 		controllertest.Create(c, object.ClusterTrustBundle, of("kubernetes.io:kube-apiserver-serving:old", servingSigner, "old CA"))
 		controllertest.Create(c, object.ClusterTrustBundle, of("x.io:s:1", "x.io/s", "another's"))
-	}, func(env *controller.Env) (controller.Unit, error) { return NewBundle(env, []byte("CA"), metrics), nil })
+	}, func(env *controller.Env) (controller.Unit, error) { return NewBundle(env, ca, metrics), nil })
 	right := func(all []*trustBundle) bool {
 		names := map[string]string{}
 		for _, b := range all {
@@ -39,6 +40,10 @@ func TestBundle(t *testing.T) {
 	if n := testutil.ToFloat64(metrics.syncs.WithLabelValues("200")); n < 1 {
 		t.Errorf("%v looks are counted", n)
 	}
+	ca.Replace("new CA")
+	controllertest.Await(c, object.ClusterTrustBundle, "the new authority's", func(all []*trustBundle) bool {
+		return len(all) == 2 && slices.ContainsFunc(all, func(b *trustBundle) bool { return b.Name == bundleName("new CA") && b.Spec.TrustBundle == "new CA" })
+	})
 }
 
 func TestPlanBundles(t *testing.T) {

@@ -40,11 +40,11 @@ func TestCodes(t *testing.T) {
 	(*Metrics)(nil).synced(0, nil)
 }
 
-// TestPublish: a namespace gets its map, and that is counted before the map that takes its place after a deletion.
+// TestPublish: a namespace gets its map, and that is counted before the map that takes its place after a deletion; it follows the authorities.
 func TestPublish(t *testing.T) {
 	t.Parallel()
-	m := NewMetrics(prometheus.NewRegistry())
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, []byte("CA"), m), nil })
+	m, ca := NewMetrics(prometheus.NewRegistry()), controllertest.NewAuthorities("CA")
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) { return New(env, ca, m), nil })
 	controllertest.Create(c, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	one := func(maps []*corev1.ConfigMap) bool { return len(maps) == 1 }
 	controllertest.Await(c, object.ConfigMap, "the map", one)
@@ -53,4 +53,6 @@ func TestPublish(t *testing.T) {
 	if n := testutil.ToFloat64(m.syncs.WithLabelValues("200")); n < 1 {
 		t.Errorf("%v looks are counted", n)
 	}
+	ca.Replace("new CA")
+	controllertest.Await(c, object.ConfigMap, "the new authority", func(maps []*corev1.ConfigMap) bool { return len(maps) == 1 && maps[0].Data[mapKey] == "new CA" })
 }

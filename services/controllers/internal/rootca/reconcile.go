@@ -1,4 +1,4 @@
-// Package rootca puts the cluster's certificate authority into every
+// Package rootca puts the cluster's certificate authorities into every
 // namespace, where pods find it beside their token.
 package rootca
 
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,17 +28,17 @@ const (
 // publisher reconciles namespaces.
 type publisher struct {
 	client     *object.Client
-	ca         string
+	ca         controller.Authorities
 	namespaces *object.Informer[*corev1.Namespace]
 	maps       *object.Informer[*corev1.ConfigMap]
 	queue      *reconcile.Controller
 	metrics    *Metrics
 }
 
-// New returns the controller that publishes ca, in PEM. metrics may be nil.
-func New(env *controller.Env, ca []byte, metrics *Metrics) controller.Unit {
+// New returns the controller that publishes ca. metrics may be nil.
+func New(env *controller.Env, ca controller.Authorities, metrics *Metrics) controller.Unit {
 	c := &publisher{
-		client: env.Client, ca: string(ca), metrics: metrics,
+		client: env.Client, ca: ca, metrics: metrics,
 		namespaces: object.InformerFor(env.Informers, object.Namespace),
 		// All namespaces' maps of one name: not every map of the cluster.
 		maps: object.InformerFor(env.Informers, object.ConfigMap, object.Option{FieldSelector: "metadata.name=" + mapName}),
@@ -57,7 +58,14 @@ func New(env *controller.Env, ca []byte, metrics *Metrics) controller.Unit {
 		}
 		c.queue.Enqueue(m.Namespace, c.maps.Trace(m))
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	replaced := func(ctx context.Context) error {
+		return ca.Follow(ctx, func() {
+			for _, ns := range c.namespaces.List("") {
+				c.queue.Enqueue(ns.Name, trace.SpanContext{})
+			}
+		})
+	}
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}, Loops: []func(context.Context) error{replaced}}
 }
 
 // plan returns the map that the namespace should have, or nil where current is right.
@@ -101,7 +109,7 @@ func (c *publisher) publish(ctx context.Context, name string) error {
 	if !exists {
 		current = nil
 	}
-	want := plan(ns, current, c.ca)
+	want := plan(ns, current, string(c.ca.Now().PEM))
 	if want == nil {
 		return nil
 	}
