@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
@@ -143,4 +144,68 @@ func TestSimulatedNodesComeBack(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// A simulated node gives a pod what it asks for, also when it asks for something else later, and leaves alone what others have written of its containers.
+func TestSimulatedNodesResize(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 1) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	pods := object.For(client, object.Pod)
+	asked := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}, Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
+	if _, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Generation: 1}, Spec: corev1.PodSpec{
+		NodeName: "hollow-0000", Containers: []corev1.Container{{Name: "c", Image: "x", Resources: asked}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	given := func(generation int64, cpu string) *corev1.Pod {
+		t.Helper()
+		var p *corev1.Pod
+		eventually(t, time.Minute, func() string {
+			var err error
+			if p, err = pods.Get(t.Context(), "default", "p"); err != nil {
+				return err.Error()
+			}
+			if s := p.Status; !ready(p) || s.ObservedGeneration != generation {
+				return fmt.Sprintf("the status is of generation %d", s.ObservedGeneration)
+			}
+			return ""
+		})
+		c := p.Status.ContainerStatuses[0]
+		if c.Resources == nil || c.Resources.Requests.Cpu().String() != cpu || c.Resources.Limits.Cpu().String() != "100m" || c.AllocatedResources.Cpu().String() != cpu {
+			t.Errorf("the container has %v of %v, want %s", c.Resources, c.AllocatedResources, cpu)
+		}
+		if s := p.Status; s.Resources == nil || s.Resources.Requests.Cpu().String() != cpu || s.Resources.Limits.Cpu().String() != "100m" || s.AllocatedResources.Cpu().String() != cpu {
+			t.Errorf("the pod has %v of %v, want %s", s.Resources, s.AllocatedResources, cpu)
+		}
+		for _, c := range p.Status.Conditions {
+			if c.ObservedGeneration != generation {
+				t.Errorf("%s is of generation %d, want %d", c.Type, c.ObservedGeneration, generation)
+			}
+		}
+		return p
+	}
+	p := given(1, "50m").DeepCopy()
+	p.Status.ContainerStatuses[0].RestartCount = 3
+	p, err := pods.UpdateStatus(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = p.DeepCopy()
+	p.Generation = 2
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("70m")
+	if _, err := pods.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if now := given(2, "70m"); now.Status.ContainerStatuses[0].RestartCount != 3 {
+		t.Errorf("the container was started again %d times, want 3 as was written", now.Status.ContainerStatuses[0].RestartCount)
+	}
 }

@@ -299,6 +299,18 @@ func wholeResources(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, mem
 	s.Resources = &corev1.ResourceRequirements{Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), Limits: groupLimits(pod)}
 }
 
+// GiveAll says in a pod's status that it and its containers have what they ask for: nodes that run nothing give it at once.
+func GiveAll(s *corev1.PodStatus, pod *corev1.Pod) {
+	wholeResources(s, pod, nil, nil, Plan{})
+	for _, c := range containers(pod) {
+		for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+			if i := slices.IndexFunc(statuses, func(told corev1.ContainerStatus) bool { return told.Name == c.Name }); i >= 0 {
+				statuses[i].Resources, statuses[i].AllocatedResources = c.Resources.DeepCopy(), maps.Clone(c.Resources.Requests)
+			}
+		}
+	}
+}
+
 // inEffect is the pod with the resources that it and its runs have now.
 func inEffect(pod *corev1.Pod, observed *cri.Pod, memory *Memory) *corev1.Pod {
 	out := pod.DeepCopy()

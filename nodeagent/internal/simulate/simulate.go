@@ -116,17 +116,27 @@ func (f *Fleet) change(old, now *corev1.Pod) {
 		switch {
 		case now.DeletionTimestamp != nil:
 			f.schedule(h, f.cfg.StopDelay)
-		case !h.running:
+		case !h.running, unseen(now):
 			f.schedule(h, f.cfg.StartDelay)
 		}
 		return
 	}
 	ends := h.pod.DeletionTimestamp == nil && now.DeletionTimestamp != nil
+	changes := h.running && unseen(now)
 	h.pod = now
-	if ends {
+	switch {
+	case ends:
 		h.trace = f.cfg.Pods.Trace(now)
 		f.schedule(h, f.cfg.StopDelay)
+	case changes && now.DeletionTimestamp == nil:
+		h.trace = f.cfg.Pods.Trace(now)
+		f.schedule(h, 0)
 	}
+}
+
+// unseen reports whether a pod that runs has another spec than the one that its status is about.
+func unseen(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && p.Status.ObservedGeneration < p.Generation
 }
 
 func (f *Fleet) remove(uid types.UID) {
@@ -201,6 +211,12 @@ func (f *Fleet) step() time.Duration {
 		}
 		if h.pod.DeletionTimestamp != nil {
 			f.cfg.Status.Delete(ctx, h.pod)
+			continue
+		}
+		if h.running {
+			if unseen(h.pod) { // nobody has ended it since
+				f.cfg.Status.Set(ctx, h.pod, changed(h.pod))
+			}
 			continue
 		}
 		if !h.ip.IsValid() {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,9 @@ import (
 	"howdah.dev/kit/podspec"
 	"howdah.dev/nodeagent/internal/pod"
 )
+
+// conditions of a pod are those that its node writes.
+var conditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled}
 
 // running is the status of a pod all of whose containers run and are ready.
 func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatus {
@@ -23,7 +27,7 @@ func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatu
 	if s.StartTime == nil {
 		s.StartTime = &at
 	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled} {
+	for _, kind := range conditions {
 		set(&s, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at, ObservedGeneration: p.Generation})
 	}
 	yes := true
@@ -46,6 +50,21 @@ func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatu
 			Ready: true, Started: &yes, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}},
 		})
 	}
+	pod.GiveAll(&s, p)
+	return s
+}
+
+// changed is the status of a running pod whose spec is another than the one that its status is about. What others have written of its
+// containers stays.
+func changed(p *corev1.Pod) corev1.PodStatus {
+	s := *p.Status.DeepCopy()
+	s.ObservedGeneration = p.Generation
+	for i := range s.Conditions {
+		if slices.Contains(conditions, s.Conditions[i].Type) {
+			s.Conditions[i].ObservedGeneration = p.Generation
+		}
+	}
+	pod.GiveAll(&s, p)
 	return s
 }
 
