@@ -149,7 +149,7 @@ func TestEntry(t *testing.T) {
 	var none *Entry // of a request that is not recorded
 	none.Annotate("a", "b")
 	none.Name("x")
-	none.Started()
+	none.Started(200)
 	none.Panicked()
 	none.End(200, nil, "", nil)
 }

@@ -226,18 +226,18 @@ func (e *Entry) Name(name string) {
 	}
 }
 
-// Started records that a stream has begun.
-func (e *Entry) Started() {
+// Started records that a stream has begun, by an answer of that code. One that is no stream by Kubernetes' rule has but an end.
+func (e *Entry) Started(code int) {
 	if e == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ended || e.event.ResponseStatus != nil {
+	if e.ended || !e.long || e.event.ResponseStatus != nil {
 		return
 	}
 	e.started = true
-	e.event.ResponseStatus = &metav1.Status{Code: http.StatusOK}
+	e.event.ResponseStatus = &metav1.Status{Code: int32(code)}
 	e.stage(auditv1.StageResponseStarted, metav1.NewMicroTime(e.log.clock.Now()))
 }
 
@@ -289,7 +289,7 @@ func (e *Entry) End(code int, body []byte, contentType string, err error) {
 
 // answered fills in what was answered.
 func (e *Entry) answered(code int, body []byte, contentType string, err error) {
-	status := &metav1.Status{Code: int32(max(code, http.StatusOK))}
+	status := &metav1.Status{Code: int32(cmp.Or(code, http.StatusOK))}
 	if err != nil {
 		s := apistatus.Of(err)
 		status = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}

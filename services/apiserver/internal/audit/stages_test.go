@@ -60,7 +60,8 @@ func TestStages(t *testing.T) {
 		want                    []auditv1.Stage
 	}{
 		"get":           {"get", "", "", func(e *Entry) { e.End(200, nil, "", nil) }, []auditv1.Stage{"RequestReceived", "ResponseComplete"}},
-		"watch":         {"watch", "", "", func(e *Entry) { e.Started(); e.End(200, nil, "", nil) }, []auditv1.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
+		"watch":         {"watch", "", "", func(e *Entry) { e.Started(200); e.End(200, nil, "", nil) }, []auditv1.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
+		"passed on":     {"list", "", "", func(e *Entry) { e.Started(501); e.End(501, nil, "", nil) }, []auditv1.Stage{"RequestReceived", "ResponseComplete"}},
 		"refused watch": {"watch", "", "", func(e *Entry) { e.End(0, nil, "", forbidden) }, []auditv1.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
 		"refused exec":  {"create", "exec", "", func(e *Entry) { e.End(0, nil, "", forbidden) }, []auditv1.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
 		"refused get":   {"get", "status", "", func(e *Entry) { e.End(0, nil, "", forbidden) }, []auditv1.Stage{"RequestReceived", "ResponseComplete"}},

@@ -182,7 +182,7 @@ func (c *call) recordEnd(resp any, err error) {
 	}
 	var body []byte
 	var contentType string
-	code := 0
+	code := c.code
 	if err == nil {
 		if m, ok := resp.(interface {
 			GetObject() []byte

@@ -3,9 +3,11 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -133,10 +135,16 @@ func (s *stream) RecvMsg(m any) error {
 
 func (s *stream) SendMsg(m any) error {
 	if e := s.call.slot.Load(); e != nil {
-		if part, ok := m.(*apiv1.ListResponse); ok {
-			s.told = s.told.add(e, part)
-		} else {
-			e.Started()
+		switch m := m.(type) {
+		case *apiv1.ListResponse:
+			s.told = s.told.add(e, m)
+		case *apiv1.ConnectResponse:
+			if s.call.code == 0 { // it was passed on, and this is what its target says
+				s.call.code = cmp.Or(int(m.GetAccepted().GetCode()), http.StatusOK)
+			}
+			e.Started(s.call.code)
+		default:
+			e.Started(http.StatusOK)
 		}
 	}
 	return s.ServerStream.SendMsg(m)
@@ -153,6 +161,7 @@ type call struct {
 	// refused is why it could not be found out who calls.
 	refused error
 	slot    audit.Slot
+	code    int            // of the answer to a request that was passed on
 	other   *request       // set where nobody behind counts the call
 	items   []*audit.Entry // of a batch, an entry a write
 }

@@ -139,6 +139,13 @@ func TestRead(t *testing.T) {
 		{"a watch that goes on", &apiv1.WatchRequest{Version: "v1", Resource: "pods", ResourceVersion: "7"}, "watch", 1, false},
 		{"a watch of one", &apiv1.WatchRequest{Version: "v1", Resource: "pods", FieldSelector: "metadata.name=a"}, "watch", 1, false},
 		{"exec", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Version: "v1", Resource: "pods", Subresource: "exec", Method: "POST"}}}, "create", 0, true},
+		{"one of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "a", Method: "GET", Query: ""}}}, "get", 0, true},
+		{"a list of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "", Method: "GET", Query: "limit=5"}}}, "list", 0, true},
+		{"a watch of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "", Method: "GET", Query: "watch=1"}}}, "watch", 0, true},
+		{"no watch of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "", Method: "GET", Query: "watch=false"}}}, "list", 0, true},
+		{"a change of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "a", Method: "PUT", Query: ""}}}, "update", 0, true},
+		{"a deletion of an extension", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "a", Method: "DELETE", Query: ""}}}, "delete", 0, true},
+		{"a collection of an extension that goes", &apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Name: "", Method: "DELETE", Query: ""}}}, "deletecollection", 0, true},
 		{"a batch", &apiv1.BatchRequest{Items: make([]*apiv1.BatchItem, 250)}, "post", 3, false},
 		{"what is new", &apiv1.GetResponse{}, "post", 0, false},
 	} {

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/flow"
+	"howdah.dev/services/apiserver/internal/relay"
 )
 
 // request is what a message asks for.
@@ -62,10 +62,10 @@ func read(message any, count Count) request {
 			return r
 		}
 		r.of(open, open.GetName(), open.GetSubresource())
-		r.long, r.Verb = true, "create"
-		if open.GetMethod() == http.MethodGet || open.GetMethod() == "" {
-			r.Verb = "get"
-		}
+		r.long = true
+		var selector string
+		r.Verb, selector = relay.Verb(open)
+		r.narrowBy(selector)
 		return r
 	case *apiv1.GetRequest:
 		r.Verb = "get"
@@ -117,11 +117,16 @@ func asked(a *apiv1.Access) request {
 
 // narrow reads out of a field selector whether one object is asked for, or the pods of a node.
 func (r *request) narrow(message any) {
-	m, ok := message.(interface{ GetFieldSelector() string })
-	if !ok || m.GetFieldSelector() == "" || r.Verb == "deletecollection" {
+	if m, ok := message.(interface{ GetFieldSelector() string }); ok {
+		r.narrowBy(m.GetFieldSelector())
+	}
+}
+
+func (r *request) narrowBy(fieldSelector string) {
+	if fieldSelector == "" || r.Verb == "deletecollection" {
 		return
 	}
-	selector, err := fields.ParseSelector(m.GetFieldSelector())
+	selector, err := fields.ParseSelector(fieldSelector)
 	if err != nil {
 		return // it is refused
 	}

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -49,20 +48,7 @@ func remoteAttributes(user *authn.User, open *apiv1.ConnectOpen) *authz.Attribut
 		}
 		return &authz.Attributes{User: user, Verb: strings.ToLower(open.GetMethod()), Path: path}
 	}
-	query, _ := url.ParseQuery(open.GetQuery()) // what cannot be parsed is for the server to refuse
-	verb := proxyVerbs[open.GetMethod()]
-	if open.GetName() == "" {
-		switch open.GetMethod() {
-		case http.MethodGet, http.MethodHead:
-			verb = "list"
-			if watch, ok := query["watch"]; ok && watch[0] != "false" && watch[0] != "0" {
-				verb = "watch"
-			}
-		case http.MethodDelete:
-			verb = "deletecollection"
-		}
-	}
-	selector := query.Get("fieldSelector")
+	verb, selector := relay.Verb(open)
 	return &authz.Attributes{
 		User: user, Verb: verb, Group: open.GetGroup(), Version: open.GetVersion(), Resource: open.GetResource(), Subresource: open.GetSubresource(),
 		Namespace: open.GetNamespace(), Name: nameAsked(verb, open.GetName(), selector), FieldSelector: selector,

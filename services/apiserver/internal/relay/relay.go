@@ -105,6 +105,31 @@ func newRequest(ctx context.Context, open *apiv1.ConnectOpen, target *url.URL, b
 	return request, nil
 }
 
+// verbs are what requests are authorized as, by HTTP method. A method that is none of Kubernetes' has no verb, as there.
+var verbs = map[string]string{
+	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+	http.MethodDelete: "delete", "": "get",
+}
+
+// Verb is what a request for a resource is authorized and recorded as, and the objects of it that it selects by field.
+func Verb(open *apiv1.ConnectOpen) (verb, fieldSelector string) {
+	query, _ := url.ParseQuery(open.GetQuery()) // what cannot be parsed is for the server to refuse
+	verb = verbs[open.GetMethod()]
+	if open.GetName() != "" {
+		return verb, query.Get("fieldSelector")
+	}
+	switch verb {
+	case "get":
+		verb = "list"
+		if watch, ok := query["watch"]; ok && watch[0] != "false" && watch[0] != "0" {
+			verb = "watch"
+		}
+	case "delete":
+		verb = "deletecollection"
+	}
+	return verb, query.Get("fieldSelector")
+}
+
 // bodyless are the methods whose requests have no body unless they tell its length.
 func bodyless(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodDelete
