@@ -190,9 +190,18 @@ func (c *call) recordEnd(resp any, err error) {
 		}); ok {
 			body, contentType = m.GetObject(), m.GetContentType()
 		}
-		if m, ok := resp.(interface{ GetCode() int32 }); ok {
-			code = int(m.GetCode())
-		}
+		code = answered(resp, code)
 	}
 	e.End(code, body, contentType, err)
+}
+
+// answered is the code of an answer, where it tells one: of a document that the client has there is nothing but the code.
+func answered(resp any, code int) int {
+	if m, ok := resp.(interface{ GetCode() int32 }); ok {
+		return int(m.GetCode())
+	}
+	if m, ok := resp.(interface{ GetNotModified() bool }); ok && m.GetNotModified() {
+		return http.StatusNotModified
+	}
+	return code
 }

@@ -155,3 +155,23 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswered(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		resp any
+		code int
+		want int
+	}{
+		{"nothing is told", nil, 0, 0},
+		{"created", &apiv1.CreateResponse{Code: 201}, 0, 201},
+		{"a document", &apiv1.DocumentResponse{Etag: "x"}, 0, 0},
+		{"a document that the client has", &apiv1.DocumentResponse{Etag: "x", NotModified: true}, 0, 304},
+		{"passed on", nil, 501, 501},
+	} {
+		if got := answered(tt.resp, tt.code); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
