@@ -258,6 +258,53 @@ func check(t *testing.T, when string, slices []*discoveryv1.EndpointSlice, pods 
 	}
 }
 
+// TestSlicesAreRecycled: where other ports take the place of a slice's, or none, it is changed in place of being replaced.
+func TestSlicesAreRecycled(t *testing.T) {
+	t.Parallel()
+	other := newPod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 })
+	six := newPod(3, func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "fd00::1"}} })
+	for name, c := range map[string]struct {
+		families             []corev1.IPFamily
+		before, after        []*corev1.Pod
+		create, update, gone int
+	}{
+		"the last pod goes":        {before: []*corev1.Pod{newPod(1, nil)}, update: 1},
+		"the first pod comes":      {after: []*corev1.Pod{newPod(1, nil)}, update: 1},
+		"another port":             {before: []*corev1.Pod{newPod(1, nil)}, after: []*corev1.Pod{other}, update: 1},
+		"two ports come":           {after: []*corev1.Pod{newPod(1, nil), other}, create: 1, update: 1},
+		"two ports go":             {before: []*corev1.Pod{newPod(1, nil), other}, update: 1, gone: 1},
+		"one of two ports goes":    {before: []*corev1.Pod{newPod(1, nil), other}, after: []*corev1.Pod{other}, gone: 1},
+		"each family by its own":   {families: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, before: []*corev1.Pod{newPod(1, nil)}, after: []*corev1.Pod{six}, update: 2},
+		"nothing there was before": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(func(s *corev1.Service) {
+				if c.families != nil {
+					s.Spec.IPFamilies = c.families
+				}
+			})
+			had := apply(t, nil, decide(s, Observed{Pods: c.before, Zone: zone}))
+			for _, slice := range had {
+				slice.UID = types.UID("was " + slice.Name)
+			}
+			plan := decide(s, Observed{Pods: c.after, Slices: had, Zone: zone})
+			if len(plan.Create) != c.create || len(plan.Update) != c.update || len(plan.Delete) != c.gone {
+				t.Errorf("%d created, %d updated, %d deleted; want %d, %d, %d", len(plan.Create), len(plan.Update), len(plan.Delete), c.create, c.update, c.gone)
+			}
+			for _, slice := range plan.Update {
+				if slice.UID == "" {
+					t.Errorf("%s is another slice", slice.Name)
+				}
+			}
+			now := apply(t, had, plan)
+			if again := decide(s, Observed{Pods: c.after, Slices: now, Zone: zone}); !again.Empty() {
+				t.Errorf("a second plan is not empty: %+v", again)
+			}
+		})
+	}
+}
+
 func TestDualStack(t *testing.T) {
 	t.Parallel()
 	s := newService(func(s *corev1.Service) {

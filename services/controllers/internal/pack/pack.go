@@ -77,7 +77,32 @@ func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointS
 		w.plan.Tally.Wanted += max(1, (n+o.Limit-1)/o.Limit)
 	}
 	w.plan.Tally.Slices += len(w.plan.Create) - len(w.plan.Delete)
+	w.plan.recycle()
 	return w.plan
+}
+
+// recycle has slices that would go become those that would be created, as in Kubernetes: a watcher
+// sees a service's slice change, never a service without one.
+func (p *Plan) recycle() {
+	var gone []*discoveryv1.EndpointSlice
+	for _, was := range p.Delete {
+		i := slices.IndexFunc(p.Create, func(next *discoveryv1.EndpointSlice) bool { return next.AddressType == was.AddressType })
+		if i < 0 {
+			gone = append(gone, was)
+			continue
+		}
+		p.Update = append(p.Update, become(was, p.Create[i]))
+		p.Create = slices.Delete(p.Create, i, i+1)
+	}
+	p.Delete = gone
+}
+
+// become returns a slice that exists, with all that another was to have.
+func become(was, next *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := was.DeepCopy()
+	slice.Labels, slice.Annotations = next.Labels, next.Annotations
+	slice.Ports, slice.Endpoints = next.Ports, next.Endpoints
+	return slice
 }
 
 // Key tells groups apart.
