@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"crypto/sha512"
 	"fmt"
 	"slices"
@@ -36,7 +37,7 @@ func plain(groups []group, address string) map[string]runtime.Object {
 	core := &metav1.APIVersions{
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}},
 	}
-	for _, g := range groups {
+	for _, g := range byService(groups) {
 		out := metav1.APIGroup{Name: g.name}
 		for _, v := range g.versions {
 			path := "/apis/" + v.gv.String()
@@ -64,6 +65,32 @@ func plain(groups []group, address string) map[string]runtime.Object {
 	core.TypeMeta = metav1.TypeMeta{Kind: "APIVersions"} // it is older than the versions that the others name
 	docs["/apis"], docs["/api"] = list, core
 	return docs
+}
+
+// byService returns groups of one priority in the order of their APIServices' names, which begin with a version. So does
+// Kubernetes in the unaggregated list alone: in the aggregated one the groups' names decide.
+func byService(groups []group) []group {
+	groups = slices.Clone(groups)
+	for from := 0; from < len(groups); {
+		to := from + 1
+		for to < len(groups) && groups[to].priority() == groups[from].priority() {
+			to++
+		}
+		slices.SortStableFunc(groups[from:to], func(a, b group) int { return cmp.Compare(a.service(), b.service()) })
+		from = to
+	}
+	return groups
+}
+
+// service is the first of the names of a group's APIServices.
+func (g group) service() string {
+	first := ""
+	for _, v := range g.versions {
+		if name := v.gv.Version + "." + g.name; first == "" || name < first {
+			first = name
+		}
+	}
+	return first
 }
 
 func resourceList(v groupVersion) *metav1.APIResourceList {

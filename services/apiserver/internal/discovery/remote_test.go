@@ -97,3 +97,30 @@ func TestRemoteOrder(t *testing.T) {
 		t.Error("what is served here was changed")
 	}
 }
+
+// TestOrderOfServices: groups of one priority come by their names in the aggregated list, and by their APIServices' in the other.
+func TestOrderOfServices(t *testing.T) {
+	t.Parallel()
+	of := func(name string, versions ...string) group {
+		g := group{name: name}
+		for _, v := range versions {
+			g.versions = append(g.versions, groupVersion{gv: schema.GroupVersion{Group: name, Version: v}})
+		}
+		return g
+	}
+	groups := []group{of("", "v1"), of("apps", "v1"), of("a.example.com", "v1alpha1"), of("b.example.com", "v1"), of("c.example.com", "v2", "v1beta1"), of("d.example.com", "v1")}
+	var names []string
+	for _, g := range plain(groups, "")["/apis"].(*metav1.APIGroupList).Groups {
+		names = append(names, g.Name)
+	}
+	if want := []string{"apps", "b.example.com", "d.example.com", "a.example.com", "c.example.com"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	names = nil
+	for _, g := range aggregated(groups, false).Items {
+		names = append(names, g.Name)
+	}
+	if want := []string{"apps", "a.example.com", "b.example.com", "c.example.com", "d.example.com"}; !slices.Equal(names, want) {
+		t.Errorf("%q aggregated", names)
+	}
+}
