@@ -87,6 +87,9 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		if user == nil {
 			g.cfg.Decided("unauthenticated")
+			if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+				w.Header().Set("Connection", "close") // it is the connection's certificate: the next one may show another
+			}
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}

@@ -97,6 +97,7 @@ func start(t *testing.T, a *pki.Authority, anonymous bool, allowed ...string) *f
 	f := &fixture{reviews: &reviews{allowed: allowed}, clock: clocktesting.NewFakeClock(time.Now()), roots: a.Pool()}
 	guard := New(Config{NodeName: "n", Authorities: a.Pool, Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock})
 	f.server = httptest.NewUnstartedServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })))
+	f.server.EnableHTTP2 = true
 	f.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
 		Certificates: []tls.Certificate{*issue(t, a, pki.Subject{CommonName: "n", Hosts: []string{"127.0.0.1"}})}}
 	f.server.StartTLS()
@@ -165,6 +166,40 @@ func TestProtect(t *testing.T) {
 		}
 		if code, text := f.ask(t, c.method, c.path, c.token, c.with); code != c.code || text != c.text {
 			t.Errorf("%s: %d %q", name, code, text)
+		}
+	}
+}
+
+// TestRenewedCertificate: who was refused for his certificate shows the one that took its place, though he keeps connections.
+func TestRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	a := pkitest.Authority(t)
+	f := start(t, a, false)
+	subject := pki.Subject{CommonName: "meter", Organizations: []string{"trusted"}, Client: true}
+	var shown *tls.Certificate
+	for _, protocols := range [][]string{{"h2"}, nil} {
+		transport := &http.Transport{ForceAttemptHTTP2: protocols != nil, TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: f.roots, NextProtos: protocols,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return shown, nil },
+		}}
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport}
+		ask := func() int {
+			response, err := client.Get(f.server.URL + "/pods")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode
+		}
+		shown = issue(t, pkitest.Authority(t), subject)
+		if code := ask(); code != http.StatusUnauthorized {
+			t.Errorf("%v: with a certificate of another authority: %d", protocols, code)
+		}
+		shown = issue(t, a, subject)
+		if code := ask(); code != http.StatusOK {
+			t.Errorf("%v: with the one that took its place: %d", protocols, code)
 		}
 	}
 }
