@@ -14,6 +14,7 @@ require (
 	howdah.dev/proto v0.0.0
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apiserver v0.36.3
+	k8s.io/endpointslice v0.36.3
 	k8s.io/externaljwt v0.36.3
 	k8s.io/kms v0.36.3
 	k8s.io/kube-aggregator v0.36.3

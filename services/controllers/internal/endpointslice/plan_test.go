@@ -3,6 +3,7 @@ package endpointslice
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -302,6 +303,30 @@ func TestSlicesAreRecycled(t *testing.T) {
 				t.Errorf("a second plan is not empty: %+v", again)
 			}
 		})
+	}
+}
+
+// TestOrderOfPorts: ports come in the order in which Kubernetes 1.36.3's controllers put these.
+func TestOrderOfPorts(t *testing.T) {
+	t.Parallel()
+	port := func(name string, number int32, target int, protocol corev1.Protocol) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt(target), Protocol: protocol}
+	}
+	s := newService(func(s *corev1.Service) {
+		s.Spec.Ports = []corev1.ServicePort{port("http", 80, 8080, "TCP"), port("metrics", 9090, 9090, "TCP"), port("admin", 8022, 22, "TCP"), port("dns", 53, 53, "UDP")}
+	})
+	slice := one(t, decide(s, Observed{Pods: []*corev1.Pod{newPod(1, nil)}, Zone: zone}))
+	var names []string
+	for _, p := range slice.Ports {
+		names = append(names, *p.Name)
+	}
+	if want := []string{"admin", "http", "dns", "metrics"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	// In another order they are the same ports.
+	slices.Reverse(slice.Ports)
+	if again := decide(s, Observed{Pods: []*corev1.Pod{newPod(1, nil)}, Slices: []*discoveryv1.EndpointSlice{slice}, Zone: zone}); !again.Empty() {
+		t.Errorf("another plan of the same ports: %+v", again)
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/endpointslice/util"
 )
 
 // Group is the endpoints that share a family and ports.
@@ -69,6 +71,7 @@ func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointS
 		left[key] = append(left[key], slice)
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		util.NewPortMapKey(groups[key].Ports) // which sorts them as Kubernetes does, by their hash
 		slices.SortFunc(groups[key].Endpoints, func(a, b discoveryv1.Endpoint) int { return cmp.Compare(endpointKey(&a), endpointKey(&b)) })
 		slices.SortFunc(left[key], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 		w.pack(key, groups[key], left[key])
@@ -105,13 +108,14 @@ func become(was, next *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// Key tells groups apart.
+// Key tells groups apart, whatever the order of their ports.
 func Key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
-	key := string(family)
-	for _, p := range ports {
-		key += fmt.Sprintf("|%s/%d/%s/%s", value(p.Name), value(p.Port), value(p.Protocol), value(p.AppProtocol))
+	keys := make([]string, len(ports))
+	for i, p := range ports {
+		keys[i] = fmt.Sprintf("|%s/%d/%s/%s", value(p.Name), value(p.Port), value(p.Protocol), value(p.AppProtocol))
 	}
-	return key
+	slices.Sort(keys)
+	return string(family) + strings.Join(keys, "")
 }
 
 func value[T any](p *T) T {
