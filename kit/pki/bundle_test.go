@@ -11,15 +11,17 @@ import (
 	"time"
 )
 
+func newAuthorityText(t *testing.T) []byte {
+	t.Helper()
+	a, err := NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.PEM()
+}
+
 func TestBundleIsReadAgain(t *testing.T) {
 	t.Parallel()
-	text := func() []byte {
-		a, err := NewAuthority(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.PEM()
-	}
 	path := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(b []byte) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -33,7 +35,7 @@ func TestBundleIsReadAgain(t *testing.T) {
 	if _, err := LoadBundle(path); err == nil {
 		t.Error("a file without certificates is taken")
 	}
-	one, two := text(), text()
+	one, two := newAuthorityText(t), newAuthorityText(t)
 	write(one)
 	b, err := LoadBundle(path)
 	if err != nil {
@@ -70,15 +72,8 @@ func TestBundleIsReadAgain(t *testing.T) {
 // TestFollow has somebody be told of a change, and of it once.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	text := func() []byte {
-		a, err := NewAuthority(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.PEM()
-	}
 	path := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(path, text(), 0o600); err != nil {
+	if err := os.WriteFile(path, newAuthorityText(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +90,7 @@ func TestFollow(t *testing.T) {
 		if told != 0 {
 			t.Errorf("told %d times of nothing", told)
 		}
-		if err := os.WriteFile(path, text(), 0o600); err != nil {
+		if err := os.WriteFile(path, newAuthorityText(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

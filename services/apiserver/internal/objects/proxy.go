@@ -31,17 +31,11 @@ type Network interface {
 	Dial(ctx context.Context, b podnet.Backend) (net.Conn, error)
 }
 
-// proxyVerbs are what requests to a proxy are authorized as, by HTTP method.
-var proxyVerbs = map[string]string{
-	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
-	http.MethodDelete: "delete",
-}
-
 // connectVerb is what a stream is authorized as. A method that is none of Kubernetes' has no verb, as there.
 func connectVerb(open *apiv1.ConnectOpen) string {
 	switch {
 	case open.GetSubresource() == "proxy":
-		return proxyVerbs[open.GetMethod()]
+		return relay.Verbs[open.GetMethod()]
 	case open.GetMethod() == http.MethodGet || open.GetMethod() == "":
 		return "get"
 	}
@@ -57,7 +51,7 @@ type destination struct {
 
 // proxy passes an HTTP request on to a pod, a service or a node: name is [scheme:]name[:port].
 func (s *Server) proxy(ctx context.Context, r *request, caller relay.Caller, open *apiv1.ConnectOpen) error {
-	if proxyVerbs[open.GetMethod()] == "" && open.GetMethod() != http.MethodOptions {
+	if relay.Verbs[open.GetMethod()] == "" && open.GetMethod() != http.MethodOptions {
 		return notAllowed()
 	}
 	scheme, name, port, ok := relay.Name(r.name)

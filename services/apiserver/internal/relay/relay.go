@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,18 +106,18 @@ func newRequest(ctx context.Context, open *apiv1.ConnectOpen, target *url.URL, b
 	return request, nil
 }
 
-// verbs are what requests are authorized as, by HTTP method. A method that is none of Kubernetes' has no verb, as there.
-var verbs = map[string]string{
+// Verbs are what requests that are passed on are authorized as, by HTTP method. A method that is none of Kubernetes' has no verb, as there.
+var Verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
-	http.MethodDelete: "delete", "": "get",
+	http.MethodDelete: "delete",
 }
 
 // Verb is what a request for a resource is authorized and recorded as, and the objects of it that it selects by field.
 func Verb(open *apiv1.ConnectOpen) (verb, fieldSelector string) {
 	query, _ := url.ParseQuery(open.GetQuery()) // what cannot be parsed is for the server to refuse
-	verb = verbs[open.GetMethod()]
+	verb, fieldSelector = Verbs[cmp.Or(open.GetMethod(), http.MethodGet)], query.Get("fieldSelector")
 	if open.GetName() != "" {
-		return verb, query.Get("fieldSelector")
+		return verb, fieldSelector
 	}
 	switch verb {
 	case "get":
@@ -127,7 +128,7 @@ func Verb(open *apiv1.ConnectOpen) (verb, fieldSelector string) {
 	case "delete":
 		verb = "deletecollection"
 	}
-	return verb, query.Get("fieldSelector")
+	return verb, fieldSelector
 }
 
 // bodyless are the methods whose requests have no body unless they tell its length.
