@@ -24,6 +24,7 @@ import (
 	"howdah.dev/services/apiserver/internal/cache"
 	"howdah.dev/services/apiserver/internal/itself"
 	"howdah.dev/services/apiserver/internal/registry"
+	"howdah.dev/services/apiserver/internal/weakcert"
 )
 
 // API is what the package writes through.
@@ -62,6 +63,7 @@ type Aggregator struct {
 	services, configMaps *cache.Resource
 	backing              backing
 	metrics              *metrics
+	weaknesses           *weakcert.Weaknesses
 	wake                 chan struct{} // a proxied request has failed: look at once
 
 	current    atomic.Pointer[snapshot]
@@ -98,7 +100,7 @@ type knowledge struct {
 // New returns an Aggregator; it starts nothing.
 func New(cfg Config) *Aggregator {
 	a := &Aggregator{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), wake: make(chan struct{}, 1),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), weaknesses: weakcert.New(cfg.Registerer, "apiserver_kube_aggregator"), wake: make(chan struct{}, 1),
 		transports: map[string]*transport{}, known: map[string]*knowledge{}, backing: newBacking(cfg.Table, cfg.Cache),
 	}
 	a.registered.Store(-1)

@@ -19,6 +19,7 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/relay"
+	"howdah.dev/services/apiserver/internal/weakcert"
 )
 
 // maxIdle bounds the idle connections to one extension API server.
@@ -29,7 +30,7 @@ var self = authn.User{Name: "system:kube-aggregator", Groups: []string{"system:m
 
 // transport is the way to one extension API server, as one spec of its APIService says.
 type transport struct {
-	*http.Transport
+	*weakcert.Transport
 	spec string
 }
 
@@ -56,7 +57,7 @@ func (a *Aggregator) transport(s *apiregistrationv1.APIService) (*transport, err
 	}
 	service, number := *s.Spec.Service, port(s)
 	a.drop(s.Name)
-	t := &transport{spec: spec, Transport: &http.Transport{
+	t := &transport{spec: spec, Transport: a.weaknesses.Wrap(&http.Transport{
 		TLSClientConfig: settings, TLSHandshakeTimeout: checkTimeout, DisableCompression: true,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: longest,
 		// HTTP/1.1: over HTTP/2 one connection, and so one endpoint, would take all requests.
@@ -66,7 +67,7 @@ func (a *Aggregator) transport(s *apiregistrationv1.APIService) (*transport, err
 			defer cancel()
 			return a.cfg.Network.Service(ctx, service.Namespace, service.Name, number)
 		},
-	}}
+	})}
 	a.transports[s.Name] = t
 	return t, nil
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"howdah.dev/services/apiserver/internal/weakcert"
 )
 
 // Bounds on what is kept: transports (one a webhook's address and CA bundle), and idle connections of each.
@@ -34,7 +36,8 @@ type Dialer interface {
 
 // transports keeps clients by target; the one that was used least recently goes when there are too many.
 type transports struct {
-	dialer Dialer
+	dialer     Dialer
+	weaknesses *weakcert.Weaknesses
 
 	mu     sync.Mutex
 	byKey  map[key]*list.Element
@@ -137,7 +140,7 @@ func (t *transports) make(target *Target) (*http.Client, error) {
 		transport.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}
 	return &http.Client{
-		Transport: transport,
+		Transport: t.weaknesses.Wrap(transport),
 		// As Kubernetes' client does, but never to where what an apiserver knows could be read on the way.
 		CheckRedirect: func(next *http.Request, before []*http.Request) error {
 			switch {

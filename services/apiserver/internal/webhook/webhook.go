@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/kit/obs"
+	"howdah.dev/services/apiserver/internal/weakcert"
 )
 
 // DefaultTimeout bounds a call that names no timeout; MaxAnswer an answer, in bytes, where the call names no bound.
@@ -98,7 +99,7 @@ type Caller struct {
 // New returns a Caller; it starts nothing.
 func New(cfg Config) *Caller {
 	c := &Caller{
-		transports: transports{dialer: cfg.Dialer},
+		transports: transports{dialer: cfg.Dialer, weaknesses: weakcert.New(cfg.Registerer, "apiserver_webhooks")},
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "howdah_webhook_call_seconds", Help: "Time of calls to webhooks, by purpose and HTTP code; 0 is no answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),

@@ -63,3 +63,22 @@ func TestRepack(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsAreInKubernetesOrder: as kube-controller-manager has been seen to write them.
+func TestPortsAreInKubernetesOrder(t *testing.T) {
+	t.Parallel()
+	var subsets []corev1.EndpointSubset
+	for _, port := range []corev1.EndpointPort{
+		{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}, {Name: "metrics", Port: 9090, Protocol: corev1.ProtocolTCP},
+		{Name: "admin", Port: 22, Protocol: corev1.ProtocolTCP}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+	} {
+		subsets = append(subsets, corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}}, Ports: []corev1.EndpointPort{port}})
+	}
+	var got []string
+	for _, port := range Repack(subsets)[0].Ports {
+		got = append(got, port.Name)
+	}
+	if want := []string{"admin", "http", "metrics", "dns"}; !slices.Equal(got, want) {
+		t.Errorf("ports %v, want %v", got, want)
+	}
+}

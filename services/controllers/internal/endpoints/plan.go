@@ -107,7 +107,8 @@ func numbers(ports []backend.Port) [][3]string {
 	return n
 }
 
-// truncate drops what is over capacity, addresses that are not ready first.
+// truncate drops what is over capacity, addresses that are not ready first. The subsets give way by their sizes, so that none is lost to one before it;
+// shares are rounded up, and it is the last ones that get what is left.
 func truncate(all []corev1.EndpointSubset) ([]corev1.EndpointSubset, bool) {
 	ready, waiting := 0, 0
 	for _, s := range all {
@@ -119,15 +120,27 @@ func truncate(all []corev1.EndpointSubset) ([]corev1.EndpointSubset, bool) {
 	}
 	roomReady := min(ready, capacity)
 	roomWaiting := capacity - roomReady
+	takeReady, takeWaiting := sharing(ready, roomReady), sharing(waiting, roomWaiting)
 	var kept []corev1.EndpointSubset
 	for _, s := range all {
-		s.Addresses = s.Addresses[:min(len(s.Addresses), roomReady)]
-		s.NotReadyAddresses = s.NotReadyAddresses[:min(len(s.NotReadyAddresses), roomWaiting)]
-		roomReady -= len(s.Addresses)
-		roomWaiting -= len(s.NotReadyAddresses)
+		s.Addresses = takeReady(s.Addresses)
+		s.NotReadyAddresses = takeWaiting(s.NotReadyAddresses)
 		if len(s.Addresses)+len(s.NotReadyAddresses) > 0 {
 			kept = append(kept, s)
 		}
 	}
 	return kept, true
+}
+
+// sharing is a function that cuts lists, which hold total addresses together, one after the other so that room of them are left.
+func sharing(total, room int) func([]corev1.EndpointAddress) []corev1.EndpointAddress {
+	left := room
+	return func(list []corev1.EndpointAddress) []corev1.EndpointAddress {
+		if len(list) == 0 {
+			return nil
+		}
+		share := min((len(list)*room+total-1)/total, left)
+		left -= share
+		return list[:share]
+	}
 }

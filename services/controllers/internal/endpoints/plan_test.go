@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -102,5 +103,39 @@ func TestTruncation(t *testing.T) {
 	}
 	if e = Decide(newService(), pods[:900], e, time.Unix(0, 0)); e == nil || e.Annotations["endpoints.kubernetes.io/over-capacity"] != "" {
 		t.Error("the annotation stays though all fit")
+	}
+}
+
+func TestSubsetsGiveWayByTheirSizes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name                   string
+		ready, waiting         [2]int // by port
+		wantReady, wantWaiting [2]int // the larger first
+	}{
+		{"ready ones over capacity", [2]int{1500, 500}, [2]int{100, 0}, [2]int{750, 250}, [2]int{}},
+		{"room for some that wait", [2]int{600, 200}, [2]int{300, 100}, [2]int{600, 200}, [2]int{150, 50}},
+		{"shares rounded up", [2]int{999, 2}, [2]int{}, [2]int{998, 2}, [2]int{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var pods []*corev1.Pod
+			for port := range 2 {
+				for i := range tt.ready[port] + tt.waiting[port] {
+					pods = append(pods, newPod(5000*port+i, i < tt.ready[port], int32(8080+port)))
+				}
+			}
+			subsets := Decide(newService(), pods, nil, time.Unix(0, 0)).Subsets
+			if len(subsets) != 2 {
+				t.Fatalf("%d subsets, want 2", len(subsets))
+			}
+			slices.SortFunc(subsets, func(a, b corev1.EndpointSubset) int { return cmp.Compare(a.Ports[0].Port, b.Ports[0].Port) })
+			for port, s := range subsets {
+				// Which subset is the last, whose share is what is left, is by hash: one more or less.
+				if off := len(s.Addresses) - tt.wantReady[port]; off < -1 || off > 1 || len(s.NotReadyAddresses) != tt.wantWaiting[port] {
+					t.Errorf("port %d: %d ready, %d waiting; want %d, %d", s.Ports[0].Port, len(s.Addresses), len(s.NotReadyAddresses), tt.wantReady[port], tt.wantWaiting[port])
+				}
+			}
+		})
 	}
 }
