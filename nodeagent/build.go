@@ -222,7 +222,7 @@ func (b *builder) buildUsage() {
 	})
 	b.usage = usage.New(usage.Config{
 		Volumes: b.volumeStats.Of,
-		Runtime: b.runtime.Runtime, Images: b.runtime.Images, Groups: b.cgroups, Pod: b.running.Get, Proc: "/proc", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
+		Runtime: b.runtime.Runtime, Images: b.runtime.Images, Groups: b.cgroups, Pod: b.running.Get, Proc: "/proc", Sys: "/sys", RootDir: cfg.RootDir, LogDir: cfg.LogDir,
 		Root: "/", Pods: filepath.Join("/", cfg.CgroupPrefix, "kubepods"), Clock: cfg.Clock,
 	})
 }

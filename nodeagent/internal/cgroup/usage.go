@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"math"
@@ -16,7 +17,7 @@ type Usage struct {
 	CPU       *CPU
 	Memory    *Memory
 	Swap      *Swap
-	Processes *uint64
+	Tasks     *Tasks
 	IO        []IO
 	Pressures Pressures
 }
@@ -27,14 +28,18 @@ type CPU struct {
 	// Periods counts those in which a quota was enforced; in Throttled of them the group was held back, for ThrottledTime together.
 	Periods, Throttled uint64
 	ThrottledTime      time.Duration
+	// Shares are the group's weight beside others, 1024 for each core that is asked for. In each Period it may use the Quota; 0 is without a limit.
+	Shares        uint64
+	Period, Quota time.Duration
 }
 
 // Memory is in bytes; Faults and MajorFaults are counted since the group was made.
 type Memory struct {
 	Usage, WorkingSet, RSS, Cache, Mapped uint64
+	Kernel, ActiveFile, InactiveFile      uint64
 	Faults, MajorFaults                   uint64
-	// Limit is 0 where there is none, Peak where the kernel keeps none.
-	Limit, Peak uint64
+	// Limit is 0 where there is none, Peak where the kernel keeps none. Reservation is what others do not get.
+	Limit, Peak, Reservation uint64
 	// Failures counts how often the limit was hit, Kills the processes that were killed for it.
 	Failures, Kills uint64
 }
@@ -42,9 +47,12 @@ type Memory struct {
 // Swap is in bytes; Limit is 0 where there is none.
 type Swap struct{ Usage, Limit uint64 }
 
+// Tasks are what there is of the processes' threads, and how many there may be; Limit is 0 where there is none.
+type Tasks struct{ Processes, Threads, Limit uint64 }
+
 // IO is what was read from and written to a device, in bytes and operations since the group was made.
 type IO struct {
-	Device                    string // major:minor
+	Device                    string // major:minor, until somebody finds its name
 	ReadBytes, WrittenBytes   uint64
 	ReadsDone, WritesFinished uint64
 }
@@ -74,14 +82,20 @@ func (t *Tree) readUnified(dir string) (Usage, error) {
 			Total: micro(stat["usage_usec"]), User: micro(stat["user_usec"]), System: micro(stat["system_usec"]),
 			Periods: stat["nr_periods"], Throttled: stat["nr_throttled"], ThrottledTime: micro(stat["throttled_usec"]),
 		}
+		if weight, ok := number(dir, "cpu.weight"); ok {
+			u.CPU.Shares = shares(weight)
+		}
+		u.CPU.Quota, u.CPU.Period = quota(filepath.Join(dir, "cpu.max"))
 	}
 	if used, ok := number(dir, "memory.current"); ok {
 		stat, _ := readFields(filepath.Join(dir, "memory.stat"))
 		events, _ := readFields(filepath.Join(dir, "memory.events"))
 		limit, _ := number(dir, "memory.max")
 		peak, _ := number(dir, "memory.peak")
+		reserved, _ := number(dir, "memory.min")
 		u.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, stat["inactive_file"]), RSS: stat["anon"], Cache: stat["file"], Mapped: stat["file_mapped"],
+			Kernel: stat["kernel"], ActiveFile: stat["active_file"], InactiveFile: stat["inactive_file"], Reservation: reserved,
 			Faults: stat["pgfault"], MajorFaults: stat["pgmajfault"], Limit: limit, Peak: peak, Failures: events["max"], Kills: events["oom_kill"],
 		}
 	}
@@ -89,7 +103,7 @@ func (t *Tree) readUnified(dir string) (Usage, error) {
 		limit, _ := number(dir, "memory.swap.max")
 		u.Swap = &Swap{Usage: swapped, Limit: limit}
 	}
-	u.Processes = optional(number(dir, "pids.current"))
+	u.Tasks = tasks(dir)
 	u.IO = unifiedIO(filepath.Join(dir, "io.stat"))
 	u.Pressures = groupPressures(dir)
 	return u, nil
@@ -106,6 +120,10 @@ func (t *Tree) readSplit(path string) (Usage, error) {
 			Total: nano(total), User: time.Duration(times["user"]) * userTick, System: time.Duration(times["system"]) * userTick,
 			Periods: stat["nr_periods"], Throttled: stat["nr_throttled"], ThrottledTime: nano(stat["throttled_time"]),
 		}
+		u.CPU.Shares, _ = number(at("cpu"), "cpu.shares")
+		period, _ := number(at("cpu"), "cpu.cfs_period_us")
+		most, _ := number(at("cpu"), "cpu.cfs_quota_us") // -1 is none
+		u.CPU.Period, u.CPU.Quota = micro(period), micro(most)
 	}
 	if used, ok := number(at("memory"), "memory.usage_in_bytes"); ok {
 		stat, _ := readFields(filepath.Join(at("memory"), "memory.stat"))
@@ -113,20 +131,69 @@ func (t *Tree) readSplit(path string) (Usage, error) {
 		limit, _ := number(at("memory"), "memory.limit_in_bytes")
 		peak, _ := number(at("memory"), "memory.max_usage_in_bytes")
 		failures, _ := number(at("memory"), "memory.failcnt")
+		kernel, _ := number(at("memory"), "memory.kmem.usage_in_bytes")
+		reserved, _ := number(at("memory"), "memory.soft_limit_in_bytes")
 		u.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, stat["total_inactive_file"]), RSS: stat["total_rss"], Cache: stat["total_cache"], Mapped: stat["total_mapped_file"],
+			Kernel: kernel, ActiveFile: stat["total_active_file"], InactiveFile: stat["total_inactive_file"], Reservation: reserved,
 			Faults: stat["total_pgfault"], MajorFaults: stat["total_pgmajfault"], Limit: limit, Peak: peak, Failures: failures, Kills: killed["oom_kill"],
 		}
 		if both, ok := number(at("memory"), "memory.memsw.limit_in_bytes"); ok {
 			u.Swap = &Swap{Usage: stat["total_swap"], Limit: less(both, limit)}
 		}
 	}
-	u.Processes = optional(number(at("pids"), "pids.current"))
+	u.Tasks = tasks(at("pids"))
 	u.IO = splitIO(at("blkio"))
 	if u.CPU == nil && u.Memory == nil {
 		return Usage{}, &fs.PathError{Op: "read group", Path: path, Err: fs.ErrNotExist}
 	}
 	return u, nil
+}
+
+// tasks reads what the pids controller counts; nil where it counts nothing.
+func tasks(dir string) *Tasks {
+	threads, ok := number(dir, "pids.current")
+	if !ok {
+		return nil
+	}
+	limit, _ := number(dir, "pids.max")
+	return &Tasks{Processes: processes(dir), Threads: threads, Limit: limit}
+}
+
+// processes counts those of a group and of the groups below it. A group that ends meanwhile has none.
+func processes(dir string) uint64 {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return 0
+	}
+	count := uint64(bytes.Count(data, []byte("\n")))
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			count += processes(filepath.Join(dir, e.Name()))
+		}
+	}
+	return count
+}
+
+// shares are what a weight of version 2, from 1 to 10000, stands for: they span 2 to 262144.
+func shares(weight uint64) uint64 {
+	if weight == 0 {
+		return 0
+	}
+	return 2 + (weight-1)*262142/9999
+}
+
+// quota reads cpu.max: "50000 100000", or "max 100000" without a limit.
+func quota(path string) (most, period time.Duration) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0
+	}
+	limit, every, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
+	n, _ := strconv.ParseUint(limit, 10, 64) // 0 for max
+	p, _ := strconv.ParseUint(every, 10, 64)
+	return micro(n), micro(p)
 }
 
 // number reads a file of one number; "max", and what means no limit in version 1, is 0. ok is false where the file cannot be read.
@@ -235,13 +302,6 @@ func less(a, b uint64) uint64 {
 		return 0
 	}
 	return a - b
-}
-
-func optional(n uint64, ok bool) *uint64 {
-	if !ok {
-		return nil
-	}
-	return &n
 }
 
 // Gone reports whether an error of Read says that there is no such group.

@@ -41,15 +41,18 @@ import (
 type reading struct {
 	err    error
 	waited cgroup.Pressures
+	quota  time.Duration
 }
 
 func (r *reading) Read(context.Context) *usage.Reading {
 	at := time.Unix(2000, 0)
-	rate, processes := uint64(250_000_000), uint64(3)
+	rate := uint64(250_000_000)
 	measured := func(cpu time.Duration, memory uint64) usage.Measured {
 		return usage.Measured{At: at, Rate: &rate, Usage: cgroup.Usage{
-			CPU: &cgroup.CPU{Total: cpu, User: cpu, Throttled: 2}, Memory: &cgroup.Memory{Usage: memory + 5, WorkingSet: memory, Limit: 1000, MajorFaults: 9},
-			Swap: &cgroup.Swap{Usage: 7, Limit: 10}, Processes: &processes, IO: []cgroup.IO{{Device: "8:0", ReadBytes: 11}}, Pressures: r.waited,
+			CPU:    &cgroup.CPU{Total: cpu, User: cpu, Throttled: 2, Shares: 512, Period: 100 * time.Millisecond, Quota: r.quota},
+			Memory: &cgroup.Memory{Usage: memory + 5, WorkingSet: memory, Limit: 1000, MajorFaults: 9, Kernel: 13, ActiveFile: 14, InactiveFile: 15, Reservation: 16},
+			Swap:   &cgroup.Swap{Usage: 7, Limit: 10}, Tasks: &cgroup.Tasks{Processes: 3, Threads: 5, Limit: 99},
+			IO: []cgroup.IO{{Device: "/dev/sda", ReadBytes: 11}}, Pressures: r.waited,
 		}}
 	}
 	out := &usage.Reading{At: at, Err: r.err, Node: usage.Node{
@@ -303,8 +306,13 @@ func TestCadvisorMetrics(t *testing.T) {
 		`container_network_receive_bytes_total{container="",id="/kubepods/podu/s",image="",interface="eth0",name="s",namespace="ns",pod="web"} 3 2000000`,
 		`container_network_receive_packets_total{container="",id="/kubepods/podu/s",image="",interface="eth0",name="s",namespace="ns",pod="web"} 5 2000000`,
 		`container_fs_usage_bytes{container="main",device="8:1",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 6 2000000`,
-		`container_fs_reads_bytes_total{container="main",device="8:0",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 11 2000000`,
-		"container_processes{" + c("") + "} 3 2000000", "container_start_time_seconds{" + c("") + "} 1501", "container_scrape_error 0",
+		`container_fs_reads_bytes_total{container="main",device="/dev/sda",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web"} 11 2000000`,
+		"container_processes{" + c("") + "} 3 2000000", "container_threads{" + c("") + "} 5 2000000", "container_threads_max{" + c("") + "} 99 2000000",
+		"container_spec_cpu_shares{" + c("") + "} 512 2000000", "container_spec_cpu_period{" + c("") + "} 100000 2000000",
+		"container_spec_memory_limit_bytes{" + c("") + "} 1000 2000000", "container_spec_memory_reservation_limit_bytes{" + c("") + "} 16 2000000",
+		"container_spec_memory_swap_limit_bytes{" + c("") + "} 10 2000000", "container_memory_swap{" + c("") + "} 7 2000000", "container_memory_kernel_usage{" + c("") + "} 13 2000000",
+		"container_memory_total_active_file_bytes{" + c("") + "} 14 2000000", "container_memory_total_inactive_file_bytes{" + c("") + "} 15 2000000",
+		"container_start_time_seconds{" + c("") + "} 1501", "container_scrape_error 0",
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("%s is not in\n%s", line, body)
@@ -312,6 +320,13 @@ func TestCadvisorMetrics(t *testing.T) {
 	}
 	if code != 200 {
 		t.Errorf("%d", code)
+	}
+	if strings.Contains(body, "container_spec_cpu_quota") {
+		t.Error("a quota is told where there is none")
+	}
+	f.source.quota = 50 * time.Millisecond
+	if _, body = f.get(t, "GET", "/metrics/cadvisor"); !strings.Contains(body, "container_spec_cpu_quota{"+c("")+"} 50000 2000000\n") {
+		t.Errorf("no quota in\n%s", body)
 	}
 }
 

@@ -49,8 +49,8 @@ func candidate(p *corev1.Pod, used *usage.Pod) Candidate {
 	if used.Memory != nil {
 		c.Memory = int64(used.Memory.WorkingSet)
 	}
-	if used.Processes != nil {
-		c.Processes = int64(*used.Processes)
+	if used.Tasks != nil {
+		c.Processes = int64(used.Tasks.Threads) // each has a number of its own, of which there are too few
 	}
 	for i := range used.Containers {
 		one := &used.Containers[i]

@@ -59,8 +59,8 @@ type Config struct {
 	Pod func(namespace, name string) (*corev1.Pod, bool)
 	// Volumes are what those of a pod took up when they were last measured.
 	Volumes func(uid types.UID) []Volume
-	// Proc is /proc; RootDir holds the pods' volumes, LogDir their logs.
-	Proc, RootDir, LogDir string
+	// Proc is /proc, Sys is /sys; RootDir holds the pods' volumes, LogDir their logs.
+	Proc, Sys, RootDir, LogDir string
 	// Root is the group that is the node, Pods that of all pods.
 	Root, Pods string
 	Clock      clock.PassiveClock
@@ -117,6 +117,7 @@ func (g *Gatherer) read(ctx context.Context) *Reading {
 	r.Pods, r.Err = g.pods(ctx, seen)
 	if g.files.images != nil {
 		images := *g.files.images
+		images.Device = device(g.cfg.Sys, images.Device)
 		r.Node.Images = &images
 	}
 	g.before = seen
@@ -146,7 +147,10 @@ func (g *Gatherer) node(seen map[string]total) Node {
 	if all, err := interfaces(filepath.Join(g.cfg.Proc, "net/dev")); err == nil {
 		n.Networks = firstInterface(all, defaultRoute(g.cfg.Proc))
 	}
-	n.Disk, _ = StatFilesystem(g.cfg.RootDir, now) // a disk that does not answer is told by the node's conditions
+	if disk, err := StatFilesystem(g.cfg.RootDir, now); err == nil { // a disk that does not answer is told by the node's conditions
+		disk.Device = device(g.cfg.Sys, disk.Device)
+		n.Disk = disk
+	}
 	n.MaxPIDs, n.Processes = processes(g.cfg.Proc)
 	return n
 }
@@ -155,6 +159,9 @@ func (g *Gatherer) node(seen map[string]total) Node {
 func (g *Gatherer) measure(group, key string, since time.Time, seen map[string]total) (Measured, error) {
 	u, err := g.cfg.Groups.Read(group)
 	m := Measured{Usage: u, At: g.cfg.Clock.Now()}
+	for i := range m.IO {
+		m.IO[i].Device = device(g.cfg.Sys, m.IO[i].Device)
+	}
 	if err == nil {
 		g.rate(&m, key, since, seen)
 	}

@@ -102,6 +102,7 @@ func setup(t *testing.T) (*node, *Gatherer, *clocktesting.FakeClock) {
 	dir := t.TempDir()
 	for file, content := range map[string]string{
 		"proc/net/dev": netDev, "proc/42/net/dev": netDev, "proc/uptime": "100.5 1\n", "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\n", "proc/loadavg": "0 0 0 1/77 1\n", "proc/sys/kernel/pid_max": "4096\n",
+		"sys/dev/block/8:16/uevent":    "MAJOR=8\nMINOR=16\nDEVNAME=sdb\nDEVTYPE=disk\n",
 		"proc/meminfo":                 "MemTotal: 1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nSwapTotal: 8 kB\nSwapFree: 2 kB\n",
 		"logs/ns_one_u1/main/0.log":    "12345",
 		"logs/ns_one_u1/main/0.log.gz": "123",
@@ -133,7 +134,7 @@ func setup(t *testing.T) (*node, *Gatherer, *clocktesting.FakeClock) {
 	n.use("/kubepods/podu1", 4*time.Second, 2000)
 	n.use("/kubepods/podu1/c1", 2*time.Second, 1000)
 	g := New(Config{
-		Runtime: n, Images: n, Groups: n, Proc: filepath.Join(dir, "proc"), RootDir: dir, LogDir: filepath.Join(dir, "logs"), Root: "/", Pods: "/kubepods", Clock: clk,
+		Runtime: n, Images: n, Groups: n, Proc: filepath.Join(dir, "proc"), Sys: filepath.Join(dir, "sys"), RootDir: dir, LogDir: filepath.Join(dir, "logs"), Root: "/", Pods: "/kubepods", Clock: clk,
 		Pod: func(namespace, name string) (*corev1.Pod, bool) { p, ok := n.pods[namespace+"/"+name]; return p, ok },
 	})
 	return n, g, clk
@@ -187,6 +188,17 @@ func TestPressureOfWhat(t *testing.T) {
 	clk.Step(Fresh)
 	if p := g.Read(t.Context()).Node.Pressures; p.CPU != nil || p.IO.Some.Total != 3 {
 		t.Errorf("the node's own: %+v", p)
+	}
+}
+
+// TestDisksHaveTheirNames, by which dashboards choose them, where the kernel knows one.
+func TestDisksHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	n, g, _ := setup(t)
+	n.groups["/kubepods/podu1/c1"] = cgroup.Usage{CPU: &cgroup.CPU{}, IO: []cgroup.IO{{Device: "8:16", ReadBytes: 1}, {Device: "0:40", ReadBytes: 2}}}
+	io := g.Read(t.Context()).Pods[0].Containers[0].IO
+	if len(io) != 2 || io[0].Device != "/dev/sdb" || io[1].Device != "0:40" {
+		t.Errorf("disks %+v, want /dev/sdb and the number 0:40", io)
 	}
 }
 

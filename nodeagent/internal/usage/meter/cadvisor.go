@@ -6,20 +6,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"howdah.dev/nodeagent/internal/cgroup"
 	"howdah.dev/nodeagent/internal/usage"
 )
 
 // Labels of /metrics/cadvisor: those of a group, and what stands behind them.
 var groupLabels = []string{"container", "id", "image", "name", "namespace", "pod"}
-
-// series is one name of a group's metrics, and how its value is read; ok is false where the group has none.
-type series struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	extra []string // values of the labels behind the group's
-	value func(m *usage.Measured) (_ float64, ok bool)
-}
 
 type table struct {
 	source                                            Source
@@ -48,68 +39,7 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 	t.version = prometheus.NewDesc("cadvisor_version_info", "1, of this version.", nil, prometheus.Labels{"cadvisorVersion": "howdah " + version})
 	t.scrapeError = prometheus.NewDesc("container_scrape_error", "1 where what pods use could not be read.", nil, nil)
 
-	cpu := func(name, help string, value func(m *usage.Measured) float64) {
-		t.groups = append(t.groups, series{desc: desc(name, help), kind: prometheus.CounterValue, value: func(m *usage.Measured) (float64, bool) {
-			if m.CPU == nil {
-				return 0, false
-			}
-			return value(m), true
-		}})
-	}
-	t.groups = append(t.groups, series{
-		desc: desc("container_cpu_usage_seconds_total", "Time of cores used, in seconds.", "cpu"), kind: prometheus.CounterValue, extra: []string{"total"},
-		value: func(m *usage.Measured) (float64, bool) {
-			if m.CPU == nil {
-				return 0, false
-			}
-			return m.CPU.Total.Seconds(), true
-		},
-	})
-	cpu("container_cpu_user_seconds_total", "Time of cores used outside of the kernel.", func(m *usage.Measured) float64 { return m.CPU.User.Seconds() })
-	cpu("container_cpu_system_seconds_total", "Time of cores used in the kernel.", func(m *usage.Measured) float64 { return m.CPU.System.Seconds() })
-	cpu("container_cpu_cfs_periods_total", "Periods in which a limit was enforced.", func(m *usage.Measured) float64 { return float64(m.CPU.Periods) })
-	cpu("container_cpu_cfs_throttled_periods_total", "Periods in which the limit held the group back.", func(m *usage.Measured) float64 { return float64(m.CPU.Throttled) })
-	cpu("container_cpu_cfs_throttled_seconds_total", "Time for which the limit held the group back.", func(m *usage.Measured) float64 { return m.CPU.ThrottledTime.Seconds() })
-
-	memory := func(name, help string, kind prometheus.ValueType, value func(m *usage.Measured) uint64, extra ...string) {
-		var more []string
-		if len(extra) > 0 {
-			more = []string{"failure_type", "scope"}
-		}
-		t.groups = append(t.groups, series{desc: desc(name, help, more...), kind: kind, extra: extra, value: func(m *usage.Measured) (float64, bool) {
-			if m.Memory == nil {
-				return 0, false
-			}
-			return float64(value(m)), true
-		}})
-	}
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	memory("container_memory_usage_bytes", "Memory in use, with what the kernel may drop.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Usage })
-	memory("container_memory_working_set_bytes", "Memory in use, without files' inactive pages.", gauge, func(m *usage.Measured) uint64 { return m.Memory.WorkingSet })
-	memory("container_memory_rss", "Memory of no file.", gauge, func(m *usage.Measured) uint64 { return m.Memory.RSS })
-	memory("container_memory_cache", "Memory of files.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Cache })
-	memory("container_memory_mapped_file", "Memory of files that are mapped.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Mapped })
-	memory("container_memory_max_usage_bytes", "The most memory that was in use.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Peak })
-	memory("container_memory_failcnt", "How often the limit was hit.", counter, func(m *usage.Measured) uint64 { return m.Memory.Failures })
-	memory("container_oom_events_total", "Processes that were killed for want of memory.", counter, func(m *usage.Measured) uint64 { return m.Memory.Kills })
-	memory("container_spec_memory_limit_bytes", "Memory that may be used; 0 is without a limit.", gauge, func(m *usage.Measured) uint64 { return m.Memory.Limit })
-	memory("container_memory_failures_total", "Page faults.", counter, func(m *usage.Measured) uint64 { return m.Memory.Faults }, "pgfault", "hierarchy")
-	memory("container_memory_failures_total", "Page faults.", counter, func(m *usage.Measured) uint64 { return m.Memory.MajorFaults }, "pgmajfault", "hierarchy")
-	t.groups = append(t.groups,
-		series{desc: desc("container_memory_swap", "Swap in use."), kind: gauge, value: func(m *usage.Measured) (float64, bool) {
-			if m.Swap == nil {
-				return 0, false
-			}
-			return float64(m.Swap.Usage), true
-		}},
-		series{desc: desc("container_processes", "Processes."), kind: gauge, value: func(m *usage.Measured) (float64, bool) {
-			if m.Processes == nil {
-				return 0, false
-			}
-			return float64(*m.Processes), true
-		}},
-	)
-	t.groups = append(t.groups, pressures(desc)...)
+	t.groups = groupSeries(desc)
 	for _, n := range []struct {
 		name, help string
 		value      func(i *usage.Interface) uint64
@@ -136,39 +66,6 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 	t.ioReads = desc("container_fs_reads_total", "Reads of the device.", "device")
 	t.ioWrites = desc("container_fs_writes_total", "Writes to the device.", "device")
 	return t
-}
-
-// pressures are how long a group has waited for something, some of it and all of it.
-func pressures(desc func(name, help string, more ...string) *prometheus.Desc) []series {
-	var out []series
-	for _, of := range []struct {
-		name, what string
-		read       func(p *cgroup.Pressures) *cgroup.Pressure
-	}{
-		{"cpu", "CPUs", func(p *cgroup.Pressures) *cgroup.Pressure { return p.CPU }},
-		{"memory", "memory", func(p *cgroup.Pressures) *cgroup.Pressure { return p.Memory }},
-		{"io", "disks", func(p *cgroup.Pressures) *cgroup.Pressure { return p.IO }},
-	} {
-		for _, how := range []struct {
-			name, help string
-			stall      func(p *cgroup.Pressure) cgroup.Stall
-		}{
-			{"stalled", "Time for which nothing in it went on for want of ", func(p *cgroup.Pressure) cgroup.Stall { return p.Full }},
-			{"waiting", "Time for which something in it waited for ", func(p *cgroup.Pressure) cgroup.Stall { return p.Some }},
-		} {
-			out = append(out, series{
-				desc: desc("container_pressure_"+of.name+"_"+how.name+"_seconds_total", how.help+of.what+"."), kind: prometheus.CounterValue,
-				value: func(m *usage.Measured) (float64, bool) {
-					p := of.read(&m.Pressures)
-					if p == nil {
-						return 0, false
-					}
-					return how.stall(p).Total.Seconds(), true
-				},
-			})
-		}
-	}
-	return out
 }
 
 // Describe implements prometheus.Collector: nothing is promised, for what there is comes and goes.

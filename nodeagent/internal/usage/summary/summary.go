@@ -71,8 +71,8 @@ func pod(p *usage.Pod, n *usage.Node, at time.Time, brief bool) stats.PodStats {
 	}
 	out.Network, out.IO = network(p.Networks, at), waits(p.Measured)
 	out.EphemeralStorage = files(&usage.Files{At: at, Bytes: used, Inodes: inodes}, n.Disk)
-	if p.Processes != nil {
-		out.ProcessStats = &stats.ProcessStats{ProcessCount: p.Processes}
+	if p.Tasks != nil {
+		out.ProcessStats = &stats.ProcessStats{ProcessCount: &p.Tasks.Processes}
 	}
 	return out
 }
