@@ -51,7 +51,11 @@ func newTrust(t *testing.T) (*trust, *nodeagent.Endpoint) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &trust{a, caller}, &nodeagent.Endpoint{RotateServerCertificates: true, TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, Authorities: a.Pool}
+	authorities, err := pki.NewAuthorities(a.PEM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &trust{a, caller}, &nodeagent.Endpoint{RotateServerCertificates: true, TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, Authorities: authorities}
 }
 
 func (n *node) restConfig() *rest.Config {

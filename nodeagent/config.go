@@ -2,7 +2,6 @@ package nodeagent
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -23,6 +22,7 @@ import (
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/route"
+	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/shutdown"
 	"howdah.dev/nodeagent/internal/verify"
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
@@ -166,8 +166,8 @@ type Endpoint struct {
 	Anonymous bool
 	// TLS has the node's certificate.
 	TLS *tls.Config
-	// Authorities returns those of clients' certificates as they are now.
-	Authorities func() *x509.CertPool
+	// Authorities are those of clients' certificates, and the first of them the one that signs the node's.
+	Authorities serving.Authorities
 	// RotateServerCertificates has the endpoint show a certificate of the signer kubernetes.io/kubelet-serving, which the agent asks for and which
 	// somebody has to approve, as a kubelet's serverTLSBootstrap does. That of TLS is shown while there is none.
 	RotateServerCertificates bool

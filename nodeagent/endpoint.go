@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	if e := cfg.Endpoint; e != nil {
 		config.Addresses, config.TLS, config.LogDir = cfg.on(e.Port), e.TLS, e.LogDir
 		if e.RotateServerCertificates {
-			config.TLS = a.rotating(e.TLS)
+			config.TLS = a.rotating(e)
 		}
 		if e.ReadOnlyPort != 0 {
 			config.ReadOnly = cfg.on(e.ReadOnlyPort)
@@ -58,7 +59,7 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 		}, []string{"outcome"})
 		cfg.Registerer.MustRegister(decisions)
 		config.Guard = access.New(access.Config{
-			NodeName: cfg.NodeName, Authorities: e.Authorities, Trusted: stream.Callers, Anonymous: e.Anonymous, Reviewer: access.API{Client: cfg.Objects},
+			NodeName: cfg.NodeName, Authorities: func() *x509.CertPool { return e.Authorities.Now().Pool }, Trusted: stream.Callers, Anonymous: e.Anonymous, Reviewer: access.API{Client: cfg.Objects},
 			Clock: cfg.Clock, Decided: func(outcome string) { decisions.WithLabelValues(outcome).Inc() },
 		})
 	}
@@ -74,9 +75,10 @@ func (a *Agent) runEndpoint(ctx context.Context) error {
 }
 
 // rotating is a configuration that shows the certificate that the agent is given on request.
-func (a *Agent) rotating(own *tls.Config) *tls.Config {
+func (a *Agent) rotating(e *Endpoint) *tls.Config {
+	own := e.TLS
 	a.serving = serving.New(serving.Config{
-		NodeName: a.cfg.NodeName, Dir: filepath.Join(a.cfg.KubeletDir, "pki"), Client: a.cfg.Objects, Clock: a.cfg.Clock, Registerer: a.cfg.Registerer,
+		NodeName: a.cfg.NodeName, Dir: filepath.Join(a.cfg.KubeletDir, "pki"), Client: a.cfg.Objects, Clock: a.cfg.Clock, Registerer: a.cfg.Registerer, Authorities: e.Authorities,
 		Otherwise: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if own.GetCertificate != nil {
 				return own.GetCertificate(hello)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -206,7 +205,7 @@ func nodeagentCommand() *cobra.Command {
 		cfg.Flags = config.Effective(cmd.Flags())
 		if n.port != 0 {
 			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, TLS: r.identity.Public(),
-				Authorities: func() *x509.CertPool { return r.identity.Authorities().Now().Pool }}
+				Authorities: r.identity.Authorities()}
 		}
 		agent, err := nodeagent.New(cfg)
 		if err != nil {

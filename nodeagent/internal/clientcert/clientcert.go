@@ -5,6 +5,7 @@ package clientcert
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/signing"
 )
 
@@ -52,10 +54,12 @@ type Keeper struct {
 	roots  *pki.Bundle
 	errors prometheus.Counter
 
-	mu   sync.Mutex
-	leaf *x509.Certificate
-	due  time.Time
-	key  []byte // of a request that was not refused; nil: none
+	mu      sync.Mutex
+	leaf    *x509.Certificate
+	renewal *nodecert.Renewal
+	key     []byte // of a request that was not refused; nil: none
+
+	changed chan struct{} // the authorities have
 }
 
 // New reads the folder; it asks for nothing before Run.
@@ -74,20 +78,23 @@ func New(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rotate the certificate: %w", err)
 	}
-	k := &Keeper{cfg: cfg, roots: roots, errors: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kubelet_certificate_manager_client_expiration_renew_errors", Help: "Tries to replace the client certificate that failed.",
-	})}
-	k.has(pair.Leaf)
+	k := &Keeper{
+		cfg: cfg, roots: roots, leaf: pair.Leaf, renewal: nodecert.NewRenewal(pair, cfg.Random), changed: make(chan struct{}, 1),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kubelet_certificate_manager_client_expiration_renew_errors", Help: "Tries to replace the client certificate that failed.",
+		}),
+	}
 	cfg.Registerer.MustRegister(k.errors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "kubelet_certificate_manager_client_ttl_seconds", Help: "Seconds until the client certificate ends, negative once it has.",
 	}, k.left))
 	return k, nil
 }
 
-func (k *Keeper) has(leaf *x509.Certificate) {
+func (k *Keeper) has(pair *tls.Certificate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.leaf, k.due, k.key = leaf, nodecert.Due(leaf, k.cfg.Random()), nil
+	k.leaf, k.key = pair.Leaf, nil
+	k.renewal.Replaced(pair, k.cfg.Clock.Now())
 }
 
 // left is how many seconds the certificate lasts.
@@ -100,11 +107,30 @@ func (k *Keeper) left() float64 {
 func (k *Keeper) wait() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.due.Sub(k.cfg.Clock.Now())
+	now := k.cfg.Clock.Now()
+	return k.renewal.At(k.roots.Now(), now).Sub(now)
 }
 
-// Run asks for certificates until ctx ends: each when the one before is due. What fails is tried again after a pause that grows.
+// Run asks for certificates until ctx ends: each when the one before is due, or when another authority has come to sign. What fails is tried again after a
+// pause that grows.
 func (k *Keeper) Run(ctx context.Context) error {
+	if err := task.Run(ctx, k.follow, k.keep); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// follow wakes those who wait for the time when the authorities change.
+func (k *Keeper) follow(ctx context.Context) error {
+	return k.roots.Follow(ctx, func() {
+		select {
+		case k.changed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+func (k *Keeper) keep(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
 		if wait := k.wait(); wait > 0 {
@@ -129,6 +155,7 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+	case <-k.changed:
 	case <-timer.C():
 	}
 }
@@ -160,11 +187,11 @@ func (k *Keeper) rotate(ctx context.Context) error {
 		return err
 	}
 	k.has(fresh)
-	slog.Info("the node's certificate is replaced", "node", k.cfg.NodeName, "request", asked.Name, "until", fresh.NotAfter)
+	slog.Info("the node's certificate is replaced", "node", k.cfg.NodeName, "request", asked.Name, "until", fresh.Leaf.NotAfter)
 	return nil
 }
 
-func (k *Keeper) ask(ctx context.Context, api nodecert.Requests, asked *nodecert.Request) (leaf *x509.Certificate, certificate []byte, err error) {
+func (k *Keeper) ask(ctx context.Context, api nodecert.Requests, asked *nodecert.Request) (pair *tls.Certificate, certificate []byte, err error) {
 	created, err := nodecert.Ask(ctx, api, asked)
 	if err != nil {
 		return nil, nil, err
@@ -172,9 +199,9 @@ func (k *Keeper) ask(ctx context.Context, api nodecert.Requests, asked *nodecert
 	if certificate, err = nodecert.Await(ctx, api, created, k.cfg.Clock); err != nil {
 		return nil, nil, err
 	}
-	pair, err := nodecert.Check(certificate, k.key, k.cfg.NodeName, k.roots.Now().Pool, k.cfg.Clock.Now())
+	pair, err = nodecert.Check(certificate, k.key, k.cfg.NodeName, k.roots.Now().Pool, k.cfg.Clock.Now())
 	if err != nil {
 		return nil, nil, nodecert.Refusal{Err: fmt.Errorf("the certificate is of no use: %w", err)}
 	}
-	return pair.Leaf, certificate, nil
+	return pair, certificate, nil
 }

@@ -181,6 +181,47 @@ func TestACertificateIsReplacedBeforeItEnds(t *testing.T) {
 	})
 }
 
+// TestAnotherAuthoritySigns: the certificate is replaced once another authority stands before its own, long before it is due. A signer who does not know of it yet
+// is asked again, less and less often.
+func TestAnotherAuthoritySigns(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		old, next := b.authority, pkitest.Authority(b.t)
+		trust := func(authorities ...*pki.Authority) {
+			b.t.Helper()
+			var text []byte
+			for _, a := range authorities {
+				text = append(text, a.PEM()...)
+			}
+			if err := os.WriteFile(filepath.Join(b.dir, "ca.crt"), text, 0o600); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		trust(old, next)
+		b.pass(time.Hour)
+		b.open(0)
+
+		trust(next, old)
+		b.pass(2 * time.Minute)
+		r := b.open(1)[0]
+		b.answer(r, certificatesv1.CertificateApproved, b.sign(r, "system:node:n1"))
+		b.pass(30 * time.Second)
+		b.open(0)
+		b.pass(time.Minute)
+		r = b.open(1)[0]
+		b.answer(r, certificatesv1.CertificateApproved, b.sign(r, "system:node:n1"))
+		b.pass(90 * time.Second)
+		b.open(0)
+
+		b.authority = next
+		b.pass(time.Minute)
+		r = b.open(1)[0]
+		b.answer(r, certificatesv1.CertificateApproved, b.sign(r, "system:node:n1"))
+		trust(next)
+		b.pass(79 * time.Hour)
+		b.open(0)
+	})
+}
+
 func TestWhatIsRefusedIsAskedForAnew(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		first := b.begins()

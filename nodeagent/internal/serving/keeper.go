@@ -18,6 +18,8 @@ import (
 
 	"howdah.dev/kit/nodecert"
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/pki"
+	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/signing"
 )
 
@@ -28,12 +30,20 @@ const (
 	refusedPause = 15 * time.Minute
 )
 
+// Authorities may change.
+type Authorities interface {
+	Now() *pki.Authorities
+	Follow(ctx context.Context, changed func()) error
+}
+
 // Config of a Keeper. All but Random are required.
 type Config struct {
 	NodeName string
 	// Dir keeps the certificate over the agent's lives.
 	Dir    string
 	Client *object.Client
+	// Authorities are the cluster's. One that is by another of them than the first, which signs, is replaced.
+	Authorities Authorities
 	// Otherwise gives the certificate to show while there is none of the signer's.
 	Otherwise  func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Clock      clock.WithTicker
@@ -46,13 +56,13 @@ type Config struct {
 type Keeper struct {
 	cfg     Config
 	metrics *metrics
-	changed chan struct{} // the node has come to say something else of itself
+	changed chan struct{} // the node has come to say something else of itself, or there are other authorities
 
 	mu       sync.Mutex
 	template *Template        // nil: not known yet
 	shown    *tls.Certificate // nil: none yet
-	due      time.Time        // when it is to be replaced
-	outdated func()           // ends the wait for a certificate that would not say what the node does; nil: nobody waits
+	renewal  *nodecert.Renewal
+	outdated func() // ends the wait for a certificate that would not say what the node does; nil: nobody waits
 }
 
 // New returns a keeper that shows what an earlier life of the agent was given. It asks for nothing before Run.
@@ -91,6 +101,11 @@ func (k *Keeper) Update(node *corev1.Node) {
 	if same {
 		return
 	}
+	k.wake()
+}
+
+// wake has Run look again at what there is to do.
+func (k *Keeper) wake() {
 	select {
 	case k.changed <- struct{}{}:
 	default:
@@ -124,16 +139,29 @@ func (k *Keeper) show(c *tls.Certificate) {
 	if k.shown != nil {
 		k.metrics.lived.Observe(k.cfg.Clock.Now().Sub(k.shown.Leaf.NotBefore).Seconds())
 	}
-	k.shown, k.due = c, nodecert.Due(c.Leaf, k.cfg.Random())
+	k.shown = c
+	if k.renewal == nil {
+		k.renewal = nodecert.NewRenewal(c, k.cfg.Random)
+	} else {
+		k.renewal.Replaced(c, k.cfg.Clock.Now())
+	}
 }
 
 // Run asks for certificates until ctx ends:
 //
 //  1. Without an address of the node there is nothing to ask for.
-//  2. A certificate that says all that the node does is kept until it is due.
+//  2. A certificate that says all that the node does is kept until it is due, or until another authority has come to sign.
 //  3. Otherwise one is asked for, and shown once it is there. What is shown meanwhile goes on to be.
 //  4. What fails is tried again after a pause that grows; what somebody has refused, after a long one, or when the node says something else of itself.
 func (k *Keeper) Run(ctx context.Context) error {
+	follow := func(ctx context.Context) error { return k.cfg.Authorities.Follow(ctx, k.wake) }
+	if err := task.Run(ctx, follow, k.keep); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (k *Keeper) keep(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
 		template, wait := k.next()
@@ -169,7 +197,8 @@ func (k *Keeper) next() (*Template, time.Duration) {
 	if k.template == nil || k.shown == nil || k.template.check(k.shown.Leaf) != nil {
 		return k.template, 0
 	}
-	return k.template, max(k.due.Sub(k.cfg.Clock.Now()), 0)
+	now := k.cfg.Clock.Now()
+	return k.template, max(k.renewal.At(k.cfg.Authorities.Now(), now).Sub(now), 0)
 }
 
 // pause waits for a change of the node; for as long as given, where that is not 0.

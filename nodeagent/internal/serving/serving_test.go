@@ -35,6 +35,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
+	"howdah.dev/kit/pki"
 	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
@@ -105,6 +106,7 @@ type bench struct {
 	client *object.Client
 	signer *signer
 	own    *tls.Certificate // shown while there is no other
+	cas    string           // the file of the authorities
 	reg    *prometheus.Registry
 	stop   func()
 }
@@ -114,19 +116,36 @@ func inBubble(t *testing.T, test func(b *bench)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		server, client := objecttest.Start(t)
-		b := &bench{t: t, dir: filepath.Join(dir, "pki"), server: server, client: client, signer: newSigner(t), own: &tls.Certificate{Leaf: &x509.Certificate{}}}
+		b := &bench{t: t, dir: filepath.Join(dir, "pki"), server: server, client: client, signer: newSigner(t), own: &tls.Certificate{Leaf: &x509.Certificate{}}, cas: filepath.Join(dir, "ca.crt")}
+		b.trust(b.signer)
 		b.start()
 		defer func() { b.stop() }()
 		test(b)
 	})
 }
 
+// trust has these be the cluster's authorities, of which the first signs.
+func (b *bench) trust(authorities ...*signer) {
+	b.t.Helper()
+	var text []byte
+	for _, a := range authorities {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})...)
+	}
+	if err := os.WriteFile(b.cas, text, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // start begins a life of the agent.
 func (b *bench) start() {
 	b.t.Helper()
+	authorities, err := pki.LoadBundle(b.cas)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.reg = prometheus.NewRegistry()
 	b.Keeper = New(Config{
-		NodeName: "n1", Dir: b.dir, Client: b.client, Clock: clock.RealClock{}, Registerer: b.reg, Random: func() float64 { return 0.5 },
+		NodeName: "n1", Dir: b.dir, Client: b.client, Clock: clock.RealClock{}, Registerer: b.reg, Random: func() float64 { return 0.5 }, Authorities: authorities,
 		Otherwise: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.own, nil },
 	})
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -538,4 +557,26 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// TestAnotherAuthoritySigns: once another authority stands before the certificate's own, another certificate is asked for, long before it is due.
+func TestAnotherAuthoritySigns(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		old, next := b.signer, newSigner(b.t)
+		b.at("10.0.0.1")
+		b.approve(b.last(1), 100*time.Hour)
+		b.trust(old, next)
+		b.pass(time.Hour)
+		b.asked(1)
+		b.trust(next, old)
+		b.signer = next
+		b.pass(2 * time.Minute)
+		b.approve(b.last(2), 100*time.Hour)
+		if err := b.shows().CheckSignatureFrom(next.certificate); err != nil {
+			b.t.Errorf("what is shown is not by the next authority: %v", err)
+		}
+		b.trust(next)
+		b.pass(60 * time.Hour)
+		b.asked(2)
+	})
 }
