@@ -17,12 +17,14 @@ type ledger struct {
 	mu *sync.Mutex
 	// left are volumes that nodes had, and used, whose Nodes are gone: the machine may use them still.
 	left map[string]map[corev1.UniqueVolumeName]bool
+	// heard is what the statuses of nodes said when they were last heard of: the cache may have lost a Node of which left says nothing yet.
+	heard map[string][]corev1.UniqueVolumeName
 	// waiting are nodes that look for a volume which one node has alone.
 	waiting map[corev1.UniqueVolumeName]map[string]bool
 }
 
 func newLedger() ledger {
-	return ledger{mu: &sync.Mutex{}, left: map[string]map[corev1.UniqueVolumeName]bool{}, waiting: map[corev1.UniqueVolumeName]map[string]bool{}}
+	return ledger{mu: &sync.Mutex{}, left: map[string]map[corev1.UniqueVolumeName]bool{}, heard: map[string][]corev1.UniqueVolumeName{}, waiting: map[corev1.UniqueVolumeName]map[string]bool{}}
 }
 
 // notes are the noted volumes of a node, which may be gone.
@@ -50,6 +52,11 @@ func (c *attacher) notedElsewhere(node string, unique corev1.UniqueVolumeName) [
 			has[name] = true
 		}
 	}
+	for name, said := range c.noted.heard {
+		if slices.Contains(said, unique) {
+			has[name] = true
+		}
+	}
 	c.noted.mu.Unlock()
 	delete(has, node)
 	var out []Attachment
@@ -69,21 +76,40 @@ func (c *attacher) wait(node string, unique corev1.UniqueVolumeName) {
 	c.noted.waiting[unique][node] = true
 }
 
-// heard follows what the status of a node says of noted volumes.
+// heard follows what the status of a node says of noted volumes. At no moment is a volume that was neither freed nor given away unknown.
 func (c *attacher) heard(old, new *corev1.Node) {
 	before, after := notes(old), notes(new)
 	for _, unique := range after {
 		c.release(new.Name, Volume{Name: unique, Noted: true})
 		c.has(new.Name, unique)
 	}
+	var freed []corev1.UniqueVolumeName
 	for _, unique := range before {
 		switch {
 		case slices.Contains(after, unique):
 		case (new == nil || new.UID != old.UID) && slices.Contains(old.Status.VolumesInUse, unique):
 			c.leave(old.Name, unique, true)
 		default:
-			c.freed(old.Name, unique)
+			freed = append(freed, unique)
 		}
+	}
+	c.said(old, new, after)
+	for _, unique := range freed {
+		c.freed(old.Name, unique)
+	}
+}
+
+// said keeps what the status of a node was heard to say.
+func (c *attacher) said(old, new *corev1.Node, after []corev1.UniqueVolumeName) {
+	c.noted.mu.Lock()
+	defer c.noted.mu.Unlock()
+	switch {
+	case new == nil:
+		delete(c.noted.heard, old.Name)
+	case len(after) == 0:
+		delete(c.noted.heard, new.Name)
+	default:
+		c.noted.heard[new.Name] = after
 	}
 }
 

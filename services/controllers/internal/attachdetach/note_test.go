@@ -1,6 +1,7 @@
 package attachdetach
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -139,42 +141,90 @@ func TestDiskIsShared(t *testing.T) {
 	d.has("n1", "n2")
 }
 
+// passing has time go on by steps, one a millisecond of the real one while somebody waits for it, until the test ends or stop is called.
+func passing(t *testing.T, fake *clocktesting.FakeClock, step time.Duration) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if fake.HasWaiters() {
+					fake.Step(step)
+				}
+			}
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
 // TestDiskOfALostNode leaves a disk with a node that is gone from the API, and used it, for six minutes.
 func TestDiskOfALostNode(t *testing.T) {
 	t.Parallel()
 	fake := clocktesting.NewFakeClock(now)
 	d := startDisks(t, fake, corev1.ReadWriteOnce, nil, "n1", "n2")
+	stop := passing(t, fake, time.Millisecond) // the controller looks again soon where somebody else has written
 	d.start("p1", "n1")
 	d.has("n1")
 	d.says("n1", disk)
 	d.start("p2", "n2")
 	d.heard("already used by pod(s) p1")
 	controllertest.Delete(d.Cluster, object.Node, "", "n1", metav1.DeleteOptions{})
+	ended := fake.Now()
 	d.end("p1")
 	d.start("p3", "n2")
 	d.heard("can't be attached to another")
 	d.has()
+	stop()
 	// The six minutes begin when the controller sees that nobody wants it any more; time goes on until they are over.
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				if fake.HasWaiters() {
-					fake.Step(time.Minute)
-				}
-			}
-		}
-	}()
+	stop = passing(t, fake, time.Minute)
 	d.has("n2")
-	close(stop)
-	<-done
-	if gone := fake.Since(now); gone < maxWait {
+	stop()
+	if gone := fake.Since(ended); gone < maxWait {
 		t.Errorf("given away after %s", gone)
 	}
+}
+
+// TestDiskOfANodeThatTheCacheHasLost is that node's until it is heard of that its Node is gone, and then, as it used the disk, until somebody takes it away: the
+// cache loses a Node before its end is heard of.
+func TestDiskOfANodeThatTheCacheHasLost(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	c := &attacher{noted: newLedger(), made: map[string]string{}, nodes: object.InformerFor(object.NewInformers(client), object.Node, object.Option{Indexers: cache.Indexers{
+		byNote: func(any) ([]string, error) { return nil, nil },
+	}})}
+	elsewhere := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, a := range c.notedElsewhere("n2", disk) {
+			got = append(got, a.Node)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the disk is at %v, want %v", got, want)
+		}
+	}
+	idle := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1"}, Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: disk}}}}
+	using := idle.DeepCopy()
+	using.Status.VolumesInUse = []corev1.UniqueVolumeName{disk}
+	elsewhere()
+	c.heard(nil, idle)
+	elsewhere("n1")
+	c.heard(idle, nil)
+	elsewhere()
+	c.heard(nil, using)
+	elsewhere("n1")
+	c.heard(using, nil)
+	elsewhere("n1")
+	c.forget("n1", disk)
+	elsewhere()
 }
 
 // TestDiskOfANodeThatComesBack tells a node whose Node was removed and made again that it still has what it says to use.
