@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,6 +193,52 @@ func TestAuditOfAWatch(t *testing.T) {
 			t.Fatal(stages)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestAuditOfStreams: those that take over the connection are recorded with the code of that, and logs as any answer.
+func TestAuditOfStreams(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t, startEcho(t, func(string) {}))
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.reachable()
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"one"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}]}}`))
+	for _, want := range []struct {
+		method, subresource, query, verb string
+		code                             int32
+	}{
+		{"POST", "exec", "command=sh", "create", 101},
+		{"GET", "attach", "", "get", 101},
+		{"POST", "portforward", "", "create", 101},
+		{"GET", "log", "", "get", 200},
+	} {
+		stream, err := f.api.Connect(f.ctx)
+		if err == nil {
+			err = stream.Send(&apiv1.ConnectRequest{Message: &apiv1.ConnectRequest_Open{Open: &apiv1.ConnectOpen{
+				Version: "v1", Resource: "pods", Namespace: "default", Name: "one", Subresource: want.subresource, Method: want.method, Query: want.query,
+			}}})
+		}
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if err == nil {
+			err = stream.CloseSend()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", want.subresource, err)
+		}
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		var codes []string
+		for _, e := range events() {
+			if e.ObjectRef != nil && e.ObjectRef.Subresource == want.subresource && e.Verb == want.verb {
+				codes = append(codes, fmt.Sprint(e.Stage, " ", e.ResponseStatus.Code))
+			}
+		}
+		if expected := []string{fmt.Sprint("ResponseStarted ", want.code), fmt.Sprint("ResponseComplete ", want.code)}; !slices.Equal(codes, expected) {
+			t.Errorf("%s: %v, want %v", want.subresource, codes, expected)
+		}
 	}
 }
 

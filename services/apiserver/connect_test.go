@@ -39,7 +39,9 @@ func (echo) Connect(stream grpc.BidiStreamingServer[nodev1.ConnectRequest, nodev
 	}
 }
 
-func TestConnect(t *testing.T) {
+// startEcho runs such an agent, and returns how it is reached at any address; dialed is told which.
+func startEcho(t *testing.T, dialed func(address string)) func(*Config) {
+	t.Helper()
 	nodes := rpc.ListenInMemory()
 	agent := rpc.NewServer(nil, nil)
 	nodev1.RegisterNodeServiceServer(agent, echo{})
@@ -47,15 +49,17 @@ func TestConnect(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- agent.ServeUntil(ctx, nodes) }()
 	t.Cleanup(func() { cancel(); <-served })
-
-	var dialed string
-	f := startMemory(t, func(c *Config) {
+	return func(c *Config) {
 		c.NodeDialer = func(_ context.Context, address string) (*grpc.ClientConn, error) {
-			dialed = address
+			dialed(address)
 			return nodes.Dial(rpc.User{Name: "howdah:apiserver", Groups: []string{"howdah:apiservers"}})
 		}
-	})
-	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	}
+}
+
+// reachable makes the Node n1, whose agent is at 10.0.0.9:10250.
+func (f *fixture) reachable() {
+	f.t.Helper()
 	node := f.must(f.create("v1/nodes", "", `{"metadata":{"name":"n1"}}`))
 	node["status"] = map[string]any{
 		"addresses":       []any{map[string]any{"type": "InternalIP", "address": "10.0.0.9"}},
@@ -63,11 +67,18 @@ func TestConnect(t *testing.T) {
 	}
 	body, err := json.Marshal(node)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if _, err := f.api.Update(f.ctx, &apiv1.UpdateRequest{Version: "v1", Resource: "nodes", Name: "n1", Subresource: "status", Object: body}); err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
+}
+
+func TestConnect(t *testing.T) {
+	var dialed string
+	f := startMemory(t, startEcho(t, func(address string) { dialed = address }))
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.reachable()
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"one"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"two"},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"i"},{"name":"b","image":"i"}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"pending"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))

@@ -124,11 +124,17 @@ type stream struct {
 
 func (s *stream) Context() context.Context { return s.ctx }
 
+// takesOver are the subresources whose streams take over the client's connection. No target tells the code of that.
+var takesOver = map[string]bool{"exec": true, "attach": true, "portforward": true}
+
 func (s *stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil || s.judged {
 		return err
 	}
 	s.judged = true
+	if m, ok := m.(*apiv1.ConnectRequest); ok && takesOver[m.GetOpen().GetSubresource()] {
+		s.call.code = http.StatusSwitchingProtocols
+	}
 	s.refused = s.call.admit(s.ctx, m, func(md metadata.MD) { _ = s.SetHeader(md) })
 	return s.refused
 }
