@@ -74,14 +74,14 @@ func groupError(results []store.Result) error {
 }
 
 // submit queues the writes, waits for their outcome and answers a result for each.
-func (s *Store) submit(ctx context.Context, ws []store.Write, group bool) []store.Result {
+func (s *Store) submit(ctx context.Context, ws []store.Write, group bool) (results []store.Result) {
 	r := &request{writes: ws, atomic: group, results: make([]store.Result, len(ws)), done: make(chan struct{}), since: time.Now()}
 	if err := prepare(ctx, r); err != nil {
 		r.fail(err)
 		return r.results
 	}
 	ctx, r.span = s.startWriteSpan(ctx, ws)
-	defer func() { endWriteSpan(r.span, r.results) }()
+	defer func() { endWriteSpan(r.span, results) }() // the request's own are the committer's still where the caller waits no longer
 	weight := min(r.bytes, s.cfg.QueueBytes)
 	if err := s.bytes.Acquire(ctx, weight); err != nil {
 		r.fail(unavailable(ctx))
