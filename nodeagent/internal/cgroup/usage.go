@@ -257,7 +257,7 @@ func unifiedIO(path string) []IO {
 	return out
 }
 
-// splitIO reads what version 1 counts, by device and operation: "8:0 Read 1".
+// splitIO reads what version 1 counts, by device and operation, as "8:0 Read 1": of the groups below as well, where the kernel adds them up.
 func splitIO(dir string) []IO {
 	var order []string
 	all := map[string]*IO{}
@@ -265,7 +265,10 @@ func splitIO(dir string) []IO {
 		"blkio.throttle.io_service_bytes": {"Read": func(i *IO) *uint64 { return &i.ReadBytes }, "Write": func(i *IO) *uint64 { return &i.WrittenBytes }},
 		"blkio.throttle.io_serviced":      {"Read": func(i *IO) *uint64 { return &i.ReadsDone }, "Write": func(i *IO) *uint64 { return &i.WritesFinished }},
 	} {
-		data, err := os.ReadFile(filepath.Join(dir, file))
+		data, err := os.ReadFile(filepath.Join(dir, file+"_recursive"))
+		if err != nil {
+			data, err = os.ReadFile(filepath.Join(dir, file))
+		}
 		if err != nil {
 			continue
 		}

@@ -271,7 +271,7 @@ func (g *Gatherer) container(c *runtimeapi.Container, pod string, seen map[strin
 	if out.CPU == nil && out.Memory == nil { // its group stands elsewhere, or is another runtime's secret
 		out.Measured = told(stats)
 	}
-	if layer := stats.GetWritableLayer(); layer != nil {
+	if layer := stats.GetWritableLayer(); layer.GetTimestamp() != 0 { // which the runtime has measured
 		out.Rootfs = &Files{At: time.Unix(0, layer.GetTimestamp()), Bytes: layer.GetUsedBytes().GetValue(), Inodes: layer.GetInodesUsed().GetValue()}
 	}
 	out.Logs = g.files.logs[out.ID]

@@ -59,7 +59,7 @@ func (n *node) ListContainerStats(context.Context, *runtimeapi.ListContainerStat
 	value := func(v uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: v} }
 	return &runtimeapi.ListContainerStatsResponse{Stats: []*runtimeapi.ContainerStats{
 		{Attributes: &runtimeapi.ContainerAttributes{Id: "c1"}, WritableLayer: &runtimeapi.FilesystemUsage{Timestamp: 5, UsedBytes: value(77), InodesUsed: value(3)}},
-		{Attributes: &runtimeapi.ContainerAttributes{Id: "c2"},
+		{Attributes: &runtimeapi.ContainerAttributes{Id: "c2"}, WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: value(0)},
 			Cpu:    &runtimeapi.CpuUsage{Timestamp: 6, UsageCoreNanoSeconds: value(9e9), UsageNanoCores: value(8), Psi: &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 5, Avg60: 0.5}}},
 			Memory: &runtimeapi.MemoryUsage{Timestamp: 6, WorkingSetBytes: value(4096), UsageBytes: value(8192)}},
 	}}, nil
@@ -165,6 +165,9 @@ func TestReading(t *testing.T) {
 	if c := one.Containers[0]; c.Name != "main" || c.Image != "web:1" || c.CPU.Total != 2*time.Second || c.Rootfs.Bytes != 77 || c.Logs.Bytes != 8 || c.Logs.Inodes != 2 ||
 		c.Rate == nil || *c.Rate != 2e8 { // since it started, 10 s ago
 		t.Errorf("container %+v %v", c, c.Rate)
+	}
+	if two.Containers[0].Rootfs != nil {
+		t.Errorf("files that were not measured yet: %+v", two.Containers[0].Rootfs)
 	}
 	// The second pod's groups stand elsewhere: the runtime says what it uses.
 	if c := two.Containers[0]; c.CPU.Total != 9*time.Second || c.Memory.WorkingSet != 4096 || *c.Rate != 8 || two.CPU.Total != 9*time.Second || two.Memory.Usage != 8192 || two.Networks != nil {
