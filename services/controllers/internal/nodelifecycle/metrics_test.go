@@ -14,7 +14,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	m, z := NewMetrics(registry), newZones(Rates{})
-	look := func(nodes ...*corev1.Node) { m.observed(z.observe(nodes)) }
+	look := func(nodes ...*corev1.Node) { m.observed(z.observe(nodes, nil)) }
 	yes, no := ready(corev1.ConditionTrue), ready(corev1.ConditionFalse)
 	look(newNode("1", "a", yes), newNode("2", "a", yes), newNode("3", "a", no), newNode("4", "a", yes), newNode("5", "b", no))
 	m.evicted(zoneOf(newNode("5", "b")))

@@ -72,6 +72,10 @@ var byCondition = []struct {
 // evicting are the NoExecute taints that this controller sets.
 var evicting = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
 
+func evictingTaint(t corev1.Taint) bool {
+	return t.Effect == corev1.TaintEffectNoExecute && slices.Contains(evicting, t.Key)
+}
+
 // Taints is the plan for a node's taints.
 type Taints struct {
 	// Want is the whole list, without a NoExecute taint that is new.
@@ -110,7 +114,7 @@ func DecideTaints(n *corev1.Node, now time.Time) Taints {
 				continue
 			}
 			delete(noSchedule, taint.Key)
-		case taint.Effect == corev1.TaintEffectNoExecute && slices.Contains(evicting, taint.Key):
+		case evictingTaint(taint):
 			if taint.Key != execute {
 				continue
 			}

@@ -117,7 +117,7 @@ func TestZones(t *testing.T) {
 		}
 		nodes = append(nodes, newNode(fmt.Sprint(i), "a", ready(s)))
 	}
-	z.observe(nodes)
+	z.observe(nodes, nil)
 	if ok, _ := z.allow(zoneOf(nodes[0]), now); !ok {
 		t.Error("the first eviction is refused")
 	}
@@ -130,7 +130,7 @@ func TestZones(t *testing.T) {
 	for _, n := range nodes {
 		n.Status.Conditions[0].Status = corev1.ConditionUnknown
 	}
-	z.observe(nodes)
+	z.observe(nodes, nil)
 	if ok, _ := z.allow(zoneOf(nodes[0]), now.Add(time.Hour)); ok {
 		t.Error("evicts though no node anywhere is ready")
 	}
@@ -151,7 +151,7 @@ func TestExcludedNodes(t *testing.T) {
 	for i := range 4 {
 		nodes = append(nodes, node(fmt.Sprint(i), "a", corev1.ConditionUnknown, true))
 	}
-	counts, _ := z.observe(nodes)
+	counts, _ := z.observe(nodes, nil)
 	if a := counts[zoneOf(nodes[0])]; len(counts) != 1 || a != (count{1, 1}) {
 		t.Errorf("counted %v", counts)
 	}

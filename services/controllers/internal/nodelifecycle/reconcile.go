@@ -156,12 +156,14 @@ func (c *nodeLifecycle) monitor(ctx context.Context) error {
 		if len(nodes) > 0 {
 			c.listen(ctx, nodes[0].Name)
 		}
+		// Nodes that fall silent together are counted before the first of them is emptied: their conditions say so only afterwards.
+		silent := c.silentOf(nodes)
 		c.mu.Lock()
-		counts, gone := c.zones.observe(nodes)
+		counts, gone := c.zones.observe(nodes, silent)
 		c.mu.Unlock()
 		c.metrics.observed(counts, gone)
 		for _, n := range nodes {
-			if readiness(n) != corev1.ConditionTrue || c.silent(n) {
+			if readiness(n) != corev1.ConditionTrue || silent[n.Name] {
 				c.queue.Enqueue(n.Name, trace.SpanContext{})
 			}
 		}
@@ -190,6 +192,17 @@ func (c *nodeLifecycle) listen(ctx context.Context, node string) {
 		c.listening = c.clock.Now()
 	}
 	c.deaf = deaf
+}
+
+// silentOf returns the names of the nodes that are silent.
+func (c *nodeLifecycle) silentOf(nodes []*corev1.Node) map[string]bool {
+	silent := map[string]bool{}
+	for _, n := range nodes {
+		if c.silent(n) {
+			silent[n.Name] = true
+		}
+	}
+	return silent
 }
 
 // silent says whether the node has not been heard for longer than it may, while it could be.
@@ -243,7 +256,7 @@ func (c *nodeLifecycle) reconcile(ctx context.Context, name string) (time.Durati
 	return after, c.label(ctx, n)
 }
 
-// taint writes the node's taints where they differ.
+// taint writes the node's taints where they differ. While no node anywhere is ready, none is emptied, not even one that was about to be.
 func (c *nodeLifecycle) taint(ctx context.Context, n *corev1.Node) (time.Duration, error) {
 	now := c.clock.Now()
 	plan := DecideTaints(n, now)
@@ -251,13 +264,16 @@ func (c *nodeLifecycle) taint(ctx context.Context, n *corev1.Node) (time.Duratio
 		after  time.Duration
 		evicts bool
 	)
+	c.mu.Lock()
+	if c.zones.halted {
+		plan.Want = slices.DeleteFunc(plan.Want, evictingTaint)
+	}
 	if plan.Evict != nil {
-		c.mu.Lock()
 		evicts, after = c.zones.allow(zoneOf(n), now)
-		c.mu.Unlock()
-		if evicts {
-			plan.Want = append(plan.Want, *plan.Evict)
-		}
+	}
+	c.mu.Unlock()
+	if evicts {
+		plan.Want = append(plan.Want, *plan.Evict)
 	}
 	if sameTaints(n.Spec.Taints, plan.Want) {
 		return after, nil

@@ -1,6 +1,7 @@
 package nodelifecycle
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -162,5 +163,42 @@ func TestNotReadyNodeKeepsItsPods(t *testing.T) {
 		default:
 		}
 		break
+	}
+}
+
+// TestAllNodesSilent: where no node is heard any longer, the fault is likely here. None is emptied, and none goes on being emptied that was.
+func TestAllNodesSilent(t *testing.T) {
+	t.Parallel()
+	for name, taints := range map[string][]corev1.Taint{
+		"silent together":   nil,
+		"silent one by one": {{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := testclock.NewFakeClock(now)
+			c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
+				for _, zone := range []string{"a", "b"} {
+					n := newNode("in-"+zone, zone, ready(corev1.ConditionTrue))
+					if taints != nil && zone == "a" {
+						n.Spec.Taints, n.Status.Conditions = taints, []corev1.NodeCondition{ready(corev1.ConditionUnknown)}
+					}
+					controllertest.Create(c, object.Node, n)
+				}
+			}, func(env *controller.Env) (controller.Unit, error) {
+				return New(env, Config{Period: 5 * time.Second, Grace: 40 * time.Second, Startup: time.Minute, Rates: Rates{Normal: 0.1, Unhealthy: 0.55, Large: 50}}, nil), nil
+			})
+			evicting := func(nodes []*corev1.Node) bool {
+				return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, evictingTaint) })
+			}
+			c.Go(tick(clock, func() {
+				if taints == nil && evicting(controllertest.List(c, object.Node)) {
+					t.Error("a node is emptied")
+				}
+			}))
+			controllertest.Await(c, object.Node, "nodes that are unreachable and not emptied", func(nodes []*corev1.Node) bool {
+				unknown := func(n *corev1.Node) bool { return readiness(n) == corev1.ConditionUnknown && len(n.Spec.Taints) > 0 }
+				return unknown(nodes[0]) && unknown(nodes[1]) && !evicting(nodes)
+			})
+		})
 	}
 }

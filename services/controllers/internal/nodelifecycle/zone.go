@@ -36,8 +36,9 @@ func newZones(rates Rates) *zones {
 	return &zones{rates: rates, rate: map[string]float64{}, next: map[string]time.Time{}}
 }
 
-// observe sets the rates from the nodes' readiness. It returns the zones that there are, and those that are no longer.
-func (z *zones) observe(nodes []*corev1.Node) (counts map[string]count, gone []string) {
+// observe sets the rates from the nodes' readiness; silent are those whose conditions no longer count. It returns the zones that there are,
+// and those that are no longer.
+func (z *zones) observe(nodes []*corev1.Node, silent map[string]bool) (counts map[string]count, gone []string) {
 	counts = map[string]count{}
 	for _, n := range nodes {
 		if _, excluded := n.Labels[labelExcluded]; excluded {
@@ -45,7 +46,7 @@ func (z *zones) observe(nodes []*corev1.Node) (counts map[string]count, gone []s
 		}
 		c := counts[zoneOf(n)]
 		c.all++
-		if readiness(n) == corev1.ConditionTrue {
+		if readiness(n) == corev1.ConditionTrue && !silent[n.Name] {
 			c.ready++
 		}
 		counts[zoneOf(n)] = c
