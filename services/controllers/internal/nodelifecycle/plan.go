@@ -89,9 +89,9 @@ type Taints struct {
 func DecideTaints(n *corev1.Node, now time.Time) Taints {
 	noSchedule := map[string]bool{}
 	for _, b := range byCondition {
-		c := condition(n, b.condition)
-		if c != nil && c.Status == b.status || c == nil && b.condition == corev1.NodeReady && b.status == corev1.ConditionFalse {
-			noSchedule[b.taint] = true // a node that never reported is not ready
+		// A node that never reported has none until it is silent: admission's taint of new nodes goes, too, as in Kubernetes.
+		if c := condition(n, b.condition); c != nil && c.Status == b.status {
+			noSchedule[b.taint] = true
 		}
 	}
 	if n.Spec.Unschedulable {

@@ -59,7 +59,7 @@ func TestDecideTaints(t *testing.T) {
 		evict  string
 	}{
 		{name: "ready loses its first taint", node: newNode("n", "", ready(corev1.ConditionTrue)), taints: []corev1.Taint{custom, initial, execute}, want: []string{"team"}},
-		{name: "never reported", node: newNode("n", ""), want: []string{corev1.TaintNodeNotReady}},
+		{name: "never reported", node: newNode("n", ""), taints: []corev1.Taint{custom, initial}, want: []string{"team"}},
 		{name: "not ready", node: newNode("n", "", ready(corev1.ConditionFalse)), want: []string{corev1.TaintNodeNotReady}, evict: corev1.TaintNodeNotReady},
 		{name: "not ready, tainted", node: newNode("n", "", ready(corev1.ConditionFalse)), taints: []corev1.Taint{execute}, want: []string{corev1.TaintNodeNotReady, corev1.TaintNodeNotReady}},
 		{name: "unreachable after not ready", node: newNode("n", "", ready(corev1.ConditionUnknown)), taints: []corev1.Taint{initial, execute}, want: []string{corev1.TaintNodeUnreachable}, evict: corev1.TaintNodeUnreachable},
