@@ -89,6 +89,23 @@ func TestRestoredDatabaseJumpsAhead(t *testing.T) {
 	}
 }
 
+// TestTheJumpPassesPartitions: one that was made far ahead of the writers does not stand in its way. Every connection would fail on it.
+func TestTheJumpPassesPartitions(t *testing.T) {
+	t.Parallel()
+	original := database(t)
+	t.Run("before", func(t *testing.T) {
+		write(t, open(t, postgres.Config{DatabaseURL: original}), store.Create, "/a", "x")
+	})
+	exec(t, original, fmt.Sprintf("SELECT howdah.add_partition(%d, %d)", jump-1000, jump+1_000_000))
+	s := open(t, postgres.Config{DatabaseURL: copyOf(t, original)})
+	if got, err := s.Revision(t.Context()); err != nil || got != 2*jump {
+		t.Errorf("revision = %d, %v; want %d", got, err, 2*jump)
+	}
+	if next := write(t, s, store.Update, "/a", "y"); next != 2*jump+1 {
+		t.Errorf("next revision = %d, want %d", next, 2*jump+1)
+	}
+}
+
 // A file system snapshot that is put back leaves no mark in the database; only who was there remembers.
 func TestProcessNoticesThatRevisionsAreGone(t *testing.T) {
 	t.Parallel()

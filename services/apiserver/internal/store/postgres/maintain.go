@@ -16,6 +16,9 @@ const (
 	// partitionsAWindow is how many partitions the retention is divided into: few, since every one costs planning time,
 	// but enough that the log is not much longer than asked for.
 	partitionsAWindow = 4
+	// partitionsARound bounds how many partitions a round makes: whatever the rate is taken for, planning must not come to know of thousands. A commit that
+	// finds none makes one.
+	partitionsARound = 64
 	// maintenanceLock lets one process at a time look after the partitions.
 	maintenanceLock = 0x686f7779
 )
@@ -47,8 +50,9 @@ type partition struct {
 
 // reading is a state of the log at a moment, for the rate of writes.
 type reading struct {
-	revision int64
-	at       time.Time
+	revision    int64
+	incarnation int64 // of the database: with each, the revisions jump (howdah.incarnate)
+	at          time.Time
 }
 
 // maintainer remembers what rounds of maintenance have to know of earlier ones.
@@ -72,7 +76,8 @@ func (m *maintainer) round(ctx context.Context) (mine bool, err error) {
 		return false, err
 	}
 	var now reading
-	if err := conn.QueryRow(ctx, "SELECT revision, clock_timestamp() FROM howdah.counter").Scan(&now.revision, &now.at); err != nil {
+	const look = "SELECT revision, (SELECT coalesce(max(number), 0) FROM howdah.incarnation), clock_timestamp() FROM howdah.counter"
+	if err := conn.QueryRow(ctx, look).Scan(&now.revision, &now.incarnation, &now.at); err != nil {
 		return true, err
 	}
 	m.observe(now)
@@ -80,17 +85,22 @@ func (m *maintainer) round(ctx context.Context) (mine bool, err error) {
 	if size == 0 {
 		size = partitionSize(m.rate, m.store.cfg.Retention)
 	}
-	// Room for what may be written until the round after the next one, should the rate double.
-	ahead := max(size/2, int64(4*m.rate*m.store.cfg.MaintenanceInterval.Seconds()))
+	ahead := ahead(m.rate, m.store.cfg.MaintenanceInterval, size)
 	if _, err := conn.Exec(ctx, "SELECT howdah.extend_log($1, $2)", ahead, size); err != nil {
 		return true, fmt.Errorf("extend the log: %w", err)
 	}
 	return true, m.store.compact(ctx, conn, now.at)
 }
 
-// observe updates the rate of writes.
+// ahead answers for how many revisions there is to be room: for what may be written until the round after the next one, should the rate double.
+func ahead(rate float64, interval time.Duration, size int64) int64 {
+	want := min(4*rate*interval.Seconds(), float64(partitionsARound*size))
+	return max(size/2, int64(want))
+}
+
+// observe updates the rate of writes. Between two incarnations nothing was written: the revisions have jumped.
 func (m *maintainer) observe(now reading) {
-	if elapsed := now.at.Sub(m.last.at).Seconds(); !m.last.at.IsZero() && elapsed > 0 && now.revision >= m.last.revision {
+	if elapsed := now.at.Sub(m.last.at).Seconds(); !m.last.at.IsZero() && elapsed > 0 && now.revision >= m.last.revision && now.incarnation == m.last.incarnation {
 		rate := float64(now.revision-m.last.revision) / elapsed
 		// Up at once, down slowly: too small partitions are worse than too large ones.
 		m.rate = max(rate, 0.9*m.rate+0.1*rate)
