@@ -12,14 +12,7 @@ import (
 // certificate is a node's, by an authority.
 func certificate(t *testing.T, a *pki.Authority) *tls.Certificate {
 	t.Helper()
-	pair, err := a.Issue(pki.Subject{CommonName: "system:node:n1", Client: true}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pkitest.Certificate(t, a, pki.Subject{CommonName: "system:node:n1", Client: true})
 	return &c
 }
 

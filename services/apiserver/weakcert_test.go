@@ -11,28 +11,20 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
 // nameless starts a server whose certificate has no alternative name, and returns its port.
 func nameless(t *testing.T, authority *pki.Authority, commonName string, h http.Handler) string {
 	t.Helper()
-	pair, err := authority.Issue(pki.Subject{CommonName: commonName}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := httptest.NewUnstartedServer(h)
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pkitest.Certificate(t, authority, pki.Subject{CommonName: commonName})}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
@@ -43,10 +35,7 @@ func nameless(t *testing.T, authority *pki.Authority, commonName string, h http.
 func TestWeakCertificatesAreAudited(t *testing.T) {
 	t.Parallel()
 	const reason = "relies on a legacy Common Name field instead of the SAN extension for subject validation"
-	authority, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := pkitest.Authority(t)
 	f, events := audited(t, func(c *Config) {
 		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))

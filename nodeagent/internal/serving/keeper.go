@@ -42,7 +42,7 @@ type Config struct {
 	// Dir keeps the certificate over the agent's lives.
 	Dir    string
 	Client *object.Client
-	// Authorities are the cluster's. One that is by another of them than the first, which signs, is replaced.
+	// Authorities are the cluster's. A certificate by another of them than the first, which signs, is replaced.
 	Authorities Authorities
 	// Otherwise gives the certificate to show while there is none of the signer's.
 	Otherwise  func(*tls.ClientHelloInfo) (*tls.Certificate, error)

@@ -8,63 +8,45 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
 	"maps"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/pki"
+	"howdah.dev/kit/pki/pkitest"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 )
 
-// authority signs a certificate for a server called localhost.
-func authority(t *testing.T) (*x509.Certificate, *ecdsa.PrivateKey) {
+// serve has a server called localhost show a certificate of the authority; change may make it a weak one.
+func serve(t *testing.T, ca *pki.Authority, change func(*x509.Certificate)) *httptest.Server {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed, key
-}
-
-// serve has a server show a certificate of the authority.
-func serve(t *testing.T, ca *x509.Certificate, key *ecdsa.PrivateKey, template x509.Certificate) *httptest.Server {
-	t.Helper()
-	template.SerialNumber, template.Subject, template.NotAfter = big.NewInt(2), pkix.Name{CommonName: "localhost"}, time.Now().Add(time.Hour)
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &template, ca, own.Public(), key)
+	asked, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "localhost"}}, own)
 	if err != nil {
 		t.Fatal(err)
 	}
+	signed, _ := pem.Decode(pkitest.Sign(t, ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: asked}), func(c *x509.Certificate) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		change(c)
+	}))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }))
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: own}}}
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{signed.Bytes}, PrivateKey: own}}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -120,13 +102,14 @@ func TestWeaknesses(t *testing.T) {
 	const missing, sha1 = "missing-san.invalid-cert.kubernetes.io/localhost", "insecure-sha1.invalid-cert.kubernetes.io/localhost"
 	names := []string{"localhost"}
 	for _, tt := range []struct {
-		name     string
-		template x509.Certificate
-		verify   bool
-		refused  bool
-		want     map[string]string
+		name    string
+		names   []string
+		signed  x509.SignatureAlgorithm
+		verify  bool
+		refused bool
+		want    map[string]string
 	}{
-		{name: "sound", template: x509.Certificate{DNSNames: names}, verify: true},
+		{name: "sound", names: names, verify: true},
 		{
 			name: "without names", verify: true, refused: true,
 			want: map[string]string{missing: "relies on a legacy Common Name field instead of the SAN extension for subject validation"},
@@ -136,24 +119,22 @@ func TestWeaknesses(t *testing.T) {
 			want: map[string]string{missing: "relies on a legacy Common Name field instead of the SAN extension for subject validation"},
 		},
 		{
-			name: "SHA-1", template: x509.Certificate{DNSNames: names, SignatureAlgorithm: x509.ECDSAWithSHA1}, verify: true, refused: true,
+			name: "SHA-1", names: names, signed: x509.ECDSAWithSHA1, verify: true, refused: true,
 			want: map[string]string{sha1: "uses an insecure SHA-1 signature"},
 		},
 		{
-			name: "SHA-1, not verified", template: x509.Certificate{DNSNames: names, SignatureAlgorithm: x509.ECDSAWithSHA1},
+			name: "SHA-1, not verified", names: names, signed: x509.ECDSAWithSHA1,
 			want: map[string]string{sha1: "uses an insecure SHA-1 signature"},
 		},
-		{name: "of somebody else", template: x509.Certificate{DNSNames: []string{"elsewhere"}}, verify: true, refused: true},
+		{name: "of somebody else", names: []string{"elsewhere"}, verify: true, refused: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ca, key := authority(t)
-			server := serve(t, ca, key, tt.template)
-			roots := x509.NewCertPool()
-			roots.AddCert(ca)
+			ca := pkitest.Authority(t)
+			server := serve(t, ca, func(c *x509.Certificate) { c.DNSNames, c.SignatureAlgorithm = tt.names, tt.signed })
 			registry := prometheus.NewRegistry()
 			transport := New(registry, "test").Wrap(&http.Transport{
-				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, InsecureSkipVerify: !tt.verify}, //nolint:gosec // as a case asks
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), InsecureSkipVerify: !tt.verify}, //nolint:gosec // as a case asks
 			})
 			defer transport.CloseIdleConnections()
 			_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
