@@ -365,6 +365,7 @@ func TestOnlyInitializersChangeWhatWaits(t *testing.T) {
 		}
 		clients[name] = apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: name}))
 	}
+	f.fresh()
 	create := func(body string) error {
 		_, err := clients["writer"].Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "pods", Namespace: "default", Object: []byte(body), ContentType: "application/json", IncludeUninitialized: true})
 		return apistatus.FromGRPC(err)

@@ -25,6 +25,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		`"subjects":[{"kind":"ServiceAccount","name":"default"}]}`))
 	pod := f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}]}}`))
 	uid := at(pod, "metadata", "uid").(string)
+	f.fresh()
 	request := func(api apiv1.ObjectServiceClient, body string) (string, error) {
 		resp, err := api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "serviceaccounts", Namespace: "default", Name: "default", Subresource: "token", Object: []byte(body)})
 		if err != nil {
