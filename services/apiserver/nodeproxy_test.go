@@ -1,16 +1,13 @@
 package apiserver
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 
 	"howdah.dev/kit/pki"
@@ -40,10 +37,7 @@ func TestProxyToNodesEndpoint(t *testing.T) {
 	endpoint := serve(pki.Subject{CommonName: "system:node:n1", Organizations: []string{"system:nodes"}, Hosts: []string{"n1"}})
 	other := serve(pki.Subject{CommonName: "other", Hosts: []string{"other"}})
 	own := issue(pki.Subject{CommonName: "howdah:apiserver", Client: true})
-	f := startMemory(t, func(c *Config) {
-		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
-		}
+	f := startMemory(t, leadingHome, func(c *Config) {
 		c.NodeTLS = &tls.Config{
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, InsecureSkipVerify: true,
 			VerifyConnection: func(s tls.ConnectionState) error {

@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/memstore"
 )
 
 // answered is what came back from a proxied request.
@@ -107,6 +109,46 @@ func portOf(t *testing.T, s *httptest.Server) string {
 	return port
 }
 
+// TestStreamsSeeWhatWasCommitted has one server write where a pod is, and another, whose log is held back, lead to it: that waits
+// for its log before it says that the pod is nowhere, but not for long, since the store may be away.
+func TestStreamsSeeWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	backend := httptest.NewServer(http.HandlerFunc(backendHandler))
+	t.Cleanup(backend.Close)
+	st, held := memory{memstore.New()}, &sync.Mutex{}
+	a, b := start(t, st), start(t, late{st, held}, leadingHome)
+	a.must(a.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	a.must(a.create("v1/pods", "default", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))
+	b.must(b.get("v1/pods", "default", "web"))
+	ask := func() (answered, error) {
+		return b.proxied(&apiv1.ConnectOpen{Namespace: "default", Resource: "pods", Name: "web:" + portOf(t, backend), Path: "/x"})
+	}
+	held.Lock()
+	_, err := a.change("v1/pods", "default", "web", "merge-patch+json", `{"status":{"podIP":"10.1.2.3","podIPs":[{"ip":"10.1.2.3"}]}}`,
+		func(r *apiv1.PatchRequest) { r.Subresource = "status" })
+	began := time.Now()
+	got, early := ask()
+	waited := time.Since(began)
+	held.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early == nil || waited < 200*time.Millisecond {
+		t.Errorf("answered after %v, before it can have known: %+v, %v", waited, got, early)
+	}
+	b.await("the proxy leads to the pod", func() bool {
+		got, err := ask()
+		return err == nil && got.code == http.StatusAccepted
+	})
+}
+
+// leadingHome leads the address of the tests' pods to this machine.
+func leadingHome(c *Config) {
+	c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
+	}
+}
+
 func TestProxy(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(backendHandler))
 	defer plain.Close()
@@ -115,11 +157,7 @@ func TestProxy(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	port, securePort := portOf(t, plain), portOf(t, secure)
-	f := startMemory(t, func(c *Config) {
-		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))
-		}
-	})
+	f := startMemory(t, leadingHome)
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i","ports":[{"name":"http","containerPort":`+port+`}]}]}}`))
 	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"pending"},"spec":{"containers":[{"name":"c","image":"i"}]}}`))

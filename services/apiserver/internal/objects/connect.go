@@ -50,6 +50,10 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[apiv1.ConnectRequest, a
 		return err
 	}
 	defer s.Metrics.streaming(r)()
+	// Who has seen over another server that a pod was bound, or is ready, is not told here that it is not.
+	if err := s.Cache.Recent(ctx); err != nil {
+		return storeError(err, r.res.GroupResource(), r.name, "connect")
+	}
 	if err := refuseDryRun(r.subresource, open.GetQuery()); err != nil {
 		return err
 	}
