@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
 )
@@ -19,12 +20,17 @@ type ledger struct {
 	left map[string]map[corev1.UniqueVolumeName]bool
 	// heard is what the statuses of nodes said when they were last heard of: the cache may have lost a Node of which left says nothing yet.
 	heard map[string][]corev1.UniqueVolumeName
+	// known are the Nodes whose end was not heard of.
+	known map[string]types.UID
 	// waiting are nodes that look for a volume which one node has alone.
 	waiting map[corev1.UniqueVolumeName]map[string]bool
 }
 
 func newLedger() ledger {
-	return ledger{mu: &sync.Mutex{}, left: map[string]map[corev1.UniqueVolumeName]bool{}, heard: map[string][]corev1.UniqueVolumeName{}, waiting: map[corev1.UniqueVolumeName]map[string]bool{}}
+	return ledger{
+		mu: &sync.Mutex{}, left: map[string]map[corev1.UniqueVolumeName]bool{}, heard: map[string][]corev1.UniqueVolumeName{},
+		known: map[string]types.UID{}, waiting: map[corev1.UniqueVolumeName]map[string]bool{},
+	}
 }
 
 // notes are the noted volumes of a node, which may be gone.
@@ -79,10 +85,6 @@ func (c *attacher) wait(node string, unique corev1.UniqueVolumeName) {
 // heard follows what the status of a node says of noted volumes. At no moment is a volume that was neither freed nor given away unknown.
 func (c *attacher) heard(old, new *corev1.Node) {
 	before, after := notes(old), notes(new)
-	for _, unique := range after {
-		c.release(new.Name, Volume{Name: unique, Noted: true})
-		c.has(new.Name, unique)
-	}
 	var freed []corev1.UniqueVolumeName
 	for _, unique := range before {
 		switch {
@@ -94,6 +96,10 @@ func (c *attacher) heard(old, new *corev1.Node) {
 		}
 	}
 	c.said(old, new, after)
+	for _, unique := range after {
+		c.release(new.Name, Volume{Name: unique, Noted: true})
+		c.has(new.Name, unique)
+	}
 	for _, unique := range freed {
 		c.freed(old.Name, unique)
 	}
@@ -103,14 +109,25 @@ func (c *attacher) heard(old, new *corev1.Node) {
 func (c *attacher) said(old, new *corev1.Node, after []corev1.UniqueVolumeName) {
 	c.noted.mu.Lock()
 	defer c.noted.mu.Unlock()
-	switch {
-	case new == nil:
+	if new == nil {
+		delete(c.noted.known, old.Name)
 		delete(c.noted.heard, old.Name)
-	case len(after) == 0:
-		delete(c.noted.heard, new.Name)
-	default:
-		c.noted.heard[new.Name] = after
+		return
 	}
+	c.noted.known[new.Name] = new.UID
+	if c.noted.heard[new.Name] = after; len(after) == 0 {
+		delete(c.noted.heard, new.Name)
+	}
+}
+
+// upToDate reports whether what was heard of a node is about this Node of its name; nil is none.
+func (c *attacher) upToDate(name string, node *corev1.Node) bool {
+	c.noted.mu.Lock()
+	defer c.noted.mu.Unlock()
+	if node == nil {
+		return c.noted.known[name] == ""
+	}
+	return c.noted.known[name] == node.UID
 }
 
 // has notes that the status of a node says what had to be known without it.
@@ -170,7 +187,8 @@ func (c *attacher) note(name string, s *Situation, p *Plan) {
 		if !v.Noted {
 			continue
 		}
-		if !c.reserve(name, v) { // two nodes asked at the same time
+		// Of a Node that was heard of, it will be heard how it ended with what it is now given.
+		if !c.upToDate(name, s.Node) || !c.reserve(name, v) { // two nodes asked at the same time
 			p.After = soon
 			continue
 		}
@@ -179,7 +197,7 @@ func (c *attacher) note(name string, s *Situation, p *Plan) {
 }
 
 // settle ends the reservations of a node for volumes that it does not want any more, or cannot get: a write that nobody answered may have brought them about or not,
-// and until it is known no other node may have them.
+// and until it is known no other node may have them. Nor may it while a Node of this name has ended of which it is not heard what it used.
 func (c *attacher) settle(ctx context.Context, name string, s *Situation) error {
 	var open []corev1.UniqueVolumeName
 	c.mu.Lock()
@@ -194,11 +212,16 @@ func (c *attacher) settle(ctx context.Context, name string, s *Situation) error 
 		return nil
 	}
 	node, err := object.For(c.client, object.Node).Get(ctx, "", name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		node = nil
+	} else if err != nil {
 		return err
 	}
+	if !c.upToDate(name, node) {
+		return nil // the node is looked at again when that is heard of
+	}
 	for _, unique := range open {
-		if err == nil && slices.Contains(notes(node), unique) {
+		if slices.Contains(notes(node), unique) {
 			continue // the cache is about to hear of it
 		}
 		c.release(name, Volume{Name: unique, Noted: true})

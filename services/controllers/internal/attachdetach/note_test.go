@@ -227,6 +227,26 @@ func TestDiskOfANodeThatTheCacheHasLost(t *testing.T) {
 	elsewhere()
 }
 
+// TestDiskOfANodeThatEndsUnheard stays reserved for a node whose Node is gone until that is heard of: what it used before is told by then, and not earlier.
+func TestDiskOfANodeThatEndsUnheard(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	c := &attacher{
+		client: client, noted: newLedger(), made: map[string]string{string(disk): "n1"}, nodes: object.InformerFor(object.NewInformers(client), object.Node),
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1"}}
+	reserved := func(want string) {
+		t.Helper()
+		if err := c.settle(t.Context(), "n1", &Situation{}); err != nil || c.made[string(disk)] != want {
+			t.Errorf("reserved for %q, want %q; %v", c.made[string(disk)], want, err)
+		}
+	}
+	c.heard(nil, node)
+	reserved("n1")
+	c.heard(node, nil)
+	reserved("")
+}
+
 // TestDiskOfANodeThatComesBack tells a node whose Node was removed and made again that it still has what it says to use.
 func TestDiskOfANodeThatComesBack(t *testing.T) {
 	t.Parallel()
