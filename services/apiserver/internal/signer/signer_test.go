@@ -78,7 +78,7 @@ func (s *server) await(t *testing.T) {
 	case <-s.Connected():
 	case err := <-s.ran:
 		t.Fatalf("run: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not connect")
 	}
 }
@@ -118,7 +118,7 @@ func (s *server) document(t *testing.T, path string) string {
 func (s *server) later(t *testing.T, other *signertest.Signer, d time.Duration) {
 	t.Helper()
 	before := other.Fetches()
-	patience := time.After(20 * time.Second)
+	patience := time.After(time.Minute)
 	for stepped := false; !stepped || other.Fetches() == before; {
 		if !stepped && s.clock.HasWaiters() {
 			s.clock.Step(d)

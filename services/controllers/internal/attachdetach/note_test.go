@@ -87,7 +87,7 @@ func having(all []*corev1.Node) []string {
 // heard awaits an event.
 func (d disks) heard(text string) {
 	d.Helper()
-	patience := time.After(20 * time.Second)
+	patience := time.After(time.Minute)
 	for {
 		select {
 		case e := <-d.Events.Events:
@@ -310,7 +310,7 @@ func TestDiskIsNeverOnTwoNodes(t *testing.T) {
 					t.Fatalf("taken from %s, which uses it", n.Name)
 				}
 				nodes[n.Name] = n
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("it stays at %q", one)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Cluster is an API with a controller that leads.
 type Cluster struct {
