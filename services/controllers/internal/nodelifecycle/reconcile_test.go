@@ -179,6 +179,7 @@ func TestAllNodesSilent(t *testing.T) {
 			c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
 				for _, zone := range []string{"a", "b"} {
 					n := newNode("in-"+zone, zone, ready(corev1.ConditionTrue))
+					n.Labels[corev1.LabelOSStable] = "linux"
 					if taints != nil && zone == "a" {
 						n.Spec.Taints, n.Status.Conditions = taints, []corev1.NodeCondition{ready(corev1.ConditionUnknown)}
 					}
@@ -186,6 +187,9 @@ func TestAllNodesSilent(t *testing.T) {
 				}
 			}, func(env *controller.Env) (controller.Unit, error) {
 				return New(env, Config{Period: 5 * time.Second, Grace: 40 * time.Second, Startup: time.Minute, Rates: Rates{Normal: 0.1, Unhealthy: 0.55, Large: 50}}, nil), nil
+			})
+			controllertest.Await(c, object.Node, "the nodes to be known, before time passes", func(nodes []*corev1.Node) bool {
+				return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels["beta.kubernetes.io/os"] == "" })
 			})
 			evicting := func(nodes []*corev1.Node) bool {
 				return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, evictingTaint) })
