@@ -169,6 +169,43 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// TestAuditOfWhatIsSent: what a body tells of the object that a request is about, and whether what it asks for will go.
+func TestAuditOfWhatIsSent(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	f.must(f.create("v1/configmaps", "kube-public", `{"metadata":{"name":"c"}}`))
+	f.must(f.put("v1/configmaps", "", f.object(f.get("v1/configmaps", "kube-public", "c"))))
+	f.must(f.create("v1/endpoints", "kube-public", `{"metadata":{"name":"e"}}`))
+	if _, err := f.create("v1/bindings", "kube-public", `{"metadata":{"name":"gone"},"target":{"kind":"Node","name":"n"}}`); err == nil {
+		t.Error("a pod that is not there was bound")
+	}
+	if _, err := f.create("v1/configmaps", "nowhere", `{"metadata":{"name":"lost"}}`); err == nil {
+		t.Error("there is no such namespace")
+	}
+	f.must(f.create("v1/configmaps", "kube-public", `{"metadata":{"generateName":"made-"}}`))
+	all := events()
+	for _, want := range []struct {
+		verb, name, resource string
+		code                 int32
+		identified           bool // by uid and resourceVersion
+		deprecated           string
+	}{
+		{"create", "c", "configmaps", 201, false, ""},
+		{"update", "c", "configmaps", 200, true, ""},
+		{"create", "e", "endpoints", 201, false, "true"},
+		{"create", "gone", "bindings", 404, false, ""},
+		{"create", "lost", "configmaps", 404, false, ""},
+		{"create", "", "configmaps", 201, false, ""},
+	} {
+		found := about(all, want.verb, want.name)
+		if len(found) != 1 || found[0].ObjectRef.Resource != want.resource || found[0].ResponseStatus.Code != want.code ||
+			(found[0].ObjectRef.UID != "") != want.identified || (found[0].ObjectRef.ResourceVersion != "") != want.identified ||
+			found[0].Annotations["k8s.io/deprecated"] != want.deprecated {
+			t.Errorf("%s of %s %q: %+v", want.verb, want.resource, want.name, found)
+		}
+	}
+}
+
 func TestAuditOfAWatch(t *testing.T) {
 	t.Parallel()
 	f, events := audited(t)

@@ -226,6 +226,22 @@ func (e *Entry) Name(name string) {
 	}
 }
 
+// Refer tells which object was sent, where the request did not: its name and namespace, and the identity and version that its sender means.
+func (e *Entry) Refer(sent metav1.Object) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.event.ObjectRef == nil {
+		return
+	}
+	ref := *e.event.ObjectRef // events that were recorded share it
+	ref.Namespace, ref.Name = cmp.Or(ref.Namespace, sent.GetNamespace()), cmp.Or(ref.Name, sent.GetName())
+	ref.UID, ref.ResourceVersion = cmp.Or(ref.UID, sent.GetUID()), cmp.Or(ref.ResourceVersion, sent.GetResourceVersion())
+	e.event.ObjectRef = &ref
+}
+
 // Started records that a stream has begun, by an answer of that code. One that is no stream by Kubernetes' rule has but an end.
 func (e *Entry) Started(code int) {
 	if e == nil {

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/services/apiserver/internal/audit"
 )
 
 // Metrics counts requests under the names that dashboards for Kubernetes expect.
@@ -153,11 +156,16 @@ func known(subresource string) string {
 // removedIn finds the release in the text of a warning.
 var removedIn = regexp.MustCompile(`unavailable in v(\d+\.\d+)\+`)
 
-// outdated notes that a deprecated version was asked for, as those who prepare an upgrade look for it.
-func (m *Metrics) outdated(r *request, warning string) {
+// outdated notes that a deprecated version was asked for, as those who prepare an upgrade look for it, here and in the audit log.
+func (m *Metrics) outdated(ctx context.Context, r *request, warning string) {
 	release := ""
 	if found := removedIn.FindStringSubmatch(warning); found != nil {
 		release = found[1]
+	}
+	entry := audit.From(ctx)
+	entry.Annotate("k8s.io/deprecated", "true")
+	if release != "" {
+		entry.Annotate("k8s.io/removed-release", release)
 	}
 	m.deprecated.WithLabelValues(r.res.GVR.Group, r.res.GVR.Version, r.res.GVR.Resource, known(r.subresource), release).Set(1)
 }

@@ -16,6 +16,7 @@ func (r *request) received(ctx context.Context, obj registry.Object) {
 		receivedAs(ctx, obj, obj.GetObjectKind().GroupVersionKind())
 		return
 	}
+	audit.From(ctx).Refer(obj)
 	audit.From(ctx).Received(r.res.GVK, func() any {
 		whole := obj.DeepCopyObject().(registry.Object)
 		r.res.Default(whole)
@@ -25,6 +26,9 @@ func (r *request) received(ctx context.Context, obj registry.Object) {
 
 // receivedAs tells the audit log what was posted that is of another kind than the resource's.
 func receivedAs(ctx context.Context, obj any, gvk schema.GroupVersionKind) {
+	if sent, ok := obj.(metav1.Object); ok { // options are none
+		audit.From(ctx).Refer(sent)
+	}
 	audit.From(ctx).Received(gvk, func() any { return obj })
 }
 

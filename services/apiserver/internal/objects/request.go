@@ -123,11 +123,11 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	r.fence, err = fenceOf(ctx)
 	if r.res.Version == nil && r.res.Kind.Deprecated != "" {
 		r.warn(r.res.Kind.Deprecated)
-		s.Metrics.outdated(r, r.res.Kind.Deprecated)
+		s.Metrics.outdated(ctx, r, r.res.Kind.Deprecated)
 	}
 	if r.res.Version != nil && r.res.Version.Deprecated != "" {
 		r.warn(r.res.Version.Deprecated)
-		s.Metrics.outdated(r, r.res.Version.Deprecated)
+		s.Metrics.outdated(ctx, r, r.res.Version.Deprecated)
 	}
 	return err
 }
