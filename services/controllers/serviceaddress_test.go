@@ -68,6 +68,12 @@ func TestRangeInUseStays(t *testing.T) {
 		})
 	}
 	await(t, client, servicecidr.Kind, "a range that is ready", func(list []*networkingv1.ServiceCIDR) bool { return condition(list, metav1.ConditionTrue) })
+	ready, err := object.For(client, servicecidr.Kind).Get(t.Context(), "", "more")
+	if err != nil || !slices.ContainsFunc(ready.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == "service-cidr-controller" && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "status"
+	}) {
+		t.Errorf("whose the condition is: %v %v", ready.ManagedFields, err)
+	}
 	create(t, client, object.Service, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
 		ClusterIP: "10.130.0.5", Ports: []corev1.ServicePort{{Port: 80}},
 	}})

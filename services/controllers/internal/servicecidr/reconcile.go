@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -80,19 +79,28 @@ func (c *ranges) reconcile(ctx context.Context, key string) (time.Duration, erro
 	if plan.Changed {
 		changed := cidr.DeepCopy()
 		changed.Finalizers = plan.Finalizers
-		updated, err := object.For(c.client, Kind).Update(ctx, changed)
-		if err != nil || len(plan.Finalizers) == 0 {
+		if _, err := object.For(c.client, Kind).Update(ctx, changed); err != nil || len(plan.Finalizers) == 0 {
 			return 0, settled(err)
 		}
-		cidr = updated
 	}
 	if plan.Condition != nil {
-		meta.SetStatusCondition(&cidr.Status.Conditions, *plan.Condition)
-		if _, err := object.For(c.client, Kind).UpdateStatus(ctx, cidr); err != nil {
+		if _, err := object.For(c.client, Kind).ApplyStatus(ctx, c.says(cidr, *plan.Condition), fieldManager); err != nil {
 			return 0, settled(err)
 		}
 	}
 	return plan.After, nil
+}
+
+// fieldManager applies the conditions, and nothing else: other conditions have other managers.
+const fieldManager = "service-cidr-controller"
+
+// says is the part of c that is applied to its status.
+func (c *ranges) says(cidr *networkingv1.ServiceCIDR, condition metav1.Condition) *networkingv1.ServiceCIDR {
+	part := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: cidr.Name, UID: cidr.UID}}
+	part.SetGroupVersionKind(Kind.GVK)
+	condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
+	part.Status.Conditions = []metav1.Condition{condition}
+	return part
 }
 
 // settled leaves out what the next event sets right.
