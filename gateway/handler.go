@@ -167,6 +167,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		caller = identity.Caller{} // nobody: the credentials are not readable
 	}
+	if caller.Warning != "" {
+		answer.Warnings(w.Header(), metadata.Pairs("warning", caller.Warning))
+	}
 	if err == nil && forged(r, caller) {
 		answer.Error(w, r, errForged)
 		return

@@ -48,6 +48,8 @@ type Caller struct {
 	Extra  []Extra
 	// Credential is a token or password as it stands in the header Authorization.
 	Credential string
+	// Warning is what the caller is to be told of its credential; empty is nothing.
+	Warning string
 	// As is whom the caller wants to act as; nil is itself.
 	As *Impersonation
 }
@@ -94,7 +96,9 @@ func (i Identifier) caller(r *http.Request) (Caller, error) {
 	case ok && (bad == nil || !caller.password()):
 		return caller, nil
 	}
-	return nobody(), bad
+	anonymous := nobody()
+	anonymous.Warning = caller.Warning
+	return anonymous, bad
 }
 
 // certified returns whom the certificate proves. Of a front proxy's and a client's, one that is good is enough.
@@ -117,14 +121,21 @@ func (i Identifier) certified(r *http.Request) (caller Caller, ok bool, err erro
 	return Caller{}, false, errors.Join(bad...)
 }
 
-// holder returns the holder of a token or password.
+// spaced is Kubernetes' warning of a token that does not count, for there is more than one space before it.
+const spaced = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+
+// holder returns the holder of a token or password. Of a token with too much space before it there is only the warning.
 func holder(r *http.Request) (caller Caller, ok bool, err error) {
 	if scheme, credential, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok {
-		credential = strings.TrimSpace(credential)
 		for _, known := range []string{"Bearer", "Basic"} {
-			if !strings.EqualFold(scheme, known) || credential == "" {
+			if !strings.EqualFold(scheme, known) {
 				continue
 			}
+			if known == "Bearer" && strings.HasPrefix(credential, " ") {
+				caller.Warning = spaced
+				continue
+			}
+			credential = strings.TrimSpace(credential)
 			if !printable(credential) {
 				return Caller{}, false, errors.New("the credential is not printable ASCII")
 			}
@@ -132,7 +143,8 @@ func holder(r *http.Request) (caller Caller, ok bool, err error) {
 		}
 	}
 	token, ok, err := websocketToken(r)
-	return Caller{Credential: "Bearer " + token}, ok, err
+	caller.Credential = "Bearer " + token
+	return caller, ok, err
 }
 
 func nobody() Caller { return Caller{User: Anonymous, Groups: []string{unauthenticated}} }

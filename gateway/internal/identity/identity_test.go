@@ -98,7 +98,8 @@ func TestOf(t *testing.T) {
 		{"certificate with a name that is no header", ours.client(pkix.Name{CommonName: "ja\nne", Organization: []string{"grüppe"}}), nil, metadata.MD{"howdah-user-bin": {"ja\nne"}, "howdah-group-bin": {"grüppe"}}},
 		{"certificate with a uid", ours.client(pkix.Name{CommonName: "jane", ExtraNames: uids("7")}), nil, metadata.MD{"howdah-user": {"jane"}, "howdah-uid": {"7"}}},
 		{"certificate with two uids", ours.client(pkix.Name{CommonName: "jane", ExtraNames: uids("7", "8")}), nil, nil},
-		{"token", nil, http.Header{"Authorization": {"bearer  abc "}}, metadata.MD{"authorization": {"Bearer abc"}}},
+		{"token", nil, http.Header{"Authorization": {" bearer abc "}}, metadata.MD{"authorization": {"Bearer abc"}}},
+		{"token after two spaces", nil, http.Header{"Authorization": {"Bearer  abc"}}, anonymous},
 		{"certificate before token", ours.client(jane), http.Header{"Authorization": {"Bearer abc"}}, metadata.MD{"howdah-user": {"jane"}, "howdah-group": {"ops", "devs"}}},
 		{"password", nil, http.Header{"Authorization": {"basic abc"}}, metadata.MD{
 			"authorization": {"Basic abc"}, "howdah-user": {"system:anonymous"}, "howdah-group": {"system:unauthenticated"}}},
@@ -124,6 +125,9 @@ func TestOf(t *testing.T) {
 			}
 			if err != nil {
 				return
+			}
+			if warned := caller.Warning != ""; warned != (tt.name == "token after two spaces") {
+				t.Errorf("warned: %q", caller.Warning)
 			}
 			got := caller.Metadata()
 			if id := got["howdah-extra"]; tt.tls != nil && tt.want["authorization"] == nil && caller.User != Anonymous {
