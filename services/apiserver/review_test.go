@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/rpc"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
@@ -104,6 +105,34 @@ func TestImpersonatedRequests(t *testing.T) {
 		}
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%v: %s", c.as, got)
+		}
+	}
+}
+
+// TestReviewsElsewhere asks for what is only created where it is not: of a namespace in none, and of none in one.
+func TestReviewsElsewhere(t *testing.T) {
+	t.Parallel()
+	f := startMemory(t)
+	for _, tt := range []struct {
+		resource, namespace string
+		code                int32
+	}{
+		{"v1/bindings", "", 404},
+		{"v1/bindings", "default", 405},
+		{"authorization.k8s.io/v1/selfsubjectaccessreviews", "", 405},
+		{"authorization.k8s.io/v1/selfsubjectaccessreviews", "default", 404},
+		{"authorization.k8s.io/v1/localsubjectaccessreviews", "", 404},
+		{"authentication.k8s.io/v1/tokenreviews", "default", 404},
+	} {
+		group, version, resource := split(tt.resource)
+		if _, err := f.list(&apiv1.ListRequest{Group: group, Version: version, Resource: resource, Namespace: tt.namespace}); apistatus.Of(err).Code != tt.code {
+			t.Errorf("list %s in %q: %v, want %d", tt.resource, tt.namespace, err, tt.code)
+		}
+		if tt.code != 404 {
+			continue
+		}
+		if _, err := f.create(tt.resource, tt.namespace, `{"metadata":{"name":"a"}}`); apistatus.Of(err).Code != 404 {
+			t.Errorf("create %s in %q: %v", tt.resource, tt.namespace, err)
 		}
 	}
 }

@@ -109,6 +109,9 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	}
 	r.spaceless = r.namespace == "" && len(metadata.ValueFromIncomingContext(ctx, spacelessKey)) > 0
 	gvr := schema.GroupVersionResource{Group: t.GetGroup(), Version: t.GetVersion(), Resource: t.GetResource()}
+	if s.createdElsewhere(r, gvr) {
+		return noSuchResource()
+	}
 	if v, ok := t.(virtual); ok {
 		r.res = v.res
 	} else if r.name != "" && s.onlyCreated(gvr) && !s.readable(gvr) {

@@ -91,6 +91,12 @@ func (s *Server) onlyCreated(gvr schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
 }
 
+// createdElsewhere reports whether a resource that is only created is so in a namespace and was asked for in none, or the other way round.
+func (s *Server) createdElsewhere(r *request, gvr schema.GroupVersionResource) bool {
+	i := slices.IndexFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
+	return i >= 0 && !s.readable(gvr) && s.Virtual[i].Kind.Namespaced != (r.namespace != "" || r.spaceless)
+}
+
 // readable reports whether objects of a resource that is not stored can be read.
 func (s *Server) readable(gvr schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(s.Made, func(m Made) bool { return m.GVR == gvr })
