@@ -66,11 +66,14 @@ func (m *Manager) setBuiltIn(live registry.Object, configuration *unstructured.U
 	case !o.changed && own >= 0:
 		return live.DeepCopyObject().(registry.Object)
 	}
-	out, err := toObject(m.resource, &unstructured.Unstructured{Object: merged})
-	if err != nil {
-		return nil
+	out := live.DeepCopyObject().(registry.Object) // with its raw fields as they were written, if nothing else changes them
+	if o.changed {
+		var err error
+		if out, err = toObject(m.resource, &unstructured.Unstructured{Object: merged}); err != nil {
+			return nil
+		}
+		m.resource.Default(out)
 	}
-	m.resource.Default(out)
 	if entries, ok = m.applied(entries, own, manager, owns, o.changed); !ok {
 		return nil
 	}

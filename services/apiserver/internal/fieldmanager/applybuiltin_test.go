@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"howdah.dev/services/apiserver/internal/kind"
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
@@ -252,6 +254,36 @@ func TestItemsWithoutKeysAreNotAppliedTo(t *testing.T) {
 			if faults(err) != faults(want) || to == live && err != nil {
 				t.Errorf("%s: got %v, want %v", name, err, want)
 			}
+		}
+	}
+}
+
+// What an apply does not change stays as it was written: data of a ControllerRevision in other spaces would be other data, which it must not have.
+func TestRawFieldsStayAsWritten(t *testing.T) {
+	t.Parallel()
+	table, err := registry.NewTable(kind.All(kind.Config{Now: time.Now}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := table.Find(appsv1.SchemeGroupVersion.WithResource("controllerrevisions"))
+	m, err := New(table, nil).For(res, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := emptyOf(res).(*appsv1.ControllerRevision)
+	live.Name, live.Revision, live.Data.Raw = "one", 1, []byte(`{"spec": {"x":  1}}`)
+	m.Create(emptyOf(res), live, "creator")
+	configuration := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"spec": map[string]any{"x": int64(1)}}, "revision": live.Revision}}
+	configuration.SetGroupVersionKind(res.GVK)
+	configuration.SetName(live.GetName())
+	for _, how := range []string{"by the library", "as remembered"} {
+		out, err := m.Apply(live, configuration, "a", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := out.(*appsv1.ControllerRevision)
+		if string(applied.Data.Raw) != string(live.Data.Raw) || len(applied.ManagedFields) != 2 {
+			t.Errorf("%s: %s %v", how, applied.Data.Raw, applied.ManagedFields)
 		}
 	}
 }
