@@ -103,21 +103,23 @@ func (s *Store) submit(ctx context.Context, ws []store.Write, group bool) (resul
 	case <-r.done:
 		return r.results
 	case <-s.ended:
-		return s.gaveUp(r, fmt.Errorf("%w: it has been stopped", store.ErrUnavailable))
+		return s.gaveUp(r, fmt.Errorf("%w: it has been stopped", store.ErrUnavailable), fmt.Errorf("%w: it has been stopped", store.ErrUnknownOutcome))
 	case <-ctx.Done():
-		return s.gaveUp(r, unavailable(ctx))
+		return s.gaveUp(r, unavailable(ctx), fmt.Errorf("%w: the caller stopped waiting: %w", store.ErrUnknownOutcome, context.Cause(ctx)))
 	}
 }
 
-// gaveUp answers for a caller that waits no longer: nothing was written when the committer has not taken the request yet.
-func (s *Store) gaveUp(r *request, err error) []store.Result {
+// gaveUp answers for a caller that waits no longer: nothing was written when the committer has not taken the request yet,
+// and otherwise nobody knows.
+func (s *Store) gaveUp(r *request, unwritten, unknown error) []store.Result {
 	results := make([]store.Result, len(r.writes))
+	err := unwritten
 	if !r.state.CompareAndSwap(queued, abandoned) {
 		select {
 		case <-r.done: // just in time
 			return r.results
 		default:
-			err = fmt.Errorf("%w: the caller stopped waiting", store.ErrUnknownOutcome)
+			err = unknown
 		}
 	}
 	for i := range results {

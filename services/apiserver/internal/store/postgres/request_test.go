@@ -14,7 +14,8 @@ import (
 	"howdah.dev/services/apiserver/internal/store"
 )
 
-// TestACallerWhoWaitsNoLongerReadsHisOwnOutcome: neither his answer nor his span looks at results that the committer goes on writing.
+// TestACallerWhoWaitsNoLongerReadsHisOwnOutcome: neither his answer nor his span looks at results that the committer goes on writing,
+// and the answer tells that it was he who left, not the database.
 func TestACallerWhoWaitsNoLongerReadsHisOwnOutcome(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
@@ -52,6 +53,9 @@ func TestACallerWhoWaitsNoLongerReadsHisOwnOutcome(t *testing.T) {
 	<-committed
 	if !errors.Is(result.Err, store.ErrUnknownOutcome) {
 		t.Errorf("%+v, want an unknown outcome", result)
+	}
+	if !errors.Is(result.Err, context.Canceled) || errors.Is(result.Err, store.ErrUnavailable) {
+		t.Errorf("%v, want one that the caller brought about", result.Err)
 	}
 	ended := spans.Ended()
 	if len(ended) != 1 || ended[0].Status().Code != codes.Error {
