@@ -1,6 +1,9 @@
 package apiserver
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -228,6 +231,60 @@ func TestMutatingPolicies(t *testing.T) {
 		}
 		if err := f.remove(configMaps, "default", "x"); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What is posted to a subresource is theirs to change, too, where fields of its kind are known, or without them by JSON Patch.
+func TestMutatingPoliciesChangeWhatIsPosted(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startMemory(t, func(c *Config) { c.ServiceAccountKey = key })
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	post := func(resource, name, subresource, body string) ([]byte, error) {
+		resp, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: resource, Namespace: "default", Name: name, Subresource: subresource, Object: []byte(body)})
+		return resp.GetObject(), apistatus.FromGRPC(err)
+	}
+	pods := 0
+	binding := func() ([]byte, error) {
+		pods++
+		name := fmt.Sprintf("p%d", pods)
+		f.must(f.create("v1/pods", "default", fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":"i"}]}}`, name)))
+		b, err := post("pods", name, "binding", fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"n"}}`, name))
+		if err != nil {
+			return b, err
+		}
+		return f.get("v1/pods", "default", name)
+	}
+	token := func() ([]byte, error) {
+		return post("serviceaccounts", "default", "token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}`)
+	}
+	for name, test := range map[string]struct {
+		resource, patch, expression string
+		do                          func() ([]byte, error)
+		want                        string // in what is answered, or the error
+		code                        int32
+	}{
+		"a binding's annotations": {"pods/binding", "ApplyConfiguration", `Object{metadata: Object.metadata{annotations: {"zone": "z1"}}}`, binding, `"annotations":{"zone":"z1"}`, 0},
+		"a binding's labels":      {"pods/binding", "JSONPatch", `[JSONPatch{op: "add", path: "/metadata/labels", value: {"zone": "z1"}}]`, binding, `"labels":{"zone":"z1"}`, 0},
+		"what a binding has not":  {"pods/binding", "JSONPatch", `[JSONPatch{op: "add", path: "/spec", value: {"a": "b"}}]`, binding, `Internal error occurred: strict decoding error: unknown field "spec"`, 500},
+		"how long a token holds":  {"serviceaccounts/token", "JSONPatch", `[JSONPatch{op: "replace", path: "/spec/expirationSeconds", value: 7200}]`, token, `"expirationSeconds":7200`, 0},
+		"a token without known types": {"serviceaccounts/token", "ApplyConfiguration", `Object{spec: Object.spec{expirationSeconds: 7200}}`, token,
+			`policy 'p.example.com' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: no corresponding type for authentication.k8s.io/v1, Kind=TokenRequest`, 403},
+	} {
+		field := map[string]string{"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}[test.patch]
+		remove := f.bind("mutating", fmt.Sprintf(`"reinvocationPolicy":"Never","matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],`+
+			`"apiVersions":["v1"],"resources":[%q]}]},"mutations":[{"patchType":%q,%q:{"expression":%s}}]`, test.resource, test.patch, field, quoted(test.expression)), "")
+		body, err := test.do()
+		remove()
+		if test.code == 0 && (err != nil || !strings.Contains(string(body), test.want)) {
+			t.Errorf("%s: %s %v\nwant %s", name, body, err, test.want)
+		}
+		if got := apistatus.Of(err); test.code != 0 && (err == nil || got.Code != test.code || got.Message != test.want) {
+			t.Errorf("%s: %v\nwant %d %s", name, err, test.code, test.want)
 		}
 	}
 }

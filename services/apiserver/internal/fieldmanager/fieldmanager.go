@@ -102,7 +102,7 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 		return found, nil
 	}
 	converter := converter{m.table, res.Kind}
-	types, err := m.TypesOf(res)
+	types, err := m.TypesOf(res, res.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("field types of %s: %w", res.GVK, err)
 	}
@@ -131,12 +131,13 @@ func (m *Managers) For(res *registry.Resource, subresource string) (*Manager, er
 	return m.managers[k], nil
 }
 
-// TypesOf returns what knows the fields of a resource. It fails where the schema of a custom kind cannot be had.
-func (m *Managers) TypesOf(res *registry.Resource) (managedfields.TypeConverter, error) {
+// TypesOf returns what knows the fields of a resource, or of another kind that a subresource takes. It fails where the schema of a
+// custom kind cannot be had.
+func (m *Managers) TypesOf(res *registry.Resource, gvk schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	switch {
 	case res.Kind.Custom != nil:
 		return res.Kind.Custom.Types()
-	case !scheme.Scheme.Recognizes(res.GVK):
+	case !scheme.Scheme.Recognizes(gvk), gvk.Kind == "Binding", gvk.Kind == "TokenRequest": // client-go applies none of these
 		return m.more()
 	}
 	return m.types(), nil

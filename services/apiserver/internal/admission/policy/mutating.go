@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	k8sadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
@@ -23,8 +24,8 @@ import (
 	"howdah.dev/services/apiserver/internal/registry"
 )
 
-// Types tells what the fields of a version's objects are.
-type Types func(*registry.Resource) (managedfields.TypeConverter, error)
+// Types tells what the fields of objects of a kind are, which a version of a resource or one of its subresources takes.
+type Types func(*registry.Resource, schema.GroupVersionKind) (managedfields.TypeConverter, error)
 
 // Mutating is the plugin MutatingAdmissionPolicy.
 type Mutating struct {
@@ -177,10 +178,10 @@ func (m *mutation) invoke(ctx context.Context, policy *mutations, b *binding, re
 	if err != nil {
 		return internal(err)
 	}
-	if !version.Mutable() || m.request.Body != nil {
+	if !version.Mutable() {
 		return nil
 	}
-	types, err := m.plugin.types(res)
+	types, err := m.plugin.types(res, version.Kind)
 	if err != nil {
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.", in.attributes.VersionedKind))
 	}

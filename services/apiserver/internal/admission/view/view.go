@@ -326,8 +326,12 @@ func (v *Version) replaceBody(data []byte) (bool, error) {
 // Check fails where JSON is not strictly an object of the version: of another form, or with fields that the kind does not have. What
 // custom kinds do not have is cut.
 func (v *Version) Check(data []byte) error {
-	obj := v.res.New()
-	if _, custom := obj.(*unstructured.Unstructured); custom || !v.whole {
+	var obj any = v.res.New()
+	_, custom := obj.(*unstructured.Unstructured)
+	switch {
+	case v.posted():
+		obj = reflect.New(reflect.TypeOf(v.request.Body).Elem()).Interface()
+	case custom || !v.whole:
 		return nil
 	}
 	unknown, err := kjson.UnmarshalStrict(data, obj)
