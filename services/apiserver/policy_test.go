@@ -262,6 +262,16 @@ func TestMutatingPoliciesChangeWhatIsPosted(t *testing.T) {
 	token := func() ([]byte, error) {
 		return post("serviceaccounts", "default", "token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}`)
 	}
+	eviction := func() ([]byte, error) {
+		pods++
+		name := fmt.Sprintf("p%d", pods)
+		f.must(f.create("v1/pods", "default", fmt.Sprintf(`{"metadata":{"name":%q,"finalizers":["example.com/f"]},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`, name)))
+		b, err := post("pods", name, "eviction", fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q},"deleteOptions":{"gracePeriodSeconds":5}}`, name))
+		if err != nil {
+			return b, err
+		}
+		return f.get("v1/pods", "default", name)
+	}
 	for name, test := range map[string]struct {
 		resource, patch, expression string
 		do                          func() ([]byte, error)
@@ -271,7 +281,11 @@ func TestMutatingPoliciesChangeWhatIsPosted(t *testing.T) {
 		"a binding's annotations": {"pods/binding", "ApplyConfiguration", `Object{metadata: Object.metadata{annotations: {"zone": "z1"}}}`, binding, `"annotations":{"zone":"z1"}`, 0},
 		"a binding's labels":      {"pods/binding", "JSONPatch", `[JSONPatch{op: "add", path: "/metadata/labels", value: {"zone": "z1"}}]`, binding, `"labels":{"zone":"z1"}`, 0},
 		"what a binding has not":  {"pods/binding", "JSONPatch", `[JSONPatch{op: "add", path: "/spec", value: {"a": "b"}}]`, binding, `Internal error occurred: strict decoding error: unknown field "spec"`, 500},
-		"how long a token holds":  {"serviceaccounts/token", "JSONPatch", `[JSONPatch{op: "replace", path: "/spec/expirationSeconds", value: 7200}]`, token, `"expirationSeconds":7200`, 0},
+		"how an eviction goes":    {"pods/eviction", "JSONPatch", `[JSONPatch{op: "replace", path: "/deleteOptions/gracePeriodSeconds", value: 77}]`, eviction, `"deletionGracePeriodSeconds":77`, 0},
+		"what an eviction names":  {"pods/eviction", "JSONPatch", `[JSONPatch{op: "replace", path: "/metadata/name", value: "other"}]`, eviction, `name in URL does not match name in Eviction object`, 400},
+		"an eviction without known types": {"pods/eviction", "ApplyConfiguration", `Object{metadata: Object.metadata{labels: {"zone": "z1"}}}`, eviction,
+			`policy 'p.example.com' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: no corresponding type for policy/v1, Kind=Eviction`, 403},
+		"how long a token holds": {"serviceaccounts/token", "JSONPatch", `[JSONPatch{op: "replace", path: "/spec/expirationSeconds", value: 7200}]`, token, `"expirationSeconds":7200`, 0},
 		"a token without known types": {"serviceaccounts/token", "ApplyConfiguration", `Object{spec: Object.spec{expirationSeconds: 7200}}`, token,
 			`policy 'p.example.com' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: no corresponding type for authentication.k8s.io/v1, Kind=TokenRequest`, 403},
 	} {
@@ -284,7 +298,7 @@ func TestMutatingPoliciesChangeWhatIsPosted(t *testing.T) {
 			t.Errorf("%s: %s %v\nwant %s", name, body, err, test.want)
 		}
 		if got := apistatus.Of(err); test.code != 0 && (err == nil || got.Code != test.code || got.Message != test.want) {
-			t.Errorf("%s: %v\nwant %d %s", name, err, test.code, test.want)
+			t.Errorf("%s: %d %v\nwant %d %s", name, got.Code, err, test.code, test.want)
 		}
 	}
 }

@@ -61,6 +61,24 @@ func TestWebhooksChangeBindings(t *testing.T) {
 	}
 }
 
+func TestWebhooksChangeEvictions(t *testing.T) {
+	t.Parallel()
+	f, h := startMemory(t), startHooks(t)
+	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
+	f.must(f.create("v1/pods", "default", `{"metadata":{"name":"a"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`))
+	defer f.configure("mutatingwebhookconfigurations", "m", h.hook("m", "/patch-eviction",
+		`,"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods/eviction"]}]`))()
+	if _, err := f.api.Create(f.ctx, &apiv1.CreateRequest{
+		Version: "v1", Resource: "pods", Namespace: "default", Name: "a", Subresource: "eviction",
+		Object: []byte(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"gracePeriodSeconds":5}}`),
+	}); err != nil {
+		t.Fatal(apistatus.FromGRPC(err))
+	}
+	if pod := f.object(f.get("v1/pods", "default", "a")); pod.GetDeletionGracePeriodSeconds() == nil || *pod.GetDeletionGracePeriodSeconds() != 66 {
+		t.Errorf("the pod is given %v", pod.GetDeletionGracePeriodSeconds())
+	}
+}
+
 func TestWebhookSeesAnEvictionsOptions(t *testing.T) {
 	t.Parallel()
 	f, h := startMemory(t), startHooks(t)

@@ -65,6 +65,8 @@ func (h *hooks) review(path string, request *admissionv1.AdmissionRequest) *admi
 		return patch(`[{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Guess"}]`)
 	case "/patch-binding":
 		return patch(`[{"op":"add","path":"/metadata/annotations","value":{"by":"webhook"}},{"op":"replace","path":"/target/name","value":"chosen"}]`)
+	case "/patch-eviction":
+		return patch(`[{"op":"add","path":"/deleteOptions","value":{"gracePeriodSeconds":66}}]`)
 	case "/patch-kind":
 		return patch(`[{"op":"replace","path":"/metadata/namespace","value":"elsewhere"}]`)
 	case "/patch-nonsense":

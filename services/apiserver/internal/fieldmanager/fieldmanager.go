@@ -137,7 +137,7 @@ func (m *Managers) TypesOf(res *registry.Resource, gvk schema.GroupVersionKind) 
 	switch {
 	case res.Kind.Custom != nil:
 		return res.Kind.Custom.Types()
-	case !scheme.Scheme.Recognizes(gvk), gvk.Kind == "Binding", gvk.Kind == "TokenRequest": // client-go applies none of these
+	case !scheme.Scheme.Recognizes(gvk), gvk.Kind == "Binding", gvk.Kind == "TokenRequest", gvk.Kind == "Eviction": // none of these is applied
 		return m.more()
 	}
 	return m.types(), nil

@@ -204,27 +204,41 @@ func (s *Server) eviction(ctx context.Context, r *request, body codec.Body, form
 	if err := s.Fields.Posted(evictionGVK, r.subresource, &policyv1.Eviction{}, posted, r.manager(opts.manager)); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	attributes := s.posted(r, posted, opts)
+	if err := s.Admission.Admit(ctx, attributes); err != nil {
+		return nil, err
+	}
+	options, err := evictionOptions(r, posted, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Admission.Validate(ctx, attributes); err != nil {
+		return nil, err
+	}
+	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: len(options.DryRun) > 0, unchecked: true, eviction: true}}, nil
+}
+
+// evictionOptions are those of the pod's deletion; dryRun is what the query says of it.
+func evictionOptions(r *request, posted *policyv1.Eviction, dryRun []string) (*metav1.DeleteOptions, error) {
 	if posted.GetName() != r.name {
-		return nil, s.refused(ctx, r, posted, opts, apierrors.NewBadRequest("name in URL does not match name in Eviction object"))
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
 	options := posted.DeleteOptions.DeepCopy()
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
 	if unreadable := options.IgnoreStoreReadErrorWithClusterBreakingPotential; unreadable != nil && *unreadable {
-		return nil, s.refused(ctx, r, posted, opts, apierrors.NewInvalid(evictionGVK.GroupKind(), r.name, field.ErrorList{field.Invalid(
-			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")}))
+		return nil, apierrors.NewInvalid(evictionGVK.GroupKind(), r.name, field.ErrorList{field.Invalid(
+			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")})
 	}
-	asked := opts // admission is told what the query says alone
 	switch {
-	case !opts.dryRun:
-		opts.dryRun = len(options.DryRun) > 0
+	case len(dryRun) == 0:
 	case len(options.DryRun) == 0:
 		options.DryRun = dryRun
 	case !slices.Equal(options.DryRun, dryRun):
-		return nil, s.refused(ctx, r, posted, opts, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", dryRun, options.DryRun)))
+		return nil, plain(fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", dryRun, options.DryRun))
 	}
-	return &evict{deletion{s: s, r: r, form: form, options: options, dryRun: opts.dryRun, eviction: posted, posting: asked}}, nil
+	return options, nil
 }
 
 // evict is a deletion that answers as an eviction.

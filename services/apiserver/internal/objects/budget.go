@@ -186,17 +186,11 @@ type announcement struct{ *deletion }
 
 func (a *announcement) plan(ctx context.Context) (*plan, error) {
 	item, err := find(ctx, a.s.Cache, a.r.res.Kind, a.r.res.GroupResource(), a.r.namespace, a.r.name)
-	if apierrors.IsNotFound(err) {
-		err = a.s.refused(ctx, a.r, a.eviction, options{dryRun: a.posting.dryRun}, err)
-	}
 	if err != nil {
 		return nil, err
 	}
 	old, err := item.Object()
 	if err != nil {
-		return nil, err
-	}
-	if err := a.permit(ctx, old); err != nil {
 		return nil, err
 	}
 	obj := old.DeepCopyObject().(registry.Object)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -117,10 +116,9 @@ type deletion struct {
 	collective bool
 	// unchecked spares it admission.
 	unchecked bool
-	// eviction is what was posted to make the deletion, with posting's options; nil: a DELETE.
-	eviction *policyv1.Eviction
-	posting  options
-	// announced says that admission has let the eviction pass, and told that the pod says why it goes, with its budget charged.
+	// eviction says that it is one, which admission has let pass, and not a DELETE.
+	eviction bool
+	// announced says that what comes before an eviction's deletion is done, and told that the pod says why it goes, with its budget charged.
 	announced, told bool
 }
 
@@ -134,9 +132,6 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 		}
 	}
 	item, err := find(ctx, d.s.Cache, kind, r.res.GroupResource(), r.namespace, r.name)
-	if apierrors.IsNotFound(err) && d.eviction != nil && !d.announced {
-		err = d.s.refused(ctx, r, d.eviction, options{dryRun: d.posting.dryRun}, err)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +139,12 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.eviction == nil || d.told {
+	if !d.eviction || d.told {
 		if err := d.preconditions(ctx, item, old); err != nil {
 			return nil, err
 		}
 	}
-	if d.eviction == nil && d.pending(old) {
+	if !d.eviction && d.pending(old) {
 		return d.unchanged(item), nil
 	}
 	if err := d.permit(ctx, old); err != nil {
@@ -158,12 +153,12 @@ func (d *deletion) plan(ctx context.Context) (*plan, error) {
 	obj := old.DeepCopyObject().(registry.Object)
 	p := &plan{obj: obj, createRevision: item.CreateRevision}
 	var budget []store.Write
-	if d.eviction != nil && !d.told {
+	if d.eviction && !d.told {
 		if budget, err = d.evict(ctx, item, old, obj); err != nil {
 			return nil, err
 		}
 	}
-	if d.eviction != nil && d.pending(old) { // which may be wrong all the same, and then is told so
+	if d.eviction && d.pending(old) { // which may be wrong all the same, and then is told so
 		return d.unchanged(item), nil
 	}
 	waits := d.mark(obj, old)
@@ -239,7 +234,7 @@ func (d *deletion) effective(old registry.Object) *metav1.DeleteOptions {
 
 // permit asks admission.
 func (d *deletion) permit(ctx context.Context, old registry.Object) error {
-	if d.unchecked || d.announced {
+	if d.unchecked {
 		return nil
 	}
 	attributes := &admission.Attributes{
@@ -248,10 +243,6 @@ func (d *deletion) permit(ctx context.Context, old registry.Object) error {
 	}
 	if d.collective {
 		attributes.Name = ""
-	}
-	if d.eviction != nil { // it is a POST of its own, and not a DELETE of the pod
-		attributes.Operation, attributes.Subresource, attributes.Body = admission.Create, "eviction", d.eviction
-		attributes.FieldManager, attributes.FieldValidation, attributes.DryRun = d.posting.manager, d.posting.level, d.posting.dryRun
 	}
 	if err := d.s.Admission.Admit(ctx, attributes); err != nil {
 		return err

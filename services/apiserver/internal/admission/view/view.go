@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -232,11 +231,8 @@ func (v *Version) Mutable() bool {
 	return v.Object != nil && (v.whole || v.Kind == scaleGVK || v.posted())
 }
 
-// posted reports whether the object is a body whose changes count: what is evicted, and how, is not for others to say.
-func (v *Version) posted() bool {
-	_, eviction := v.request.Body.(*policyv1.Eviction)
-	return v.request.Body != nil && !eviction
-}
+// posted reports whether the object is a body that is posted to another.
+func (v *Version) posted() bool { return v.request.Body != nil }
 
 // Replace makes the write one of another object, given as JSON of the version. It reports whether that changes anything.
 func (v *Version) Replace(ctx context.Context, data []byte) (bool, error) {
