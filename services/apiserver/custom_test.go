@@ -95,7 +95,7 @@ func TestCustomResources(t *testing.T) {
 			t.Errorf("%v %+v", err, partial)
 		}
 		list.Accept = ""
-		if b, err = f.list(list); err != nil || !strings.HasPrefix(string(b), `{"kind":"WidgetList","apiVersion":"example.com/v1",`) || strings.Count(string(b), `"kind":"Widget"`) != 3 {
+		if b, err = f.list(list); err != nil || !strings.HasPrefix(string(b), `{"apiVersion":"example.com/v1","items":[{`) || strings.Count(string(b), `"kind":"Widget"`) != 3 {
 			t.Errorf("%v %s", err, b)
 		}
 		list.Accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -233,7 +233,8 @@ func TestCustomResources(t *testing.T) {
 		if _, err := f.api.DeleteCollection(f.ctx, &apiv1.DeleteCollectionRequest{Group: "example.com", Version: "v1", Resource: "widgets", Namespace: "default"}); err != nil {
 			t.Error(err)
 		}
-		if b, err := f.list(&apiv1.ListRequest{Group: "example.com", Version: "v1", Resource: "widgets"}); err != nil || !strings.Contains(string(b), `"items":[]`) {
+		if b, err := f.list(&apiv1.ListRequest{Group: "example.com", Version: "v1", Resource: "widgets"}); err != nil ||
+			!strings.HasPrefix(string(b), `{"apiVersion":"example.com/v1","items":[],"kind":"WidgetList","metadata":{"continue":"","resourceVersion":"`) {
 			t.Errorf("%v %s", err, b)
 		}
 	})

@@ -62,41 +62,56 @@ func list(w *writer, res *registry.Resource, items []*Item, meta metav1.ListMeta
 	return jsonList(w, res, gvk, items, meta, form)
 }
 
-// customListMeta is the metadata of a list of custom objects, which always has a token.
+// customListMeta is the metadata of a list of custom objects, which always has a token, and as a map has its keys in order.
 type customListMeta struct {
-	metav1.ListMeta
-	Continue string `json:"continue"`
+	Continue           string `json:"continue"`
+	RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
+	ResourceVersion    string `json:"resourceVersion,omitempty"`
 }
 
 // listMeta is how a list shows its metadata.
 func listMeta(meta metav1.ListMeta, custom bool) any {
 	if custom {
-		return customListMeta{meta, meta.Continue}
+		return customListMeta{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion}
 	}
 	return meta
 }
 
-// jsonListHead is what stands before a list's items.
-func jsonListHead(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool) ([]byte, error) {
-	head, err := json.Marshal(struct {
-		Kind       string `json:"kind"`
-		APIVersion string `json:"apiVersion"`
-		Metadata   any    `json:"metadata"`
-	}{gvk.Kind, gvk.GroupVersion().String(), listMeta(meta, custom)})
-	if err != nil {
-		return nil, err
+// jsonListEnds are what stands before a list's items and behind them. A list of custom objects is a map, whose keys are in order.
+func jsonListEnds(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool) (head, tail []byte, err error) {
+	if !custom {
+		head, err = json.Marshal(struct {
+			Kind       string `json:"kind"`
+			APIVersion string `json:"apiVersion"`
+			Metadata   any    `json:"metadata"`
+		}{gvk.Kind, gvk.GroupVersion().String(), listMeta(meta, false)})
+		if err != nil {
+			return nil, nil, err
+		}
+		return append(head[:len(head)-1], `,"items":`...), []byte("}\n"), nil
 	}
-	return append(head[:len(head)-1], `,"items":`...), nil
+	if head, err = json.Marshal(map[string]string{"apiVersion": gvk.GroupVersion().String()}); err != nil {
+		return nil, nil, err
+	}
+	tail, err = json.Marshal(struct {
+		Kind     string `json:"kind"`
+		Metadata any    `json:"metadata"`
+	}{gvk.Kind, listMeta(meta, true)})
+	if err != nil {
+		return nil, nil, err
+	}
+	tail[0] = ','
+	return append(head[:len(head)-1], `,"items":`...), append(tail, '\n'), nil
 }
 
 func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, items []*Item, meta metav1.ListMeta, form Form) error {
-	head, err := jsonListHead(gvk, meta, res.Kind.Custom != nil && form.As == Whole)
+	head, tail, err := jsonListEnds(gvk, meta, res.Kind.Custom != nil && form.As == Whole)
 	if err != nil {
 		return err
 	}
 	w.b = append(w.b, head...)
 	if len(items) == 0 && form.As == PartialMetadata { // as Kubernetes answers it
-		w.b = append(w.b, "null}\n"...)
+		w.b = append(append(w.b, "null"...), tail...)
 		return nil
 	}
 	w.b = append(w.b, '[')
@@ -128,7 +143,7 @@ func jsonList(w *writer, res *registry.Resource, gvk schema.GroupVersionKind, it
 			return err
 		}
 	}
-	w.b = append(w.b, "]}\n"...)
+	w.b = append(append(w.b, ']'), tail...)
 	return nil
 }
 

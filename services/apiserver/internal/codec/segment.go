@@ -357,7 +357,7 @@ func frameOf(res *registry.Resource, meta metav1.ListMeta, form Form, length int
 		gvk.Kind = "PartialObjectMetadataList"
 	}
 	if form.Media == JSON {
-		head, err = jsonListHead(gvk, meta, false) // lists of custom objects are not cut into segments
+		head, _, err = jsonListEnds(gvk, meta, false) // lists of custom objects are not cut into segments
 		return append(head, '['), []byte{','}, []byte("]}\n"), err
 	}
 	listMeta, err := meta.Marshal()
