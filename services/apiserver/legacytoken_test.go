@@ -1,9 +1,6 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"testing"
 	"time"
 
@@ -14,11 +11,7 @@ import (
 // TestATokenInASecretTellsItsLastUse uses a token and finds the day on its Secret.
 func TestATokenInASecretTellsItsLastUse(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := startMemory(t, func(c *Config) { c.ServiceAccountKey = key })
+	f := startMemory(t, withTokens(t))
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	f.must(f.create("v1/secrets", "default", `{"metadata":{"name":"s","annotations":{"kubernetes.io/service-account.name":"default"}},"type":"kubernetes.io/service-account-token"}`))
 	resp, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: "serviceaccounts", Namespace: "default", Name: "default", Subresource: "token",

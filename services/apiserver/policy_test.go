@@ -1,9 +1,6 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -238,11 +235,7 @@ func TestMutatingPolicies(t *testing.T) {
 // What is posted to a subresource is theirs to change, too, where fields of its kind are known, or without them by JSON Patch.
 func TestMutatingPoliciesChangeWhatIsPosted(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := startMemory(t, func(c *Config) { c.ServiceAccountKey = key })
+	f := startMemory(t, withTokens(t))
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	post := func(resource, name, subresource, body string) ([]byte, error) {
 		resp, err := f.api.Create(f.ctx, &apiv1.CreateRequest{Version: "v1", Resource: resource, Namespace: "default", Name: name, Subresource: subresource, Object: []byte(body)})

@@ -1,9 +1,6 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"fmt"
 	"testing"
 
@@ -19,11 +16,7 @@ import (
 // TestARefusalIsNeverStale binds pods at one apiserver and lets their node write status and ask for tokens at another, whose
 // cache may not have heard of the binding yet: it must not refuse what the newest state allows.
 func TestARefusalIsNeverStale(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := startPostgres(t, func(c *Config) { c.ServiceAccountKey = key })
+	f := startPostgres(t, withTokens(t))
 	other := serve(t, mustBuild(t, f.server.cfg))
 	if _, err := f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`); err != nil {
 		t.Fatal(err)

@@ -14,12 +14,18 @@ import (
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
-func TestServiceAccountTokens(t *testing.T) {
+// withTokens has the server issue tokens, signed with a key of its own.
+func withTokens(t *testing.T) func(*Config) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := startMemory(t, func(c *Config) { c.ServiceAccountKey = key })
+	return func(c *Config) { c.ServiceAccountKey = key }
+}
+
+func TestServiceAccountTokens(t *testing.T) {
+	f := startMemory(t, withTokens(t))
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
 	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"v"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},`+
 		`"subjects":[{"kind":"ServiceAccount","name":"default"}]}`))

@@ -81,10 +81,10 @@ func listMeta(meta metav1.ListMeta, custom bool) any {
 func jsonListEnds(gvk schema.GroupVersionKind, meta metav1.ListMeta, custom bool) (head, tail []byte, err error) {
 	if !custom {
 		head, err = json.Marshal(struct {
-			Kind       string `json:"kind"`
-			APIVersion string `json:"apiVersion"`
-			Metadata   any    `json:"metadata"`
-		}{gvk.Kind, gvk.GroupVersion().String(), listMeta(meta, false)})
+			Kind       string          `json:"kind"`
+			APIVersion string          `json:"apiVersion"`
+			Metadata   metav1.ListMeta `json:"metadata"`
+		}{gvk.Kind, gvk.GroupVersion().String(), meta})
 		if err != nil {
 			return nil, nil, err
 		}

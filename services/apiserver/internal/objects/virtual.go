@@ -87,14 +87,20 @@ type virtual struct {
 func (v virtual) GetLabelSelector() string { return labelSelectorOf(v.target) }
 
 // onlyCreated reports that the resource is one that is not stored, and that neither Answer got nor what makes objects: the verb is another.
-func (s *Server) onlyCreated(gvr schema.GroupVersionResource) bool {
-	return slices.ContainsFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
+func (s *Server) onlyCreated(gvr schema.GroupVersionResource) bool { return s.virtual(gvr) != nil }
+
+// virtual returns the resource that is not stored of that name; nil where there is none.
+func (s *Server) virtual(gvr schema.GroupVersionResource) *registry.Resource {
+	if i := slices.IndexFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr }); i >= 0 {
+		return s.Virtual[i]
+	}
+	return nil
 }
 
 // createdElsewhere reports whether a resource that is only created is so in a namespace and was asked for in none, or the other way round.
 func (s *Server) createdElsewhere(r *request, gvr schema.GroupVersionResource) bool {
-	i := slices.IndexFunc(s.Virtual, func(res *registry.Resource) bool { return res.GVR == gvr })
-	return i >= 0 && !s.readable(gvr) && s.Virtual[i].Kind.Namespaced != (r.namespace != "" || r.spaceless)
+	res := s.virtual(gvr)
+	return res != nil && !s.readable(gvr) && res.Kind.Namespaced != (r.namespace != "" || r.spaceless)
 }
 
 // readable reports whether objects of a resource that is not stored can be read.

@@ -94,7 +94,7 @@ func (c *ranges) reconcile(ctx context.Context, key string) (time.Duration, erro
 // fieldManager applies the conditions, and nothing else: other conditions have other managers.
 const fieldManager = "service-cidr-controller"
 
-// says is the part of c that is applied to its status.
+// says is the part of the range that is applied to its status.
 func (c *ranges) says(cidr *networkingv1.ServiceCIDR, condition metav1.Condition) *networkingv1.ServiceCIDR {
 	part := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: cidr.Name, UID: cidr.UID}}
 	part.SetGroupVersionKind(Kind.GVK)
