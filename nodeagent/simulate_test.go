@@ -146,6 +146,51 @@ func TestSimulatedNodesComeBack(t *testing.T) {
 	})
 }
 
+// TestSimulatedNodesStartAgain has a fleet find its nodes as an earlier one left them, with what others have said of them meanwhile.
+func TestSimulatedNodesStartAgain(t *testing.T) {
+	t.Parallel()
+	_, client := objecttest.Start(t)
+	nodes := object.For(client, object.Node)
+	left, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "hollow-0000"}, Status: corev1.NodeStatus{
+		Capacity:        corev1.ResourceList{"example.com/dongle": resource.MustParse("4"), corev1.ResourceCPU: resource.MustParse("1m")},
+		Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}, {Type: "example.com/Odd", Status: corev1.ConditionTrue}},
+		VolumesAttached: []corev1.AttachedVolume{{Name: "disk", DevicePath: "/dev/disk"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 1) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	eventually(t, time.Minute, func() string {
+		node, err := nodes.Get(t.Context(), "", left.Name)
+		if err != nil {
+			return err.Error()
+		}
+		all := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+		for _, c := range node.Status.Conditions {
+			all[c.Type] = c.Status
+		}
+		if all[corev1.NodeReady] != corev1.ConditionTrue {
+			return fmt.Sprintf("the node says %v", all)
+		}
+		s := node.Status
+		if dongles := s.Capacity["example.com/dongle"]; all["example.com/Odd"] != corev1.ConditionTrue || len(s.VolumesAttached) != 1 || dongles.Value() != 4 {
+			t.Errorf("what others said is gone: %s", s.String())
+		}
+		if s.Capacity.Cpu().MilliValue() < 1000 || len(s.Addresses) != 2 {
+			t.Errorf("what the fleet says is not there: %s", s.String())
+		}
+		return ""
+	})
+}
+
 // A simulated node gives a pod what it asks for, also when it asks for something else later, and leaves alone what others have written of its containers.
 func TestSimulatedNodesResize(t *testing.T) {
 	t.Parallel()

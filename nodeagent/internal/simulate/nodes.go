@@ -57,6 +57,23 @@ func (f *Fleet) node(i int) *corev1.Node {
 	return n
 }
 
+// tell puts what a fleet says of a node into its status. What others have said stays: conditions, resources that somebody advertises, what is attached.
+func tell(status *corev1.NodeStatus, said corev1.NodeStatus) {
+	status.Capacity, status.Allocatable = with(status.Capacity, said.Capacity), with(status.Allocatable, said.Allocatable)
+	status.NodeInfo, status.Addresses = said.NodeInfo, said.Addresses
+}
+
+// with returns a list with what is in more, too, which counts.
+func with(list, more corev1.ResourceList) corev1.ResourceList {
+	all := maps.Clone(more)
+	for name, quantity := range list {
+		if _, said := more[name]; !said {
+			all[name] = quantity
+		}
+	}
+	return all
+}
+
 // register makes all nodes, and says that they are ready; it repeats until
 // it has, or ctx ends.
 func (f *Fleet) register(ctx context.Context) ([]*corev1.Node, error) {
@@ -108,7 +125,8 @@ func (f *Fleet) tryRegister(ctx context.Context, nodes []*corev1.Node) error {
 					return err
 				}
 			}
-			made[at].Status = f.node(i).Status
+			tell(&made[at].Status, f.node(i).Status)
+			made[at].Status.Conditions = f.conditions(made[at].Status.Conditions)
 			items = append(items, all.UpdateItem(made[at], "status"))
 		}
 		if results, err = f.cfg.Client.Batch(ctx, items, false); err != nil {
