@@ -123,6 +123,7 @@ func TestAnswers(t *testing.T) {
 		{"version", "GET", "/version", "", nil, 200, `{"major":"1"`, "application/json"},
 		{"health", "GET", "/readyz", "", nil, 200, "ok", "text/plain; charset=utf-8"},
 		{"root", "GET", "/", "", nil, 200, "{\n  \"paths\": [\n    \"/.well-known/openid-configuration\",\n    \"/api\"", "application/json"},
+		{"authorities", "GET", "/howdah/v1/authorities", "", nil, 200, `"a certificate"`, "application/json"},
 		{"no such role", "GET", "/howdah/v1/controllers/queues", "", nil, 404, notFound, "application/json"},
 		{"no metrics", "GET", "/metrics", "", nil, 404, noPage, "text/plain; charset=utf-8"},
 	}

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/admit"
+	"howdah.dev/nodeagent/internal/authorities"
 	"howdah.dev/nodeagent/internal/clientcert"
 	"howdah.dev/nodeagent/internal/collect"
 	"howdah.dev/nodeagent/internal/container"
@@ -74,8 +75,9 @@ type Agent struct {
 	sender      *collect.Collector // nil: nobody keeps what containers write
 	streams     *stream.Server
 	endpoint    *endpoint.Server
-	serving     *serving.Keeper    // nil: the endpoint shows the certificate that it is given
-	certificate *clientcert.Keeper // nil: the node's own certificate is not the agent's care
+	serving     *serving.Keeper       // nil: the endpoint shows the certificate that it is given
+	certificate *clientcert.Keeper    // nil: the node's own certificate is not the agent's care
+	authorities *authorities.Follower // nil, too, then
 	usage       *usage.Gatherer
 	evictor     *evict.Keeper
 	volumeStats *volumestats.Keeper
@@ -132,6 +134,9 @@ func New(cfg Config) (*Agent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node agent: %w", err)
 		}
+		a.authorities = authorities.New(authorities.Config{
+			File: filepath.Join(dir, "ca.crt"), Documents: cfg.Objects.Discovery(), Clock: cfg.Clock, Registerer: cfg.Registerer,
+		})
 	}
 	if err := a.build(machine, thresholds); err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
@@ -144,13 +149,13 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// keepCertificate replaces the node's client certificate before it ends, also while the runtime is away.
+// keepCertificate replaces the node's client certificate before it ends, and follows the cluster's authorities, also while the runtime is away.
 func (a *Agent) keepCertificate(ctx context.Context) error {
 	if a.certificate == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return a.certificate.Run(ctx)
+	return task.Run(ctx, a.certificate.Run, a.authorities.Run)
 }
 
 // images are those that the node's pods name.

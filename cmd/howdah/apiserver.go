@@ -170,7 +170,7 @@ func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
 	cfg.NodeTLS, cfg.GatewayTLS = nodes, identity.Client("gateway")
 }
 
-// frontProxy makes the apiserver's own certificate the one that extension API servers know it by.
+// frontProxy makes the apiserver's own certificate the one that extension API servers know it by, and its authorities those that it tells.
 func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
 	pair, err := identity.Certificate()
 	if err != nil {
@@ -181,7 +181,7 @@ func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
 		return fmt.Errorf("the apiserver's certificate: %w", err)
 	}
 	authority, others := func() []byte { return identity.Authorities().Now().PEM }, cfg.ClientCA
-	cfg.FrontProxy, cfg.FrontProxyCA = identity.Certificate, authority
+	cfg.FrontProxy, cfg.FrontProxyCA, cfg.Authorities = identity.Certificate, authority, authority
 	cfg.ClientCA = func() []byte {
 		if others == nil {
 			return authority()

@@ -24,14 +24,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"howdah.dev/kit/pki"
+	"howdah.dev/kit/rpc"
+	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 )
 
 // TestTheAuthorityIsReplaced takes the steps of howdah certs authority while the cluster runs, waiting between them for what each is to come to. Whoever reads the
 // administrator's kubeconfig is served all the time, and who has one of the beginning is not at the end.
 func TestTheAuthorityIsReplaced(t *testing.T) {
 	t.Parallel()
-	first, address, dir := runStandalone(t)
+	nodes := freePort(t)
+	first, address, dir := runStandalone(t, "--node-listen", nodes)
 	f := &replacement{t: t, address: address, dir: dir}
+	told := f.told(nodes)
 	step := func(name string) {
 		t.Helper()
 		if out, err := execute(t, "certs", "authority", name, "--dir", dir); err != nil {
@@ -44,6 +48,7 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 	step("add")
 	jane := f.certifiedByTheNext("jane")
 	f.await("two authorities in namespaces", func() error { return f.published(2) })
+	f.await("two authorities told to nodes", func() error { return told(2) })
 	f.await("a user of the next authority", func() error {
 		name, err := f.who(jane)
 		if err == nil && name != "jane" {
@@ -61,6 +66,7 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 
 	step("retire")
 	f.await("one authority in namespaces again", func() error { return f.published(1) })
+	f.await("one authority told to nodes", func() error { return told(1) })
 	f.await("no user of the authority before", func() error {
 		_, err := first.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
 		if err == nil {
@@ -136,6 +142,32 @@ func (f *replacement) published(authorities int) error {
 		return fmt.Errorf("there are %d", n)
 	}
 	return nil
+}
+
+// told returns what says whether so many authorities are told where nodes that have joined ask for them.
+func (f *replacement) told(address string) func(authorities int) error {
+	f.t.Helper()
+	id, err := rpc.LoadIdentity(filepath.Join(f.dir, "admin"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return func(authorities int) error {
+		conn, err := rpc.Dial("dns:///"+address, id.Client("apiserver"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+		defer cancel()
+		d, err := apiv1.NewDiscoveryServiceClient(conn).Document(ctx, &apiv1.DocumentRequest{Path: "/howdah/v1/authorities"})
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(d.GetObject()), "BEGIN CERTIFICATE"); n != authorities {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	}
 }
 
 // certifiedByTheNext returns what a user shows whose certificate is of the authority that was added.

@@ -83,6 +83,8 @@ type Config struct {
 	FrontProxyCA    func() []byte
 	ClientCA        func() []byte
 	FrontProxyNames []string
+	// Authorities returns the PEM of the cluster's authorities as they are now, that which signs first; nil tells nobody.
+	Authorities func() []byte
 	// GatewayEndpoints are the gateways' host:port, to which the service default/kubernetes leads.
 	GatewayEndpoints []netip.AddrPort
 	// DisabledAdmission names admission plugins that are switched off.
@@ -294,7 +296,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.transactions, s.history = transaction.New(table, s.reviews, cfg.Registerer), objects.NewHistory(s.objects, st)
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Address: cfg.address(), Virtual: kinds.virtual, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
-		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, aggregate.NewOpenAPI(s.documents, s.aggregator)},
+		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, discovery.Authorities(cfg.Authorities), aggregate.NewOpenAPI(s.documents, s.aggregator)},
 		Remote: s.aggregator.Versions,
 		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,
 	})

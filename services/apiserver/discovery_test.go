@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -104,6 +105,7 @@ func TestDiscovery(t *testing.T) {
 			{"system:anonymous", "/version", 200}, {"system:anonymous", "/readyz", 200}, {"system:anonymous", "/apis", 403}, {"system:anonymous", "/readyz/etcd", 403},
 			{"system:anonymous", "/openapi/v2", 403}, {"system:anonymous", "/nonsense", 403}, {"jane", "/apis", 200}, {"jane", "/openapi/v3", 200},
 			{"jane", "/openid/v1/jwks", 403}, {"jane", "/nonsense", 403}, {"", "/version", 401},
+			{"jane", "/howdah/v1/authorities", 404}, {"system:anonymous", "/howdah/v1/authorities", 403},
 		} {
 			md := metadata.Pairs("howdah-user", c.user)
 			if c.user == "system:anonymous" {
@@ -120,4 +122,31 @@ func TestDiscovery(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// TestAuthoritiesAreTold has a node ask by which authorities the cluster is, as they are now.
+func TestAuthoritiesAreTold(t *testing.T) {
+	t.Parallel()
+	var now atomic.Pointer[[]byte]
+	tell := func(text string) { b := []byte(text); now.Store(&b) }
+	tell("one")
+	f := startMemory(t, func(c *Config) { c.Authorities = func() []byte { return *now.Load() } })
+	docs := apiv1.NewDiscoveryServiceClient(f.dial(rpc.User{Name: "system:node:n1", Groups: []string{"system:nodes"}}))
+	ask := func(accept, etag string) (*apiv1.DocumentResponse, error) {
+		return docs.Document(f.ctx, &apiv1.DocumentRequest{Path: "/howdah/v1/authorities", Accept: accept, IfNoneMatch: etag})
+	}
+	first, err := ask("", "")
+	if err != nil || string(first.GetObject()) != "one" || first.GetContentType() != "application/x-pem-file" || first.GetEtag() == "" {
+		t.Fatalf("%v %v", first, err)
+	}
+	if again, err := ask("application/json, */*", first.GetEtag()); err != nil || !again.GetNotModified() {
+		t.Errorf("the same again: %v %v", again, err)
+	}
+	tell("two")
+	if next, err := ask("application/x-pem-file", first.GetEtag()); err != nil || string(next.GetObject()) != "two" {
+		t.Errorf("after a change: %v %v", next, err)
+	}
+	if _, err := ask("application/json", ""); status(err).Code != 406 {
+		t.Errorf("in JSON: %v", err)
+	}
 }

@@ -22,6 +22,9 @@ import (
 // roots are the first parts of the paths that are documents.
 var roots = []string{"api", "apis", "version", "openapi", "healthz", "livez", "readyz", "openid", ".well-known"}
 
+// authorities is the one document among howdah's own paths.
+const authorities = "/howdah/v1/authorities"
+
 // Handler serves documents.
 type Handler struct {
 	client apiv1.DiscoveryServiceClient
@@ -37,7 +40,7 @@ func New(client apiv1.DiscoveryServiceClient) *Handler {
 // Is reports whether a path is a document's; the root is one.
 func Is(path string) bool {
 	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return root == "" || path == "/index.html" || slices.Contains(roots, root) || strings.HasPrefix(path, "/debug/api_priority_and_fairness/")
+	return root == "" || path == "/index.html" || path == authorities || slices.Contains(roots, root) || strings.HasPrefix(path, "/debug/api_priority_and_fairness/")
 }
 
 // Health reports whether a path is a health check.

@@ -22,6 +22,8 @@ var documents = map[string]string{
 		"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
 	"/apis/apps/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[
 		{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["get","list"]}]}`,
+	"/howdah/v1/authorities": `"a certificate"`,
+
 	"/openapi/v2": `{"swagger":"2.0"}` + strings.Repeat(" ", 200<<10),
 }
 

@@ -15,6 +15,10 @@ func (p *Policy) own() {
 	)
 	h.bind("howdah:node-policies", group("system:nodes"))
 
+	// Whoever is known may know by which authorities the cluster is; nodes that have joined follow them.
+	h.clusterRole("howdah:authorities", urls("get", "/howdah/v1/authorities"))
+	h.bind("howdah:authorities", group("system:authenticated"))
+
 	// Kubernetes' own role lets the controller manager make service accounts controllers; here all controllers call by
 	// the process's certificate. The garbage collector and the namespace controller work on every kind that there is.
 	h.clusterRole("howdah:controllers",
