@@ -99,7 +99,8 @@ func service(cfg Config) *corev1.Service {
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: cfg.ServiceIP.String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
-			Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(target)}},
+			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack), // said, not defaulted: so its manager owns it
+			Ports:          []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(target)}},
 		},
 	}
 }
