@@ -210,3 +210,19 @@ func BenchmarkMetadata(b *testing.B) {
 		l.Begin(requestOf("x")).End(200, nil, "", nil)
 	}
 }
+
+// TestPath has the URIs of requests that came without one.
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]Request{
+		"/version":                               {Path: "/version"},
+		"/api/v1/nodes":                          {Version: "v1", Resource: "nodes"},
+		"/api/v1/namespaces/a/pods/p/status":     {Version: "v1", Resource: "pods", Namespace: "a", Name: "p", Subresource: "status"},
+		"/apis/apps/v1/namespaces/a/deployments": {Group: "apps", Version: "v1", Resource: "deployments", Namespace: "a"},
+		"/api/v1/namespaces/a/finalize":          {Version: "v1", Resource: "namespaces", Namespace: "a", Name: "a", Subresource: "finalize"},
+	} {
+		if got := r.path(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

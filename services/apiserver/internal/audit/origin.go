@@ -64,7 +64,7 @@ func (r *Request) path() string {
 	if r.Group != "" {
 		parts = []string{"/apis", r.Group, r.Version}
 	}
-	if r.Namespace != "" {
+	if r.Namespace != "" && (r.Group != "" || r.Resource != "namespaces") { // a namespace is of itself, but its path is not in its own
 		parts = append(parts, "namespaces", r.Namespace)
 	}
 	parts = append(parts, r.Resource)
