@@ -157,9 +157,9 @@ func known(subresource string) string {
 var removedIn = regexp.MustCompile(`unavailable in v(\d+\.\d+)\+`)
 
 // outdated notes that a deprecated version was asked for, as those who prepare an upgrade look for it, here and in the audit log.
-func (m *Metrics) outdated(ctx context.Context, r *request, warning string) {
+func (m *Metrics) outdated(ctx context.Context, r *request) {
 	release := ""
-	if found := removedIn.FindStringSubmatch(warning); found != nil {
+	if found := removedIn.FindStringSubmatch(r.outdated); found != nil {
 		release = found[1]
 	}
 	entry := audit.From(ctx)

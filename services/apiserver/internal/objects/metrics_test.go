@@ -22,8 +22,8 @@ func TestRequestLabels(t *testing.T) {
 	m.observe(&request{verb: "deletecollection", res: res, namespace: "a"}, 200)
 	m.observe(&request{verb: "watch", res: res, long: true}, 200)
 	m.observe(&request{verb: "get", res: res, namespace: "a", name: "x", size: 10}, 200)
-	m.outdated(t.Context(), &request{res: &registry.Resource{GVR: schema.GroupVersionResource{Group: "policy", Version: "v1beta1", Resource: "x"}}},
-		"policy/v1beta1 X is deprecated in v1.21+, unavailable in v1.25+")
+	m.outdated(t.Context(), &request{res: &registry.Resource{GVR: schema.GroupVersionResource{Group: "policy", Version: "v1beta1", Resource: "x"}},
+		outdated: "policy/v1beta1 X is deprecated in v1.21+, unavailable in v1.25+"})
 	m.Document("/apis/apps/v1", 200)
 	m.Document("/readyz/ping", 200)
 	m.Document("/version", 200)

@@ -56,8 +56,9 @@ type request struct {
 	long        bool // a watch or stream
 	generated   bool // the name is made up here
 	dryRun      bool
-	code        int32 // of the answer, where it is not what the verb has by itself
-	size        int   // of the answer to a get or list, in bytes
+	code        int32  // of the answer, where it is not what the verb has by itself
+	size        int    // of the answer to a get or list, in bytes
+	outdated    string // why the version that is asked for will go
 	warnings    []string
 	tolerated   []string // what validation has found that was so before
 	// annotations are what admission plugins told for the audit log.
@@ -124,15 +125,21 @@ func (s *Server) resolve(ctx context.Context, r *request, t target, fieldSelecto
 	}
 	r.agent = userAgent(ctx)
 	r.fence, err = fenceOf(ctx)
-	if r.res.Version == nil && r.res.Kind.Deprecated != "" {
-		r.warn(r.res.Kind.Deprecated)
-		s.Metrics.outdated(ctx, r, r.res.Kind.Deprecated)
-	}
-	if r.res.Version != nil && r.res.Version.Deprecated != "" {
-		r.warn(r.res.Version.Deprecated)
-		s.Metrics.outdated(ctx, r, r.res.Version.Deprecated)
+	if r.outdated = deprecated(r.res); r.outdated != "" {
+		r.warn(r.outdated)
+		if !r.long { // of a stream it is told at its end, as in Kubernetes: the event of its start has it not
+			s.Metrics.outdated(ctx, r)
+		}
 	}
 	return err
+}
+
+// deprecated is what is said of a version that will go, or nothing.
+func deprecated(res *registry.Resource) string {
+	if res.Version != nil {
+		return res.Version.Deprecated
+	}
+	return res.Kind.Deprecated
 }
 
 // spacelessKey is the metadata by which a gateway tells that a path has an empty part where a namespace is named, as /api/v1/namespaces//pods.
@@ -355,6 +362,9 @@ func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) 
 		audit.Note(ctx, "", r.annotations)
 	} else {
 		audit.Note(ctx, r.name, r.annotations)
+	}
+	if r.long && r.outdated != "" {
+		s.Metrics.outdated(ctx, r)
 	}
 	if panicked != nil {
 		audit.From(ctx).Panicked()
