@@ -28,7 +28,7 @@ var serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 type Observed struct {
 	// Pods are those that the service's selector selects.
 	Pods []*corev1.Pod
-	// Slices are the service's slices that this controller manages.
+	// Slices are those for the service that bear this controller's label.
 	Slices []*discoveryv1.EndpointSlice
 	// Zone returns a node's zone, "" where it has none.
 	Zone func(node string) string
@@ -46,8 +46,12 @@ func Decide(s *corev1.Service, seen Observed) (pack.Plan, []Event) {
 	}
 	backend.Annotate(o.Annotations, seen.Trigger)
 	groups := desired(s, seen)
+	own, strays := pack.Sort(seen.Slices, s)
+	seen.Slices = own
 	events := hint(s, groups, seen)
-	return pack.Slices(o, groups, seen.Slices), events
+	plan := pack.Slices(o, groups, own)
+	plan.Delete = append(plan.Delete, strays...)
+	return plan, events
 }
 
 // desired returns the groups that there should be. A family without any

@@ -351,3 +351,20 @@ func decide(s *corev1.Service, seen Observed) pack.Plan {
 	plan, _ := Decide(s, seen)
 	return plan
 }
+
+// TestStrays: slices with the controller's label that are not the service's own go, as a restored backup's, which lead to pods of another time.
+func TestStrays(t *testing.T) {
+	t.Parallel()
+	s := newService(nil)
+	seen := Observed{Pods: []*corev1.Pod{newPod(1, nil)}, Zone: zone}
+	own := one(t, decide(s, seen))
+	restored, namesake, going := own.DeepCopy(), own.DeepCopy(), own.DeepCopy()
+	restored.Name, restored.OwnerReferences = "web-restored", nil
+	namesake.Name, namesake.OwnerReferences[0].UID = "web-namesake", "another"
+	going.Name, going.OwnerReferences, going.DeletionTimestamp = "web-going", nil, &metav1.Time{Time: now}
+	seen.Slices = []*discoveryv1.EndpointSlice{restored, own, namesake, going}
+	plan := decide(s, seen)
+	if len(plan.Create)+len(plan.Update) != 0 || !slices.Equal(plan.Delete, []*discoveryv1.EndpointSlice{restored, namesake}) {
+		t.Errorf("%+v", plan)
+	}
+}

@@ -28,6 +28,9 @@ const byService = "service"
 // gatherNodes is how long changes of nodes are gathered before hints follow them.
 const gatherNodes = time.Second
 
+// gatherStrays is how long a slice that somebody else made for a service stays at least.
+const gatherStrays = time.Second
+
 // endpointSlices reconciles the slices of services.
 type endpointSlices struct {
 	client   *object.Client
@@ -76,12 +79,22 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	controller.Handle(env, c.slices, func(old, new *discoveryv1.EndpointSlice) {
 		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
 			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == Manager {
-				c.queue.Enqueue(serviceOf(slice), c.slices.Trace(slice))
+				c.changed(slice)
 			}
 		}
 	})
 	controller.Handle(env, c.nodes, c.nodeChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+// changed wakes the service of a slice, a while later if the slice is not the service's own: who makes one may have more to write to it.
+func (c *endpointSlices) changed(slice *discoveryv1.EndpointSlice) {
+	key := serviceOf(slice)
+	if s, ok := c.services.GetKey(key); ok && !metav1.IsControlledBy(slice, s) {
+		c.queue.EnqueueWithin(key, c.slices.Trace(slice), gatherStrays)
+		return
+	}
+	c.queue.Enqueue(key, c.slices.Trace(slice))
 }
 
 // tell tells what became of a service's hints, where it is another thing than before.
@@ -161,8 +174,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
 	seen.Trigger = c.triggers.Last(s, seen.Pods)
 	for _, slice := range c.slices.ByIndex(byService, key) {
-		// A slice of a namesake that is gone is the garbage collector's.
-		if slice.Labels[discoveryv1.LabelManagedBy] == Manager && metav1.IsControlledBy(slice, s) {
+		if slice.Labels[discoveryv1.LabelManagedBy] == Manager {
 			seen.Slices = append(seen.Slices, slice)
 		}
 	}

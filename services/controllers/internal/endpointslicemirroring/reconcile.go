@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -95,13 +94,9 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		c.metrics.forget(key)
 		return 0, pack.Apply(ctx, c.client, pack.Plan{Delete: existing}, c.metrics.common())
 	}
-	var own []*discoveryv1.EndpointSlice
-	for _, slice := range existing {
-		if metav1.IsControlledBy(slice, e) {
-			own = append(own, slice)
-		}
-	}
+	own, strays := pack.Sort(existing, e)
 	plan, skipped := Decide(e, own)
+	plan.Delete = append(plan.Delete, strays...)
 	c.metrics.planned(key, plan, skipped)
 	if plan.Empty() {
 		return 0, nil

@@ -47,6 +47,10 @@ func TestMirror(t *testing.T) {
 			}
 		}
 	}
+	stray := slices[0].DeepCopy() // as a restored backup has it
+	stray.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "custom-stray", Labels: stray.Labels}
+	controllertest.Create(c, object.EndpointSlice, stray)
+	controllertest.Await(c, object.EndpointSlice, "the stray is gone", func(s []*discoveryv1.EndpointSlice) bool { return len(s) == 2 })
 	for _, annotations := range []map[string]string{{"note": "one", "other": "two"}, {"note": "three"}, nil} {
 		e.Annotations = annotations
 		var err error

@@ -52,6 +52,19 @@ type Tally struct {
 // Empty says whether there is nothing to write.
 func (p Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
+// Sort parts an owner's slices from strays, which go: a restored backup's slices, or those of a namesake that is gone, lead to pods of another time.
+func Sort(existing []*discoveryv1.EndpointSlice, owner metav1.Object) (own, strays []*discoveryv1.EndpointSlice) {
+	for _, slice := range existing {
+		switch {
+		case metav1.IsControlledBy(slice, owner):
+			own = append(own, slice)
+		case slice.DeletionTimestamp == nil:
+			strays = append(strays, slice)
+		}
+	}
+	return own, strays
+}
+
 // Slices plans the slices of groups, keyed by Key, from those that exist.
 func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointSlice) Plan {
 	w := writer{owner: o, names: map[string]bool{}}
