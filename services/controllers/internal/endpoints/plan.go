@@ -23,6 +23,8 @@ const (
 	manager      = "endpoint-controller"
 	overCapacity = corev1.EndpointsOverCapacity
 	truncated    = "truncated"
+	// leaderAnnotation marks Endpoints that elect leaders and serve nothing.
+	leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 )
 
 // Decide returns the Endpoints that the service should have, or nil where

@@ -53,16 +53,27 @@ func New(env *controller.Env) controller.Unit {
 	})
 	backend.Follow(env, c.pods, c.services, c.queue)
 	controller.Handle(env, c.endpoints, func(old, new *corev1.Endpoints) {
-		// Someone else's change is undone; what a former leader left is removed.
-		e := new
-		if e == nil {
-			e = old
+		if new == nil { // those that were removed are made again
+			c.queue.Enqueue(object.KeyOf(old), c.endpoints.Trace(old))
+			return
 		}
-		if e.Labels[managedLabel] == manager {
-			c.queue.Enqueue(object.KeyOf(e), c.endpoints.Trace(e))
+		// Someone else's change is undone. Endpoints without a service are left alone: who restores a backup writes them before it.
+		if _, ok := c.services.GetKey(object.KeyOf(new)); ok && new.Labels[managedLabel] == manager {
+			c.queue.Enqueue(object.KeyOf(new), c.endpoints.Trace(new))
 		}
 	})
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue}, Loops: []func(context.Context) error{c.leftovers}}
+}
+
+// leftovers looks, as the process begins to lead, for Endpoints whose service has gone meanwhile. Those that elect leaders never had one.
+func (c *endpoints) leftovers(ctx context.Context) error {
+	for _, e := range c.endpoints.List("") {
+		if _, elects := e.Annotations[leaderAnnotation]; !elects {
+			c.queue.Enqueue(object.KeyOf(e), c.endpoints.Trace(e))
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, error) {
@@ -70,9 +81,10 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 	current, exists := c.endpoints.GetKey(key)
 	s, ok := c.services.GetKey(key)
 	if !ok {
-		if !exists || current.Labels[managedLabel] != manager {
+		if !exists {
 			return 0, nil
 		}
+		// They go with their service, whoever wrote them.
 		err := resource.Delete(ctx, current.Namespace, current.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(current.UID))})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return 0, fmt.Errorf("delete endpoints: %w", err)
