@@ -87,6 +87,12 @@ func (c *namespaces) reconcile(ctx context.Context, name string) (time.Duration,
 		_, err := resource.UpdateStatus(ctx, marked)
 		return 0, ignoreNotFound(err)
 	}
+	// The cache may be behind: a namesake may be there by now, and what it holds must stay. One that is as it was stays until we let go of it.
+	cached := ns
+	ns, err := resource.Get(ctx, "", name)
+	if err != nil || ns.UID != cached.UID || finalized(ns) == nil {
+		return 0, ignoreNotFound(err)
+	}
 	r := c.empty(ctx, name)
 	conditions := Conditions(ns.Status.Conditions, r, metav1.NewTime(c.clock.Now()))
 	if !apiequality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {

@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -67,6 +68,57 @@ func TestNamespaceEndsWithItsContent(t *testing.T) {
 	}
 	if ds := controllertest.List(c, object.Deployment); len(ds) != 1 {
 		t.Errorf("%d deployments, want that of the other namespace", len(ds))
+	}
+}
+
+// TestNamesakeKeepsItsContent has a cache that still shows a namespace which has ended, while another of its name is there.
+func TestNamesakeKeepsItsContent(t *testing.T) {
+	t.Parallel()
+	client := objecttest.New().Serve(t)
+	cluster := &controllertest.Cluster{T: t, Client: client}
+	resource := object.For(client, object.Namespace)
+	made := func() *corev1.Namespace {
+		return controllertest.Create(cluster, object.Namespace, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		})
+	}
+	ending := made()
+	ending.Status.Phase = corev1.NamespaceTerminating
+	controllertest.UpdateStatus(cluster, object.Namespace, ending)
+	controllertest.Delete(cluster, object.Namespace, "", "again", metav1.DeleteOptions{})
+
+	informers := object.NewInformers(client)
+	c := &namespaces{client: client, namespaces: object.InformerFor(informers, object.Namespace), clock: clock.RealClock{}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = informers.Run(ctx) }()
+	if !informers.Wait(t.Context()) {
+		t.Fatal("the cache does not fill")
+	}
+	stop()
+	<-ended
+
+	ending, err := resource.Get(t.Context(), "", "again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resource.UpdateSubresource(t.Context(), "finalize", finalized(ending)); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"nobody", "a namesake"} {
+		if when == "a namesake" {
+			made()
+			controllertest.Create(cluster, object.ConfigMap, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "again", Name: "m"}})
+		}
+		if cached, ok := c.namespaces.Get("", "again"); !ok || cached.UID != ending.UID {
+			t.Fatalf("the cache shows %v", cached)
+		}
+		if after, err := c.reconcile(t.Context(), "again"); after != 0 || err != nil {
+			t.Errorf("%s is there: again after %s, %v", when, after, err)
+		}
+	}
+	if len(controllertest.List(cluster, object.ConfigMap)) != 1 {
+		t.Error("what the namesake holds has gone")
 	}
 }
 
