@@ -54,7 +54,7 @@ func (s *Server) item(ctx context.Context, r *request, resourceVersion string) (
 		return nil, err
 	}
 	if err := s.reachToRead(ctx, kind, resourceVersion); err != nil {
-		return nil, storeError(err, r.res.GroupResource(), r.name, "get")
+		return nil, readError(err, r.res.GroupResource(), r.name)
 	}
 	item := codec.LoadOne(ctx, kind, s.Cache.For(kind).Get(kind.Key(r.namespace, r.name)))
 	if item == nil {

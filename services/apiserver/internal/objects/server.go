@@ -236,6 +236,15 @@ func current(ctx context.Context, c *cache.Cache, kind *registry.Kind, gr schema
 	return nil, apierrors.NewNotFound(gr, name)
 }
 
+// readError is storeError of a get: to who takes one back Kubernetes names no timeout, as it does with a write.
+func readError(err error, gr schema.GroupResource, name string) error {
+	var status apierrors.APIStatus
+	if errors.Is(err, context.Canceled) && !errors.As(err, &status) {
+		return failure(context.Canceled.Error())
+	}
+	return storeError(err, gr, name, "get")
+}
+
 // storeError turns an error of the store or cache into the one that the API answers.
 func storeError(err error, gr schema.GroupResource, name, verb string) error {
 	var (

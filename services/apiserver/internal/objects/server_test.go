@@ -16,17 +16,21 @@ import (
 func TestErrorsOfRequestsThatAreTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		err  error
-		code int32
+		err       error
+		code, get int32
 	}{
-		"taken back":                  {fmt.Errorf("%w: waiting for a commit: %w", store.ErrUnavailable, context.Canceled), 504},
-		"out of time":                 {fmt.Errorf("%w: waiting for a commit: %w", store.ErrUnavailable, context.DeadlineExceeded), 503},
-		"the database is gone":        {fmt.Errorf("%w: no route", store.ErrUnavailable), 503},
-		"the database goes meanwhile": {fmt.Errorf("%w: reset", store.ErrUnknownOutcome), 504},
+		"taken back":                  {fmt.Errorf("%w: waiting for a commit: %w", store.ErrUnavailable, context.Canceled), 504, 500},
+		"out of time":                 {fmt.Errorf("%w: waiting for a commit: %w", store.ErrUnavailable, context.DeadlineExceeded), 503, 503},
+		"the database is gone":        {fmt.Errorf("%w: no route", store.ErrUnavailable), 503, 503},
+		"the database goes meanwhile": {fmt.Errorf("%w: reset", store.ErrUnknownOutcome), 504, 504},
+		"refused":                     {apierrors.NewTooManyRequests("later", 1), 429, 429},
 	} {
 		var status apierrors.APIStatus
 		if err := storeError(tt.err, schema.GroupResource{Resource: "pods"}, "a", "update"); !errors.As(err, &status) || status.Status().Code != tt.code {
 			t.Errorf("%s: %v", name, err)
+		}
+		if err := readError(tt.err, schema.GroupResource{Resource: "pods"}, "a"); !errors.As(err, &status) || status.Status().Code != tt.get {
+			t.Errorf("%s, a get: %v", name, err)
 		}
 	}
 }
