@@ -11,6 +11,9 @@ import (
 	"howdah.dev/nodeagent/internal/cri"
 )
 
+// gatesNotReady is why a pod is not ready whose containers are.
+const gatesNotReady = "ReadinessGatesNotReady"
+
 // conditions writes the conditions that are the agent's.
 func conditions(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, now time.Time) {
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
@@ -30,11 +33,8 @@ func conditions(s *corev1.PodStatus, pod *corev1.Pod, observed *cri.Pod, now tim
 
 	ready, reason, message := containersReady(pod, s)
 	if ready {
-		if gates := closedGates(pod, s); gates != "" {
-			set(corev1.PodReady, false, "ReadinessGatesNotReady", gates)
-		} else {
-			set(corev1.PodReady, true, "", "")
-		}
+		gates := ReadyByGates(pod, s)
+		set(corev1.PodReady, gates.Status == corev1.ConditionTrue, gates.Reason, gates.Message)
 	} else {
 		set(corev1.PodReady, false, reason, message)
 	}
@@ -79,6 +79,24 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) (ready bool, reason, 
 		return false, "ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names)
 	}
 	return true, "", ""
+}
+
+// ReadyByGates is the condition Ready of a pod whose containers are ready, by its readiness gates.
+func ReadyByGates(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
+	if gates := closedGates(pod, s); gates != "" {
+		return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: gatesNotReady, Message: gates}
+	}
+	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
+}
+
+// GatesTurned reports whether a pod's readiness gates are another way than its condition Ready says. One that is not ready for another reason is so by others.
+func GatesTurned(p *corev1.Pod) bool {
+	told := condition(&p.Status, corev1.PodReady)
+	if told == nil || told.Status == corev1.ConditionFalse && told.Reason != gatesNotReady {
+		return false
+	}
+	now := ReadyByGates(p, &p.Status)
+	return told.Status != now.Status || now.Message != "" && told.Message != now.Message
 }
 
 // closedGates tells of the readiness gates that are not open, "" where all are.

@@ -134,9 +134,9 @@ func (f *Fleet) change(old, now *corev1.Pod) {
 	}
 }
 
-// unseen reports whether a pod that runs has another spec than the one that its status is about.
+// unseen reports whether a pod that runs has another spec than the one that its status is about, or its readiness gates turned since.
 func unseen(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodRunning && p.Status.ObservedGeneration < p.Generation
+	return p.Status.Phase == corev1.PodRunning && (p.Status.ObservedGeneration < p.Generation || pod.GatesTurned(p))
 }
 
 func (f *Fleet) remove(uid types.UID) {
@@ -215,7 +215,7 @@ func (f *Fleet) step() time.Duration {
 		}
 		if h.running {
 			if unseen(h.pod) { // nobody has ended it since
-				f.cfg.Status.Set(ctx, h.pod, changed(h.pod))
+				f.cfg.Status.Set(ctx, h.pod, changed(h.pod, now))
 			}
 			continue
 		}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 	"howdah.dev/nodeagent/internal/pod"
 )
 
-// conditions of a pod are those that its node writes.
-var conditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled}
+// conditions of a pod are those that its node writes, beside Ready, which readiness gates have a say in.
+var conditions = []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodScheduled}
 
 // running is the status of a pod all of whose containers run and are ready.
 func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatus {
@@ -30,42 +31,104 @@ func running(p *corev1.Pod, podIP, hostIP string, now time.Time) corev1.PodStatu
 	for _, kind := range conditions {
 		set(&s, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at, ObservedGeneration: p.Generation})
 	}
-	yes := true
+	set(&s, readiness(p, &s, at))
 	s.InitContainerStatuses, s.ContainerStatuses = nil, nil
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "simulated://" + c.Image, ContainerID: "simulated://" + string(p.UID) + "/" + c.Name, Ready: true}
-		if pod.Sidecar(c) {
-			status.Started = &yes
-			status.State.Running = &corev1.ContainerStateRunning{StartedAt: at}
-		} else {
-			status.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at, FinishedAt: at, ContainerID: status.ContainerID}
+		status := started(p, c, at, 0)
+		if !pod.Sidecar(c) {
+			status.Started, status.State = nil, ended(&status, at)
 		}
 		s.InitContainerStatuses = append(s.InitContainerStatuses, status)
 	}
 	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: "simulated://" + c.Image, ContainerID: "simulated://" + string(p.UID) + "/" + c.Name,
-			Ready: true, Started: &yes, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}},
-		})
+		s.ContainerStatuses = append(s.ContainerStatuses, started(p, &p.Spec.Containers[i], at, 0))
 	}
+	debug(&s, p, at)
 	pod.GiveAll(&s, p)
 	return s
 }
 
-// changed is the status of a running pod whose spec is another than the one that its status is about. What others have written of its
-// containers stays.
-func changed(p *corev1.Pod) corev1.PodStatus {
+// changed is the status of a running pod whose spec is another than the one that its status is about, or whose readiness gates turned. Containers whose image is
+// another start again; what others have written of the rest stays.
+func changed(p *corev1.Pod, now time.Time) corev1.PodStatus {
+	at := metav1.NewTime(now).Rfc3339Copy()
 	s := *p.Status.DeepCopy()
 	s.ObservedGeneration = p.Generation
 	for i := range s.Conditions {
-		if slices.Contains(conditions, s.Conditions[i].Type) {
+		if slices.Contains(conditions, s.Conditions[i].Type) || s.Conditions[i].Type == corev1.PodReady {
 			s.Conditions[i].ObservedGeneration = p.Generation
 		}
 	}
+	if pod.GatesTurned(p) {
+		set(&s, readiness(p, &s, at))
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; pod.Sidecar(c) {
+			replace(s.InitContainerStatuses, p, c, at)
+		}
+	}
+	for i := range p.Spec.Containers {
+		replace(s.ContainerStatuses, p, &p.Spec.Containers[i], at)
+	}
+	debug(&s, p, at)
 	pod.GiveAll(&s, p)
 	return s
+}
+
+// readiness is whether a pod all of whose containers are ready is so itself.
+func readiness(p *corev1.Pod, s *corev1.PodStatus, at metav1.Time) corev1.PodCondition {
+	c := pod.ReadyByGates(p, s)
+	c.LastTransitionTime, c.ObservedGeneration = at, p.Generation
+	return c
+}
+
+// started is the status of a container that runs, after so many restarts. Each run has an identity of its own.
+func started(p *corev1.Pod, c *corev1.Container, at metav1.Time, restarts int32) corev1.ContainerStatus {
+	yes := true
+	id := "simulated://" + string(p.UID) + "/" + c.Name
+	if restarts > 0 {
+		id += fmt.Sprintf("/%d", restarts)
+	}
+	return corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image, ImageID: "simulated://" + c.Image, ContainerID: id, RestartCount: restarts,
+		Ready: true, Started: &yes, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}},
+	}
+}
+
+// ended is the state of a container that ran and ended well.
+func ended(s *corev1.ContainerStatus, at metav1.Time) corev1.ContainerState {
+	state := &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at, FinishedAt: at, ContainerID: s.ContainerID}
+	if s.State.Running != nil {
+		state.StartedAt = s.State.Running.StartedAt
+	}
+	return corev1.ContainerState{Terminated: state}
+}
+
+// replace starts a container again whose image is another than that which runs.
+func replace(statuses []corev1.ContainerStatus, p *corev1.Pod, c *corev1.Container, at metav1.Time) {
+	for i := range statuses {
+		told := &statuses[i]
+		if told.Name != c.Name || told.Image == c.Image || told.State.Running == nil {
+			continue
+		}
+		last := ended(told, at)
+		*told = started(p, c, at, told.RestartCount+1)
+		told.LastTerminationState = last
+	}
+}
+
+// debug starts the ephemeral containers that nothing is said of yet. They are never ready.
+func debug(s *corev1.PodStatus, p *corev1.Pod, at metav1.Time) {
+	for i := range p.Spec.EphemeralContainers {
+		c := (*corev1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		if slices.ContainsFunc(s.EphemeralContainerStatuses, func(told corev1.ContainerStatus) bool { return told.Name == c.Name }) {
+			continue
+		}
+		status := started(p, c, at, 0)
+		status.Ready, status.Started = false, nil
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, status)
+	}
 }
 
 func set(s *corev1.PodStatus, c corev1.PodCondition) {
