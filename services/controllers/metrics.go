@@ -17,6 +17,7 @@ import (
 	"howdah.dev/services/controllers/internal/persistentvolume"
 	"howdah.dev/services/controllers/internal/pod"
 	"howdah.dev/services/controllers/internal/podautoscaler"
+	"howdah.dev/services/controllers/internal/podcontrol"
 	"howdah.dev/services/controllers/internal/podgc"
 	"howdah.dev/services/controllers/internal/replicaset"
 	"howdah.dev/services/controllers/internal/resourceclaim"
@@ -51,6 +52,7 @@ type measures struct {
 	trust     *rootca.Metrics
 	garbage   *garbage.Metrics
 	leftovers *podgc.Metrics
+	daemons   *podcontrol.Skips
 }
 
 func newMeasures(r prometheus.Registerer) *measures {
@@ -62,6 +64,7 @@ func newMeasures(r prometheus.Registerer) *measures {
 		nodes: nodelifecycle.NewMetrics(r), ranges: nodeipam.NewMetrics(r), taints: tainteviction.NewMetrics(r),
 		volumes: persistentvolume.NewMetrics(r), attached: attachdetach.NewMetrics(r), ephemeral: ephemeralvolume.NewMetrics(r),
 		balancers: servicelb.NewMetrics(r), machines: cloudnode.NewMetrics(r), rootCA: rootca.NewMetrics(r), trust: rootca.NewBundleMetrics(r), garbage: garbage.NewMetrics(r), leftovers: podgc.NewMetrics(r),
+		daemons: podcontrol.NewSkips(r, "daemonset_controller"),
 	}
 }
 

@@ -71,7 +71,7 @@ func table(m *measures) []row {
 		{"workloads", "replicationcontroller", "replicationcontroller-controller", measured(replicationcontroller.New, m.replicas)},
 		{"workloads", "statefulset", "statefulset-controller", measured(statefulset.New, m.sets)},
 		{"workloads", "cronjob", "cronjob-controller", measured(cronjob.New, m.skew)},
-		{"workloads", "daemonset", "daemonset-controller", simple(daemonset.New)},
+		{"workloads", "daemonset", "daemonset-controller", measured(daemonset.New, m.daemons)},
 		{"workloads", "job", "job-controller", measured(job.New, m.jobs)},
 		{"workloads", "ttlafterfinished", "ttl-after-finished-controller", measured(ttlafterfinished.New, m.late)},
 		{"network", "endpoints", "endpoints-controller", simple(endpoints.New)},

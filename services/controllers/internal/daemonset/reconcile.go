@@ -43,10 +43,11 @@ type daemonSets struct {
 	events    record.EventRecorder
 	clock     clock.PassiveClock
 	queue     *reconcile.Controller
+	skipped   *podcontrol.Skips
 }
 
-// New returns the controller.
-func New(env *controller.Env) controller.Unit {
+// New returns the controller; skipped may be nil.
+func New(env *controller.Env, skipped *podcontrol.Skips) controller.Unit {
 	events := env.Recorder("daemonset-controller")
 	c := &daemonSets{
 		client:    env.Client,
@@ -57,7 +58,7 @@ func New(env *controller.Env) controller.Unit {
 		history:   revision.NewHistory(env),
 		control:   podcontrol.New(env, kind, events),
 		backoff:   newBackoff(), pace: pace.New(),
-		events: events, clock: env.Clock,
+		events: events, clock: env.Clock, skipped: skipped,
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "daemonset", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -84,6 +85,10 @@ func (c *daemonSets) reconcile(ctx context.Context, key string) (time.Duration, 
 	if selector.Empty() {
 		c.events.Event(ds, corev1.EventTypeWarning, "SelectingAll", "This daemon set is selecting all pods. A non-empty selector is required.")
 		return 0, nil
+	}
+	if c.control.Behind(ds) {
+		c.skipped.Count(object.DaemonSet.GroupResource())
+		return podcontrol.Patience, nil
 	}
 	now := c.clock.Now()
 	if wait := c.pace.Wait(ds.UID, ds.Generation, now); wait > 0 {
@@ -176,9 +181,13 @@ func (c *daemonSets) writeStatus(ctx context.Context, ds *appsv1.DaemonSet, s ap
 	}
 	updated := *ds
 	updated.Status = s
-	_, err := object.For(c.client, object.DaemonSet).UpdateStatus(ctx, &updated)
-	if err != nil && !apierrors.IsNotFound(err) {
+	stored, err := object.For(c.client, object.DaemonSet).UpdateStatus(ctx, &updated)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("update status: %w", err)
 	}
+	c.control.Wrote(stored)
 	return nil
 }

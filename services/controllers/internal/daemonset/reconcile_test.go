@@ -33,7 +33,7 @@ func start(t *testing.T, n int, prepare ...func(*controllertest.Cluster)) *contr
 		for _, p := range prepare {
 			p(c)
 		}
-	}, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	}, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
 }
 
 // freshSet is a set as a client sends it.

@@ -36,13 +36,14 @@ type Owner interface {
 
 // Control writes the pods of owners of one kind.
 type Control struct {
-	client *object.Client
-	kind   schema.GroupVersionKind
-	pods   *object.Informer[*corev1.Pod]
-	events record.EventRecorder
-	word   Wording
-	clock  clock.PassiveClock
-	expect *expectations
+	client  *object.Client
+	kind    schema.GroupVersionKind
+	pods    *object.Informer[*corev1.Pod]
+	events  record.EventRecorder
+	word    Wording
+	clock   clock.PassiveClock
+	expect  *expectations
+	written written
 	// named says that names mean something: they are not only the prefix with letters behind it.
 	named bool
 	// finalizer, where set, is on every pod of an owner.
@@ -58,7 +59,7 @@ func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventR
 
 // NewWorded is New for a kind whose Events have a wording of their own, and whose pods are named by it.
 func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
-	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations()}
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations(), written: written{versions: map[types.UID]uint64{}}}
 }
 
 // WithFinalizer has pods get a finalizer when they are adopted, and lose it when they are released.
@@ -72,7 +73,10 @@ func (c *Control) WithFinalizer(name string) *Control {
 func (c *Control) Settled(owner types.UID) bool { return c.expect.settled(owner, c.clock.Now()) }
 
 // Forget drops what is known of an owner that is gone.
-func (c *Control) Forget(owner types.UID) { c.expect.forget(owner) }
+func (c *Control) Forget(owner types.UID) {
+	c.expect.forget(owner)
+	c.written.forget(owner)
+}
 
 // Create makes the named pods, a batch a call. The first batch is small, and a batch with a failure is the last: a template that
 // admission refuses must not flood the API. Where the owner's creations failed before, it starts with one pod and doubles. Names come

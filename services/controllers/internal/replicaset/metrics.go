@@ -5,12 +5,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/services/controllers/internal/pod"
+	"howdah.dev/services/controllers/internal/podcontrol"
 )
 
 // Metrics are Kubernetes' metrics of sets of replicas. A nil one measures nothing.
-type Metrics struct{ ages prometheus.Histogram }
+type Metrics struct {
+	ages    prometheus.Histogram
+	skipped *podcontrol.Skips
+}
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
@@ -20,7 +26,16 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Buckets: prometheus.ExponentialBuckets(0.25, 2, 6),
 	})}
 	registerer.MustRegister(m.ages)
+	m.skipped = podcontrol.NewSkips(registerer, "replicaset_controller")
 	return m
+}
+
+// stale counts a reconcile that waits for the cache of its kind.
+func (m *Metrics) stale(of schema.GroupVersionKind) {
+	if m != nil {
+		resource, _ := meta.UnsafeGuessKindToResource(of)
+		m.skipped.Count(resource.GroupResource())
+	}
 }
 
 // chose measures pods that were chosen to go of all that a set has, unless all of them go.

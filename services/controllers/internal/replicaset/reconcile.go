@@ -86,6 +86,10 @@ func (c *replicaSets) reconcile(ctx context.Context, key string) (time.Duration,
 	if err != nil || selector.Empty() {
 		return 0, nil // validation refuses both; nothing sensible can be done
 	}
+	if c.control.Behind(rs) {
+		c.metrics.stale(c.kind)
+		return podcontrol.Patience, nil
+	}
 	now := c.clock.Now()
 	if wait := c.pace.Wait(rs.UID, rs.Generation, now); wait > 0 {
 		return wait, nil
@@ -114,16 +118,27 @@ func (c *replicaSets) reconcile(ctx context.Context, key string) (time.Duration,
 	}
 	status, after := Status(rs, plan.Own, failure, now)
 	if changed(rs.Status, status) {
-		updated := *rs
-		updated.Status = status
-		if err := c.sets.WriteStatus(ctx, &updated); err != nil && !apierrors.IsNotFound(err) {
-			return 0, errors.Join(problem, fmt.Errorf("update status: %w", err))
+		if err := c.writeStatus(ctx, rs, status); err != nil {
+			return 0, errors.Join(problem, err)
 		}
 	}
 	if !settled && (after == 0 || after > podcontrol.Patience) {
 		after = podcontrol.Patience
 	}
 	return after, problem
+}
+
+func (c *replicaSets) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) error {
+	updated := *rs
+	updated.Status = status
+	stored, err := c.sets.WriteStatus(ctx, &updated)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update status: %w", err)
+	}
+	if err == nil && stored != nil {
+		c.control.Wrote(stored)
+	}
+	return nil
 }
 
 // lastFailure is the failure that the set's status tells of.

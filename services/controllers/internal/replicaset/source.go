@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/kit/object"
@@ -24,7 +25,8 @@ type Source interface {
 	Trace(rs *appsv1.ReplicaSet) trace.SpanContext
 	// Live reads past the cache.
 	Live(ctx context.Context, namespace, name string) (*appsv1.ReplicaSet, error)
-	WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) error
+	// WriteStatus returns what is stored then, nil where nothing was to be written.
+	WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) (metav1.Object, error)
 }
 
 // replicaSetSource is the source of ReplicaSets themselves.
@@ -45,7 +47,6 @@ func (s replicaSetSource) Live(ctx context.Context, namespace, name string) (*ap
 	return object.For(s.client, object.ReplicaSet).Get(ctx, namespace, name)
 }
 
-func (s replicaSetSource) WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) error {
-	_, err := object.For(s.client, object.ReplicaSet).UpdateStatus(ctx, rs)
-	return err
+func (s replicaSetSource) WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) (metav1.Object, error) {
+	return object.For(s.client, object.ReplicaSet).UpdateStatus(ctx, rs)
 }

@@ -61,14 +61,13 @@ func (s source) Live(ctx context.Context, namespace, name string) (*appsv1.Repli
 	return asSet(rc), err
 }
 
-func (s source) WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) error {
+func (s source) WriteStatus(ctx context.Context, rs *appsv1.ReplicaSet) (metav1.Object, error) {
 	// What only a ReplicaSet's status has is no reason to write.
 	wanted := status(rs.Status)
 	if rc, ok := s.informer.Get(rs.Namespace, rs.Name); ok && rc.ResourceVersion == rs.ResourceVersion && apiequality.Semantic.DeepEqual(rc.Status, wanted) {
-		return nil
+		return nil, nil
 	}
-	_, err := object.For(s.client, object.ReplicationController).UpdateStatus(ctx, &corev1.ReplicationController{ObjectMeta: rs.ObjectMeta, Status: wanted})
-	return err
+	return object.For(s.client, object.ReplicationController).UpdateStatus(ctx, &corev1.ReplicationController{ObjectMeta: rs.ObjectMeta, Status: wanted})
 }
 
 // asSet shows a ReplicationController as a ReplicaSet that shares its parts.

@@ -6,11 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/podcontrol"
 )
 
 // Metrics are Kubernetes' metrics of StatefulSets. A nil one measures nothing.
 type Metrics struct {
 	most, unavailable *prometheus.GaugeVec
+	skipped           *podcontrol.Skips
 }
 
 // NewMetrics registers the metrics.
@@ -24,7 +28,15 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		unavailable: gauge("statefulset_unavailable_replicas", "Pods of a StatefulSet that are missing, going or not available."),
 	}
 	registerer.MustRegister(m.most, m.unavailable)
+	m.skipped = podcontrol.NewSkips(registerer, "statefulset_controller")
 	return m
+}
+
+// stale counts a reconcile that waits for the cache.
+func (m *Metrics) stale() {
+	if m != nil {
+		m.skipped.Count(object.StatefulSet.GroupResource())
+	}
 }
 
 // began forgets the leadership before.

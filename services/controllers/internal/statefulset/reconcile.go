@@ -109,6 +109,10 @@ func (c *statefulSets) reconcile(ctx context.Context, key string) (time.Duration
 	if err != nil || selector.Empty() {
 		return 0, nil // validation refuses both; nothing sensible can be done
 	}
+	if c.control.Behind(set) {
+		c.metrics.stale()
+		return podcontrol.Patience, nil
+	}
 	now := c.clock.Now()
 	if wait := c.pace.Wait(set.UID, set.Generation, now); wait > 0 {
 		return wait, nil
@@ -214,8 +218,13 @@ func (c *statefulSets) writeStatus(ctx context.Context, set *appsv1.StatefulSet,
 	}
 	updated := *set
 	updated.Status = status
-	if _, err := object.For(c.client, object.StatefulSet).UpdateStatus(ctx, &updated); err != nil && !apierrors.IsNotFound(err) {
+	stored, err := object.For(c.client, object.StatefulSet).UpdateStatus(ctx, &updated)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("update status: %w", err)
 	}
+	c.control.Wrote(stored)
 	return nil
 }
