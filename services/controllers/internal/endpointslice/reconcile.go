@@ -182,7 +182,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 	plan, events := Decide(s, seen)
 	c.tell(s, events)
 	c.metrics.planned(key, s, plan)
-	err = pack.Apply(ctx, c.client, plan, c.metrics.common())
+	err = pack.Apply(ctx, c.client, "Service "+key, plan, c.metrics.common())
 	c.metrics.applied(s, plan, err)
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",

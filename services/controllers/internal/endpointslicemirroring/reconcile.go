@@ -92,7 +92,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 	}
 	if !ok || !Mirrored(e, s) {
 		c.metrics.forget(key)
-		return 0, pack.Apply(ctx, c.client, pack.Plan{Delete: existing}, c.metrics.common())
+		return 0, pack.Apply(ctx, c.client, "Endpoints "+key, pack.Plan{Delete: existing}, c.metrics.common())
 	}
 	own, strays := pack.Sort(existing, e)
 	plan, skipped := Decide(e, own)
@@ -108,7 +108,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		c.events.Eventf(e, corev1.EventTypeWarning, "TooManyAddressesToMirror",
 			"A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped", maxAddresses, skipped.All)
 	}
-	err := pack.Apply(ctx, c.client, plan, c.metrics.common())
+	err := pack.Apply(ctx, c.client, "Endpoints "+key, plan, c.metrics.common())
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(e, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Endpoints %s/%s: %v", e.Namespace, e.Name, err)

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +11,9 @@ import (
 	"howdah.dev/kit/object"
 )
 
-// Apply writes the plan in one call. Its error is a conflict where the plan
-// came from a cache that was behind. metrics may be nil.
-func Apply(ctx context.Context, client *object.Client, p Plan, metrics *Metrics) error {
+// Apply writes the plan in one call for what is named by its kind and key. Its error is a conflict where the plan
+// came from a cache that was behind, and else the first failure, in Kubernetes' words. metrics may be nil.
+func Apply(ctx context.Context, client *object.Client, of string, p Plan, metrics *Metrics) error {
 	if p.Empty() {
 		return nil
 	}
@@ -22,26 +21,26 @@ func Apply(ctx context.Context, client *object.Client, p Plan, metrics *Metrics)
 	var (
 		items      []object.Item
 		operations []string
+		told       []string // the operations in the words of failures
 	)
-	add := func(operation string, item object.Item) {
-		items, operations = append(items, item), append(operations, operation)
+	add := func(operation, name string, item object.Item) {
+		items, operations, told = append(items, item), append(operations, operation), append(told, operation+name+" EndpointSlice")
 	}
 	for _, slice := range p.Create {
-		add("create", resource.CreateItem(slice))
+		add("create", "", resource.CreateItem(slice))
 	}
 	for _, slice := range p.Update {
-		add("update", resource.UpdateItem(slice, ""))
+		add("update", " "+slice.Name, resource.UpdateItem(slice, ""))
 	}
 	for _, slice := range p.Delete {
-		add("delete", resource.DeleteItem(slice.Namespace, slice.Name,
+		add("delete", " "+slice.Name, resource.DeleteItem(slice.Namespace, slice.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}}))
 	}
 	results, err := client.Batch(ctx, items, false)
 	if err != nil {
 		return fmt.Errorf("write endpoint slices: %w", err)
 	}
-	var behind error
-	var problems []error
+	var behind, problem error
 	for i, r := range results {
 		switch {
 		case r.Err == nil:
@@ -51,12 +50,12 @@ func Apply(ctx context.Context, client *object.Client, p Plan, metrics *Metrics)
 			behind = r.Err
 		case apierrors.IsAlreadyExists(r.Err):
 			behind = apierrors.NewConflict(object.EndpointSlice.GroupResource(), "", r.Err)
-		default:
-			problems = append(problems, r.Err)
+		case problem == nil:
+			problem = fmt.Errorf("failed to %s for %s: %w", told[i], of, r.Err)
 		}
 	}
-	if len(problems) > 0 {
-		return errors.Join(problems...)
+	if problem != nil {
+		return problem
 	}
 	return behind
 }
