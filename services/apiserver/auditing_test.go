@@ -113,6 +113,7 @@ func TestAudit(t *testing.T) {
 	if _, err := f.api.Batch(f.ctx, &apiv1.BatchRequest{Items: []*apiv1.BatchItem{
 		{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{Version: "v1", Resource: "serviceaccounts", Namespace: "kube-system", Name: "", Object: []byte(`{"metadata":{"name":"one"}}`)}}},
 		{Write: &apiv1.BatchItem_Delete{Delete: &apiv1.DeleteRequest{Version: "v1", Resource: "configmaps", Namespace: "kube-public", Name: "none"}}},
+		{Write: &apiv1.BatchItem_Delete{Delete: &apiv1.DeleteRequest{Version: "v1", Resource: "configmaps", Namespace: "kube-public", Name: "neither", Accept: "application/vnd.kubernetes.protobuf"}}},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +145,14 @@ func TestAudit(t *testing.T) {
 	if patch := about(all, "patch", "default"); len(patch) != 1 || patch[0].RequestObject == nil || patch[0].ResponseObject != nil {
 		t.Errorf("%+v", patch)
 	}
-	if gone := about(all, "delete", "none"); len(gone) != 1 || gone[0].ResponseStatus.Code != 404 {
-		t.Errorf("%+v", gone)
+	for _, name := range []string{"none", "neither"} {
+		if gone := about(all, "delete", name); len(gone) != 1 || gone[0].ResponseStatus.Code != 404 || gone[0].ResponseStatus.Reason != "NotFound" ||
+			gone[0].ResponseStatus.Message != `configmaps "`+name+`" not found` || gone[0].Annotations["authorization.k8s.io/decision"] != "allow" {
+			t.Errorf("%+v", gone)
+		}
+	}
+	if one := about(all, "create", "one"); len(one) != 1 || one[0].ResponseStatus.Code != 201 || one[0].Annotations["authorization.k8s.io/decision"] != "allow" {
+		t.Errorf("a write of a batch: %+v", one)
 	}
 	for _, e := range all {
 		if e.RequestURI == "/healthz" || e.User.Username == "system:apiserver" {

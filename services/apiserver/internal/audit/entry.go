@@ -74,7 +74,10 @@ type Entry struct {
 
 // Slot is where a request's entry is found by those who have something to tell it. It is there before the entry is: of a stream,
 // nothing is known before its first message.
-type Slot struct{ entry atomic.Pointer[Entry] }
+type Slot struct {
+	entry atomic.Pointer[Entry]
+	items []*Entry // of a batch, one a write
+}
 
 type slotKey struct{}
 
@@ -85,6 +88,20 @@ func WithSlot(ctx context.Context, s *Slot) context.Context {
 
 // Put keeps an entry.
 func (s *Slot) Put(e *Entry) { s.entry.Store(e) }
+
+// PutItems keeps the entries of a batch's writes, nil for those that have none. It is called before the batch begins.
+func (s *Slot) PutItems(items []*Entry) { s.items = items }
+
+// ForItem returns the context of a batch's write, which carries the entry of that.
+func ForItem(ctx context.Context, n int) context.Context {
+	s, ok := ctx.Value(slotKey{}).(*Slot)
+	if !ok || n >= len(s.items) {
+		return ctx
+	}
+	one := &Slot{}
+	one.Put(s.items[n])
+	return WithSlot(ctx, one)
+}
 
 // Load returns the entry, or nil.
 func (s *Slot) Load() *Entry { return s.entry.Load() }
@@ -343,10 +360,22 @@ func discovered(body []byte) bool {
 	return json.Unmarshal(body, &object) == nil && strings.HasPrefix(object.Kind, "API")
 }
 
+// statusInProtobuf is how a Status in protobuf begins: with its kind and version.
+var statusInProtobuf = []byte("k8s\x00\x0a\x0c\x0a\x02v1\x12\x06Status")
+
 // told is the Status that was answered, if it was one.
 func told(body []byte, contentType string) *metav1.Status {
 	var s metav1.Status
-	if contentType != runtime.ContentTypeJSON || !bytes.HasPrefix(body, []byte(`{"kind":"Status"`)) || json.Unmarshal(body, &s) != nil {
+	switch {
+	case contentType == runtime.ContentTypeJSON && bytes.HasPrefix(body, []byte(`{"kind":"Status"`)):
+		if json.Unmarshal(body, &s) != nil {
+			return nil
+		}
+	case contentType == runtime.ContentTypeProtobuf && bytes.HasPrefix(body, statusInProtobuf):
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &s); err != nil {
+			return nil
+		}
+	default:
 		return nil
 	}
 	return &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: max(s.Code, http.StatusOK)}

@@ -99,6 +99,7 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 		one := read(message, func(string, string, string) (int, int) { return 0, 0 })
 		c.items = append(c.items, log.Begin(c.audited(message, &one, origin)))
 	}
+	c.slot.PutItems(c.items)
 }
 
 // unrecorded is why the call must not go on: it, or one of its writes, could not be recorded.

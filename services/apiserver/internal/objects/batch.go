@@ -13,6 +13,7 @@ import (
 	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/obs"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/codec"
 )
@@ -172,7 +173,7 @@ func (b *batch) guard(ctx context.Context, n int, f func(context.Context, item) 
 			err = apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic (trace %s)", trace.SpanContextFromContext(ctx).TraceID()))
 		}
 	}()
-	in, err = b.read(ctx, n)
+	in, err = b.read(audit.ForItem(ctx, n), n)
 	if err != nil {
 		return in, err
 	}
@@ -200,6 +201,7 @@ func (b *batch) finish(n int, in item, a answer, err error) {
 		b.results[n] = &apiv1.BatchResult{Object: body, ContentType: contentType, Code: status.Code}
 	}
 	if in.r != nil {
+		in.r.note(in.ctx)
 		b.results[n].Warnings = in.r.warnings
 		b.s.Metrics.observe(in.r, code)
 	}

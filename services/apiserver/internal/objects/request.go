@@ -356,13 +356,18 @@ func (s *Server) enter(r *request) bool {
 	return true
 }
 
+// note tells the audit log what is known of a request by now.
+func (r *request) note(ctx context.Context) {
+	name := r.name
+	if r.generated { // as in Kubernetes, the log has the names that requests have
+		name = ""
+	}
+	audit.Note(ctx, name, r.annotations)
+}
+
 // end gives back what begin took and counts the request. A panic becomes a 500 that names the trace.
 func (s *Server) end(ctx context.Context, r *request, err *error, panicked any) {
-	if r.generated { // as in Kubernetes, the log has the names that requests have
-		audit.Note(ctx, "", r.annotations)
-	} else {
-		audit.Note(ctx, r.name, r.annotations)
-	}
+	r.note(ctx)
 	if r.long && r.outdated != "" {
 		s.Metrics.outdated(ctx, r)
 	}
