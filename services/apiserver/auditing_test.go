@@ -213,6 +213,33 @@ func TestAuditOfWhatIsSent(t *testing.T) {
 	}
 }
 
+// TestAuditOfPatchesByWebhooks: that a webhook changed something is told at every level, and how only where requests are told as well.
+func TestAuditOfPatchesByWebhooks(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	h := startHooks(t)
+	defer f.configure("mutatingwebhookconfigurations", "a", h.hook("a", "/patch-first", ""))()
+	f.must(f.create(configMaps, "default", guardedMap("told")))
+	f.must(f.create(configMaps, "kube-public", guardedMap("alone")))
+	if _, err := f.api.Batch(f.ctx, &apiv1.BatchRequest{Items: []*apiv1.BatchItem{
+		{Write: &apiv1.BatchItem_Create{Create: &apiv1.CreateRequest{Version: "v1", Resource: "configmaps", Namespace: "default", Object: []byte(guardedMap("batched"))}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	all := events()
+	for name, patch := range map[string]bool{"told": true, "batched": true, "alone": false} {
+		made := about(all, "create", name)
+		if len(made) != 1 {
+			t.Errorf("%d events of %s", len(made), name)
+			continue
+		}
+		_, mutated := made[0].Annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]
+		if _, patched := made[0].Annotations["patch.webhook.admission.k8s.io/round_0_index_0"]; !mutated || patched != patch {
+			t.Errorf("%s: %v, want the patch: %v", name, made[0].Annotations, patch)
+		}
+	}
+}
+
 // TestAuditOfAWatch: its start and its end are told, and only with its end that its version will go.
 func TestAuditOfAWatch(t *testing.T) {
 	t.Parallel()

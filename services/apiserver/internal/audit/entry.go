@@ -162,20 +162,20 @@ func (l *Log) Begin(r *Request) *Entry {
 	}
 	e.stage(auditv1.StageRequestReceived, now)
 	e.event.ImpersonatedUser, e.event.AuthenticationMetadata = as, how // whether he may be is found out after a request was received
-	if e.takes() {
+	if e.Takes() {
 		e.event.RequestObject = e.object(r.Body, r.ContentType)
 	}
 	return e
 }
 
-// takes reports whether what was sent is recorded.
-func (e *Entry) takes() bool {
+// Takes reports whether what was sent is recorded.
+func (e *Entry) Takes() bool {
 	return e != nil && e.config.Level.GreaterOrEqual(auditinternal.LevelRequest)
 }
 
 // Sent tells what was sent, as a patch, that is no object.
 func (e *Entry) Sent(body []byte, contentType string) {
-	if !e.takes() {
+	if !e.Takes() {
 		return
 	}
 	e.mu.Lock()
@@ -185,7 +185,7 @@ func (e *Entry) Sent(body []byte, contentType string) {
 
 // Received tells which object was sent, as it was understood. understood is called only if it is recorded.
 func (e *Entry) Received(gvk schema.GroupVersionKind, understood func() any) {
-	if !e.takes() {
+	if !e.Takes() {
 		return
 	}
 	value, err := json.Marshal(understood())
