@@ -3,6 +3,7 @@ package podcontrol
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,29 +13,36 @@ import (
 
 // written remembers the version of each owner that its controller's last write made.
 type written struct {
-	mu       sync.Mutex
-	versions map[types.UID]uint64
+	mu     sync.Mutex
+	owners map[types.UID]write
+}
+
+// write is the version that a write made, and when.
+type write struct {
+	version uint64
+	at      time.Time
 }
 
 // Wrote notes an owner as a write of its status has left it.
 func (c *Control) Wrote(owner metav1.Object) {
 	c.written.mu.Lock()
 	defer c.written.mu.Unlock()
-	c.written.versions[owner.GetUID()] = version(owner)
+	c.written.owners[owner.GetUID()] = write{version(owner), c.clock.Now()}
 }
 
 // Behind says whether an owner is older than what its controller wrote: the cache is yet to show that. A status that was made of it could only be refused.
-// The event of the newer one calls again.
+// The event of the newer one calls again. It may never come, as when a database was restored to what it was before; so it is waited for no longer than Patience.
 func (c *Control) Behind(owner metav1.Object) bool {
 	c.written.mu.Lock()
 	defer c.written.mu.Unlock()
-	return version(owner) < c.written.versions[owner.GetUID()]
+	last := c.written.owners[owner.GetUID()]
+	return version(owner) < last.version && c.clock.Now().Sub(last.at) < Patience
 }
 
 func (w *written) forget(owner types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.versions, owner)
+	delete(w.owners, owner)
 }
 
 // version is the number that an object's resourceVersion is; 0 where it is none.
