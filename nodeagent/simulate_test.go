@@ -15,19 +15,25 @@ import (
 	"howdah.dev/nodeagent"
 )
 
-func TestSimulatedNodesTakePods(t *testing.T) {
-	t.Parallel()
-	const nodes, count = 100, 500
-	api, client := objecttest.Start(t)
+// simulate runs a fleet of so many nodes, hollow-0000 and on, until the test ends.
+func simulate(t *testing.T, client *object.Client, nodes int) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, nodes) }()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+}
+
+func TestSimulatedNodesTakePods(t *testing.T) {
+	t.Parallel()
+	const nodes, count = 100, 500
+	api, client := objecttest.Start(t)
+	simulate(t, client, nodes)
 	eventually(t, time.Minute, func() string {
 		list, _, err := object.For(client, object.Node).List(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
@@ -101,15 +107,7 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 func TestSimulatedNodesComeBack(t *testing.T) {
 	t.Parallel()
 	_, client := objecttest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 2) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	simulate(t, client, 2)
 	nodes := object.For(client, object.Node)
 	conditions := func() map[corev1.NodeConditionType]corev1.ConditionStatus {
 		out := map[corev1.NodeConditionType]corev1.ConditionStatus{}
@@ -159,15 +157,7 @@ func TestSimulatedNodesStartAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 1) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	simulate(t, client, 1)
 	eventually(t, time.Minute, func() string {
 		node, err := nodes.Get(t.Context(), "", left.Name)
 		if err != nil {
@@ -195,15 +185,7 @@ func TestSimulatedNodesStartAgain(t *testing.T) {
 func TestSimulatedNodesResize(t *testing.T) {
 	t.Parallel()
 	_, client := objecttest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- nodeagent.Simulate(ctx, nodeagent.Config{NodeName: "hollow", Objects: client}, 1) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	simulate(t, client, 1)
 	pods := object.For(client, object.Pod)
 	asked := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}, Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	if _, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Generation: 1}, Spec: corev1.PodSpec{

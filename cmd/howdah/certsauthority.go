@@ -31,7 +31,7 @@ func certsAuthorityCommand(dir *string) *cobra.Command {
 			return err
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), "the next authority is trusted beside the one that signs: roles know it within a minute, PostgreSQL by a reload, the DNS server by a restart")
-		fmt.Fprintln(cmd.OutOrStdout(), "machines that have joined know it within two; users need the new kubeconfig or ca.crt before: howdah certs authority switch")
+		fmt.Fprintln(cmd.OutOrStdout(), "machines that have joined know it within two minutes; users need the new kubeconfig or ca.crt before: howdah certs authority switch")
 		return nil
 	})
 	step("switch", "Have the next authority sign, and make all certificates anew", func(cmd *cobra.Command) error {
