@@ -78,7 +78,7 @@ func (d *doorman) receive() {
 	secure.Write(append([]byte{'E', 0, 0, 0, byte(4 + len(refusal))}, refusal...))
 }
 
-// Connections are made with the certificate and the authority that are in the files then.
+// Connections are made with the certificate and the authority that are in the files then, and with the authority from before while its file is away.
 func TestReplacedCertificates(t *testing.T) {
 	t.Parallel()
 	dir, d := t.TempDir(), startDoorman(t)
@@ -128,10 +128,10 @@ func TestReplacedCertificates(t *testing.T) {
 	if config, err = database.Config(databaseURL, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "tls.crt")); err != nil {
+	if err := os.Remove(filepath.Join(dir, "ca.crt")); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.visit(t, one); got != "second" {
-		t.Errorf("without its file a connection came as %q", got)
+		t.Errorf("without the authorities' file a connection came as %q", got)
 	}
 }
