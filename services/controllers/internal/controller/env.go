@@ -15,6 +15,7 @@ import (
 
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
+	"howdah.dev/services/controllers/internal/pod"
 )
 
 // Unit is a controller, ready to run. Its caches fill from the start; queues
@@ -134,17 +135,12 @@ func (e *Env) Jobs() *object.Informer[*batchv1.Job] {
 
 func byClaim(o any) ([]string, error) {
 	p := o.(*corev1.Pod)
-	if p.Spec.NodeName != "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if p.Spec.NodeName != "" || pod.Terminal(p) {
 		return nil, nil
 	}
 	var keys []string
-	for i := range p.Spec.Volumes {
-		switch v := &p.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			keys = append(keys, object.Key(p.Namespace, v.PersistentVolumeClaim.ClaimName))
-		case v.Ephemeral != nil:
-			keys = append(keys, object.Key(p.Namespace, p.Name+"-"+v.Name))
-		}
+	for _, name := range pod.Claims(p) {
+		keys = append(keys, object.Key(p.Namespace, name))
 	}
 	return keys, nil
 }

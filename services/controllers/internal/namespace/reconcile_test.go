@@ -1,7 +1,6 @@
 package namespace
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -89,14 +88,7 @@ func TestNamesakeKeepsItsContent(t *testing.T) {
 
 	informers := object.NewInformers(client)
 	c := &namespaces{client: client, namespaces: object.InformerFor(informers, object.Namespace), clock: clock.RealClock{}}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = informers.Run(ctx) }()
-	if !informers.Wait(t.Context()) {
-		t.Fatal("the cache does not fill")
-	}
-	stop()
-	<-ended
+	controllertest.Freeze(t, informers)
 
 	ending, err := resource.Get(t.Context(), "", "again")
 	if err != nil {

@@ -75,3 +75,17 @@ func Terminating(p *corev1.Pod) bool {
 func Active(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && !Terminal(p)
 }
+
+// Claims returns the names of the claims that a pod mounts.
+func Claims(p *corev1.Pod) []string {
+	var names []string
+	for i := range p.Spec.Volumes {
+		switch v := &p.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, p.Name+"-"+v.Name)
+		}
+	}
+	return names
+}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	pods "howdah.dev/services/controllers/internal/pod"
 )
 
 // The finalizers.
@@ -65,21 +67,7 @@ func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	if pod.Namespace != claim.Namespace || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.Spec.NodeName == "" {
 		return false
 	}
-	return slices.Contains(claimsOf(pod), claim.Name)
-}
-
-// claimsOf returns the names of the claims that a pod mounts.
-func claimsOf(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
-	return names
+	return slices.Contains(pods.Claims(pod), claim.Name)
 }
 
 // without returns the finalizers but one.

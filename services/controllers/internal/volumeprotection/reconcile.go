@@ -13,6 +13,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/pod"
 )
 
 var classKind = object.Kind[*storagev1.VolumeAttributesClass]{
@@ -66,7 +67,7 @@ func New(env *controller.Env) controller.Unit {
 		if old == nil || new != nil && old.Status.Phase == new.Status.Phase {
 			return
 		}
-		for _, name := range claimsOf(old) {
+		for _, name := range pod.Claims(old) {
 			if claim, ok := c.claims.Get(old.Namespace, name); ok && claim.DeletionTimestamp != nil {
 				c.ofClaim.Enqueue(object.KeyOf(claim), pods.Trace(old))
 			}

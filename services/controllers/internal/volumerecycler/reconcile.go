@@ -17,6 +17,7 @@ import (
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/persistentvolume"
+	"howdah.dev/services/controllers/internal/pod"
 )
 
 // byUID is the index of volumes by their uid.
@@ -38,12 +39,7 @@ func New(env *controller.Env, image string) (controller.Unit, error) {
 	if image == "" {
 		return controller.Unit{}, errors.New("volumerecycler: the image of the pods that wipe volumes is needed (--pv-recycler-image)")
 	}
-	c := &recycling{
-		client: env.Client, events: env.Recorder("persistentvolume-controller"), image: image, pods: env.Pods(),
-		volumes: object.InformerFor(env.Informers, object.PersistentVolume, object.Option{Indexers: cache.Indexers{
-			byUID: func(o any) ([]string, error) { return []string{string(o.(*corev1.PersistentVolume).UID)}, nil },
-		}}),
-	}
+	c := build(env, image)
 	queue := reconcile.New(reconcile.Config{Name: "volumerecycler", Kind: "PersistentVolume", Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	controller.Handle(env, c.volumes, func(old, new *corev1.PersistentVolume) {
 		switch {
@@ -70,6 +66,15 @@ func New(env *controller.Env, image string) (controller.Unit, error) {
 	return controller.Unit{Queues: []*reconcile.Controller{queue}}, nil
 }
 
+func build(env *controller.Env, image string) *recycling {
+	return &recycling{
+		client: env.Client, events: env.Recorder("persistentvolume-controller"), image: image, pods: env.Pods(),
+		volumes: object.InformerFor(env.Informers, object.PersistentVolume, object.Option{Indexers: cache.Indexers{
+			byUID: func(o any) ([]string, error) { return []string{string(o.(*corev1.PersistentVolume).UID)}, nil },
+		}}),
+	}
+}
+
 // reconcile brings a volume closer to being free.
 func (c *recycling) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	volume, ok := c.volumes.GetKey(name)
@@ -80,7 +85,13 @@ func (c *recycling) reconcile(ctx context.Context, name string) (time.Duration, 
 	if !ok || volumeUID(pod) == "" {
 		pod = nil
 	}
-	plan := Decide(volume, pod, c.users(volume), c.image)
+	plan := Decide(volume, pod, nil, c.image)
+	if plan.Create != nil {
+		var err error
+		if plan, err = c.planNow(ctx, volume); err != nil {
+			return 0, err
+		}
+	}
 	switch {
 	case plan.Create != nil:
 		_, err := object.For(c.client, object.Pod).Create(ctx, plan.Create)
@@ -107,19 +118,45 @@ func (c *recycling) reconcile(ctx context.Context, name string) (time.Duration, 
 	return 0, nil
 }
 
-// users are the pods that have not ended and mount the claim that a volume had, as "namespace/name".
-func (c *recycling) users(v *corev1.PersistentVolume) []string {
-	if v == nil || v.Spec.ClaimRef == nil {
-		return nil
+// planNow decides about a volume without a pod from what the API has now: what is wiped is lost, and the cache may not show yet that another claim has
+// the volume. One that has changed is heard of.
+func (c *recycling) planNow(ctx context.Context, cached *corev1.PersistentVolume) (Plan, error) {
+	volume, err := object.For(c.client, object.PersistentVolume).Get(ctx, "", cached.Name)
+	if apierrors.IsNotFound(err) || err == nil && (volume.UID != cached.UID || volume.ResourceVersion != cached.ResourceVersion) {
+		return Plan{}, nil
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	users, err := c.users(ctx, volume.Spec.ClaimRef)
+	if err != nil {
+		return Plan{}, err
+	}
+	return Decide(volume, nil, users, c.image), nil
+}
+
+// users are the pods that have not ended and mount the claim that a volume had, as "namespace/name". Where there is a claim of the name it is another
+// one, and so is the volume that they mount.
+func (c *recycling) users(ctx context.Context, had *corev1.ObjectReference) ([]string, error) {
+	claim, err := object.For(c.client, object.PersistentVolumeClaim).Get(ctx, had.Namespace, had.Name)
+	if err == nil && claim.UID != had.UID {
+		return nil, nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	pods, _, err := object.For(c.client, object.Pod).List(ctx, had.Namespace, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
 	var names []string
-	for _, pod := range c.pods.ByIndex(controller.ByClaim, object.Key(v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)) {
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			names = append(names, object.KeyOf(pod))
+	for _, p := range pods {
+		if !pod.Terminal(p) && slices.Contains(pod.Claims(p), had.Name) {
+			names = append(names, object.KeyOf(p))
 		}
 	}
 	slices.Sort(names)
-	return names
+	return names, nil
 }
 
 // told says at the volume that its pod cannot be made, which is tried again.

@@ -197,3 +197,17 @@ func Lead(t *testing.T, client *object.Client, c clock.WithTicker, build func(*c
 	t.Cleanup(end)
 	return end
 }
+
+// Freeze fills caches and then leaves them behind: what is written from now on they never show.
+func Freeze(t *testing.T, informers *object.Informers) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = informers.Run(ctx) }()
+	filled := informers.Wait(ctx)
+	stop()
+	<-ended
+	if !filled {
+		t.Fatal("the caches do not fill")
+	}
+}
