@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -125,8 +126,13 @@ func (c *statefulSets) notClaimed(set *appsv1.StatefulSet, claim Claim, err erro
 	return problem
 }
 
-// own gives claims their owners.
+// own gives claims their owners. The set becomes one only if it is there: with an owner that is gone already the claim would go, too.
 func (c *statefulSets) own(ctx context.Context, set *appsv1.StatefulSet, claims []Ownership) error {
+	if slices.ContainsFunc(claims, func(o Ownership) bool { return belongs(o.Owners, set, true) }) {
+		if err := owner.MayAdopt(ctx, set, c.live(set)); err != nil {
+			return fmt.Errorf("update owners of claims: %w", err)
+		}
+	}
 	claimed := object.For(c.client, object.PersistentVolumeClaim)
 	items := make([]object.Item, 0, len(claims))
 	for _, o := range claims {

@@ -98,7 +98,7 @@ func owners(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int, claim *corev1.P
 		is := wanted(set, ordinal)
 		withSet, withPod = retention(set).goesWithSet(is), retention(set).goesWithPod(is)
 	}
-	if belongs(claim, set, withSet) && belongs(claim, p, withPod) {
+	if belongs(claim.OwnerReferences, set, withSet) && belongs(claim.OwnerReferences, p, withPod) {
 		return claim.OwnerReferences, false
 	}
 	refs = []metav1.OwnerReference{}
@@ -116,12 +116,12 @@ func owners(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int, claim *corev1.P
 	return refs, true
 }
 
-// belongs says whether the claim has the object as its controller where it should, and else not as an owner at all.
-func belongs(claim *corev1.PersistentVolumeClaim, o metav1.Object, should bool) bool {
-	i := slices.IndexFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
+// belongs says whether the owners of a claim have the object among them as its controller where it should be, and else not at all.
+func belongs(owners []metav1.OwnerReference, o metav1.Object, should bool) bool {
+	i := slices.IndexFunc(owners, func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
 	if i < 0 || !should {
 		return i < 0 && !should
 	}
-	controls := claim.OwnerReferences[i].Controller
+	controls := owners[i].Controller
 	return controls != nil && *controls
 }

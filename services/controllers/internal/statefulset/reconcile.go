@@ -43,17 +43,21 @@ type statefulSets struct {
 // New returns the controller; metrics may be nil.
 func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	metrics.began()
-	events := env.Recorder("statefulset-controller")
-	c := &statefulSets{
-		client: env.Client, sets: object.InformerFor(env.Informers, object.StatefulSet), pods: env.Pods(),
-		claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), history: revision.NewHistory(env),
-		control: podcontrol.NewWorded(env, kind, events, word), events: events, clock: env.Clock, pace: pace.New(), metrics: metrics,
-	}
+	c := build(env, metrics)
 	c.queue = reconcile.New(reconcile.Config{Name: "statefulset", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics})
 	controller.Handle(env, c.sets, c.setChanged)
 	controller.Handle(env, c.claims, c.claimChanged)
 	c.control.Follow(env, c.queue, c.mayAdopt)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+func build(env *controller.Env, metrics *Metrics) *statefulSets {
+	events := env.Recorder("statefulset-controller")
+	return &statefulSets{
+		client: env.Client, sets: object.InformerFor(env.Informers, object.StatefulSet), pods: env.Pods(),
+		claims: object.InformerFor(env.Informers, object.PersistentVolumeClaim), history: revision.NewHistory(env),
+		control: podcontrol.NewWorded(env, kind, events, word), events: events, clock: env.Clock, pace: pace.New(), metrics: metrics,
+	}
 }
 
 func (c *statefulSets) setChanged(old, new *appsv1.StatefulSet) {

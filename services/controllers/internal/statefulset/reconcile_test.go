@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -307,5 +308,28 @@ func TestRevisionIsKubernetes(t *testing.T) {
 	}
 	if p := controllertest.List(c, object.Pod)[0]; p.Labels["controller-revision-hash"] != r.Name {
 		t.Errorf("pod of the revision %s, want %s", p.Labels["controller-revision-hash"], r.Name)
+	}
+}
+
+// TestGoneSetTakesNoClaims has a cache that still shows a set which is gone, and whose claims were to stay: owned by it, the garbage collector would take them.
+func TestGoneSetTakesNoClaims(t *testing.T) {
+	t.Parallel()
+	cluster := &controllertest.Cluster{T: t, Client: objecttest.New().Serve(t)}
+	set := controllertest.Create(cluster, object.StatefulSet, fresh(1, withClaims, retain(true, false)))
+	controllertest.Create(cluster, object.PersistentVolumeClaim, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "data-web-0"}})
+	informers := object.NewInformers(cluster.Client)
+	c := build(&controller.Env{
+		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return &record.FakeRecorder{} },
+	}, nil)
+	controllertest.Freeze(t, informers)
+	controllertest.Delete(cluster, object.StatefulSet, set.Namespace, set.Name, metav1.DeleteOptions{})
+	controllertest.Create(cluster, object.StatefulSet, fresh(1, withClaims))
+	if _, err := c.reconcile(t.Context(), object.KeyOf(set)); err == nil {
+		t.Error("it is not tried again")
+	}
+	for _, claim := range controllertest.List(cluster, object.PersistentVolumeClaim) {
+		if len(claim.OwnerReferences) > 0 {
+			t.Errorf("claim %s is owned by %v", claim.Name, claim.OwnerReferences)
+		}
 	}
 }
