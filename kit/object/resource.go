@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -284,4 +285,14 @@ func (r Resource[T]) deleteRequest(namespace, name string, options metav1.Delete
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource,
 		Namespace: namespace, Name: name, Options: data, ContentType: ContentType, Accept: accept(r.kind), // whose rest is of no use to the caller
 	}, nil
+}
+
+// abandoned is the code of a request whose asker left before it was answered.
+const abandoned = 499
+
+// Refused says that a write has failed and left nothing behind. One that nobody waited for or answered, or that ended with an error of the server's own,
+// may have landed.
+func Refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < abandoned
 }

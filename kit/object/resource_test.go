@@ -1,15 +1,19 @@
 package object_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"howdah.dev/kit/apistatus"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 )
@@ -223,5 +227,25 @@ func TestWatchThatIsRefused(t *testing.T) {
 	_, err := object.For(client, object.ConfigMap).Watch(t.Context(), "", metav1.ListOptions{ResourceVersion: "1"})
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("got %v, want Expired", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":         {nil, false},
+		"a conflict":   {apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("x")), true},
+		"wrapped":      {fmt.Errorf("write: %w", apierrors.NewAlreadyExists(corev1.Resource("pods"), "p")), true},
+		"no answer":    {apistatus.FromGRPC(status.FromContextError(context.DeadlineExceeded).Err()), false},
+		"asker left":   {apistatus.FromGRPC(status.FromContextError(context.Canceled).Err()), false},
+		"server's own": {apierrors.NewInternalError(errors.New("x")), false},
+		"no status":    {errors.New("x"), false},
+	} {
+		if got := object.Refused(tt.err); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -196,7 +196,7 @@ func claimName(p *corev1.Pod, v *corev1.Volume) string {
 // reconcile looks at one node.
 func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	s, now := c.situation(name), c.clock.Now()
-	if err := c.settle(ctx, name, &s); err != nil {
+	if err := errors.Join(c.settle(ctx, name, &s), c.abandon(ctx, name, &s)); err != nil {
 		return 0, err
 	}
 	c.remember(name, &s, now)
@@ -236,7 +236,7 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 			continue
 		}
 		err := c.attach(ctx, name, v)
-		if err != nil {
+		if object.Refused(err) { // else it may be attached for all that
 			c.release(name, v)
 		}
 		problems = append(problems, err)
@@ -433,6 +433,45 @@ func (c *attacher) release(node string, v Volume) {
 	if c.made[v.lock()] == node {
 		delete(c.made, v.lock())
 	}
+}
+
+// abandon ends the reservations of a node for volumes that it does not want any more, or cannot get, and of which it has no attachment: nobody had answered
+// whether it was made. One that the cache is about to show ends its reservation itself.
+func (c *attacher) abandon(ctx context.Context, node string, s *Situation) error {
+	open := map[string]bool{}
+	c.mu.Lock()
+	for lock, by := range c.made {
+		if by == node && !isNote(corev1.UniqueVolumeName(lock)) && (s.Node == nil || !s.wants(lock)) {
+			open[lock] = true
+		}
+	}
+	c.mu.Unlock()
+	if len(open) == 0 {
+		return nil
+	}
+	there, _, err := object.For(c.client, object.VolumeAttachment).List(ctx, "", metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, a := range there {
+		if pv := a.Spec.Source.PersistentVolumeName; pv != nil && a.Spec.NodeName == node {
+			delete(open, *pv)
+		}
+	}
+	for lock := range open {
+		c.release(node, Volume{PV: lock})
+	}
+	return nil
+}
+
+// wants says whether pods of the node want a PersistentVolume.
+func (s *Situation) wants(pv string) bool {
+	for _, v := range s.Wanted {
+		if v.PV == pv && !v.Noted {
+			return true
+		}
+	}
+	return false
 }
 
 // seen notes that the cache has an attachment, or had it.

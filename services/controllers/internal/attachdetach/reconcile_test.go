@@ -1,17 +1,23 @@
 package attachdetach
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -104,6 +110,72 @@ storage_count_attachable_volumes_in_use{node="` + wants + `",volume_plugin="kube
 		controllertest.Soon(t, operation+" is measured", func() bool {
 			n, _ := measured(t, registry, operation, "success")
 			return n == 1
+		})
+	}
+}
+
+// TestUnansweredAttachment has the attachment of a volume to a first node fail without it being known whether it was made. While it may have been, a second
+// node must not get the volume, which it gets once the first one cannot have it.
+func TestUnansweredAttachment(t *testing.T) {
+	t.Parallel()
+	const unanswered = "unanswered"
+	for name, made := range map[string]bool{"made": true, "not made": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := make(chan struct{}), make(chan struct{})
+			firstOnce, secondOnce := sync.OnceFunc(func() { close(first) }), sync.OnceFunc(func() { close(second) })
+			var late *objecttest.Late
+			c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
+				late, c.Client = c.API.ServeLate(t)
+				c.API.Intercept = func(w objecttest.Write) error {
+					a, ok := w.Object.(*storagev1.VolumeAttachment)
+					switch {
+					case !ok || a.Labels[unanswered] != "":
+						return nil
+					case a.Spec.NodeName == "n2":
+						secondOnce()
+						return nil
+					}
+					firstOnce()
+					return apierrors.NewInternalError(errors.New("no answer"))
+				}
+			}, func(env *controller.Env) (controller.Unit, error) { return New(env, nil), nil })
+			for _, name := range []string{"n1", "n2"} {
+				controllertest.Create(c, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managed: "true"}}})
+			}
+			claim := controllertest.Create(c, object.PersistentVolumeClaim, &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+			})
+			controllertest.Create(c, object.PersistentVolume, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "c", UID: claim.UID},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+			}})
+			release := late.Hold("volumeattachments")
+			defer release()
+			controllertest.Create(c, object.Pod, pod("p1", "n1"))
+			<-first
+			if made {
+				controllertest.Create(c, object.VolumeAttachment, &storagev1.VolumeAttachment{
+					ObjectMeta: metav1.ObjectMeta{Name: object.AttachmentName("h", "d", "n1"), Labels: map[string]string{unanswered: "true"}},
+					Spec:       storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv")}},
+				})
+			}
+			controllertest.Create(c, object.Pod, pod("p2", "n2"))
+			select {
+			case <-second:
+				t.Fatal("the second node gets what the first may have")
+			case <-time.After(200 * time.Millisecond): // nothing tells that it has looked
+			}
+			if made {
+				release()
+				for event := range c.Events.Events {
+					if strings.Contains(event, "Multi-Attach") {
+						break
+					}
+				}
+			}
+			controllertest.Delete(c, object.Pod, "ns", "p1", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+			<-second
 		})
 	}
 }

@@ -128,7 +128,7 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 	results, err := c.client.Batch(ctx, items, false)
 	if err != nil {
 		// The call failed whole: some of it may have landed all the same.
-		c.expect.notCreated(owner.GetUID(), names, !certain(err))
+		c.expect.notCreated(owner.GetUID(), names, !object.Refused(err))
 		if ctx.Err() == nil { // else it is this process that ends, or leads no more: nothing is wrong with the pods
 			c.tell(owner, Create, names[0], err)
 		}
@@ -145,7 +145,7 @@ func (c *Control) createBatch(ctx context.Context, owner Owner, names []string, 
 				first = errors.Join(first, r.Err)
 			}
 		default:
-			c.expect.notCreated(owner.GetUID(), []string{name}, !certain(r.Err))
+			c.expect.notCreated(owner.GetUID(), []string{name}, !object.Refused(r.Err))
 			err := unnamed(r.Err, name, prefix)
 			if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 				c.tell(owner, Create, name, err)
@@ -171,12 +171,6 @@ func (c *Control) awaitsExisting(ctx context.Context, owner Owner, name string) 
 	}
 	c.expect.notCreated(owner.GetUID(), []string{name}, false)
 	return p != nil && metav1.IsControlledBy(p, owner)
-}
-
-// certain says that a failed write has left nothing behind.
-func certain(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code < 500
 }
 
 // Delete removes the pods, a batch a call. One that has gone already, or whose name another has taken, is no failure.
