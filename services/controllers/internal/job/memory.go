@@ -2,12 +2,10 @@ package job
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -23,8 +21,6 @@ type memo struct {
 	// current says that the caches have shown what there was when this process first saw the job. Until then they may be behind what an
 	// earlier leader did.
 	current bool
-	// wrote is the resourceVersion of the last status that was written. An older job in the cache counts what that status has counted.
-	wrote uint64
 	// without are the pods that have lost their finalizer and whose copies in the cache have it still. The status may have counted them
 	// already.
 	without map[types.UID]bool
@@ -82,13 +78,4 @@ func (m *memory) forget(job types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.jobs, job)
-}
-
-// version is the number that an object's resourceVersion is; 0 where it is none.
-func version(o metav1.Object) uint64 {
-	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/podcontrol"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 const (
@@ -115,7 +116,7 @@ func (c *jobs) reconcile(ctx context.Context, key string) (time.Duration, error)
 		return 0, nil // validation refuses both; nothing sensible can be done
 	}
 	m := c.memory.of(job.UID)
-	if version(job) < m.wrote {
+	if c.control.Behind(job) { // it counts what that status has counted
 		c.metrics.stale(object.Job.GroupResource())
 		return podcontrol.Patience, nil // the event of the newer one calls again
 	}
@@ -172,7 +173,7 @@ func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Se
 			continue
 		}
 		there[p.Name] = true
-		if cached, ok := c.pods.Get(p.Namespace, p.Name); !ok || version(cached) < version(p) {
+		if cached, ok := c.pods.Get(p.Namespace, p.Name); !ok || written.Version(cached) < written.Version(p) {
 			c.metrics.stale(object.Pod.GroupResource())
 			return false, nil
 		}
@@ -183,7 +184,7 @@ func (c *jobs) current(ctx context.Context, job *batchv1.Job, selector labels.Se
 			return false, nil
 		}
 	}
-	if version(job) < version(live) {
+	if written.Version(job) < written.Version(live) {
 		c.metrics.stale(object.Job.GroupResource())
 		return false, nil
 	}
@@ -275,7 +276,7 @@ func (c *jobs) write(ctx context.Context, job *batchv1.Job, m *memo, status batc
 	if err != nil {
 		return nil, fmt.Errorf("update status: %w", err)
 	}
-	m.wrote = version(stored)
+	c.control.Wrote(stored)
 	for _, e := range events {
 		c.events.Event(job, e.Type, e.Reason, e.Message)
 	}

@@ -1,23 +1,26 @@
 package persistentvolume
 
 import (
-	"strconv"
 	"sync"
 
+	"k8s.io/utils/clock"
+
 	"howdah.dev/kit/object"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // recent are the objects of one kind as they were last seen: those of the cache, or, where it has not heard of them yet, as this process wrote
 // them. A plan made from older ones would find a volume free that has just been given away; the API would refuse it, and the claim had to wait.
 type recent[T object.Object] struct {
-	cache *object.Informer[T]
+	cache    *object.Informer[T]
+	versions *written.Versions
 
 	mu      sync.Mutex
-	written map[string]T
+	answers map[string]T // to writes
 }
 
-func newRecent[T object.Object](cache *object.Informer[T]) *recent[T] {
-	return &recent[T]{cache: cache, written: map[string]T{}}
+func newRecent[T object.Object](cache *object.Informer[T], clock clock.PassiveClock) *recent[T] {
+	return &recent[T]{cache: cache, versions: written.New(clock), answers: map[string]T{}}
 }
 
 // get returns an object that the cache knows.
@@ -44,14 +47,14 @@ func (r *recent[T]) newer(obj T) T {
 	key := object.KeyOf(obj)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	written, ok := r.written[key]
+	answer, ok := r.answers[key]
 	if !ok {
 		return obj
 	}
-	if written.GetUID() == obj.GetUID() && revision(written) > revision(obj) {
-		return written
+	if answer.GetUID() == obj.GetUID() && r.versions.Behind(obj) {
+		return answer
 	}
-	delete(r.written, key)
+	r.drop(key)
 	return obj
 }
 
@@ -59,19 +62,20 @@ func (r *recent[T]) newer(obj T) T {
 func (r *recent[T]) wrote(obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.written[object.KeyOf(obj)] = obj
+	r.answers[object.KeyOf(obj)] = obj
+	r.versions.Wrote(obj)
 }
 
 func (r *recent[T]) forget(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.written, key)
+	r.drop(key)
 }
 
-func revision(obj object.Object) uint64 {
-	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
+// drop forgets what was written of an object. r.mu is held.
+func (r *recent[T]) drop(key string) {
+	if answer, ok := r.answers[key]; ok {
+		delete(r.answers, key)
+		r.versions.Forget(answer.GetUID())
 	}
-	return n
 }

@@ -62,7 +62,7 @@ func New(env *controller.Env, metrics *Metrics, recycles bool) controller.Unit {
 		volumesByClaim: func(o any) ([]string, error) { return some(claimOf(o.(*corev1.PersistentVolume))), nil },
 	}})
 	c := &binder{
-		client: env.Client, events: env.Recorder("persistentvolume-controller"), claims: newRecent(claims), volumes: newRecent(volumes),
+		client: env.Client, events: env.Recorder("persistentvolume-controller"), claims: newRecent(claims, env.Clock), volumes: newRecent(volumes, env.Clock),
 		classes: object.InformerFor(env.Informers, object.StorageClass), pods: env.Pods(), clock: env.Clock, metrics: metrics, recycles: recycles,
 	}
 	// One claim at a time: two would choose the same volume, and one of them had to choose again.

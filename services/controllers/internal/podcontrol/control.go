@@ -19,6 +19,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/owner"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 const (
@@ -43,7 +44,7 @@ type Control struct {
 	word    Wording
 	clock   clock.PassiveClock
 	expect  *expectations
-	written written
+	written *written.Versions
 	// named says that names mean something: they are not only the prefix with letters behind it.
 	named bool
 	// finalizer, where set, is on every pod of an owner.
@@ -59,7 +60,7 @@ func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventR
 
 // NewWorded is New for a kind whose Events have a wording of their own, and whose pods are named by it.
 func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
-	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations(), written: written{owners: map[types.UID]write{}}}
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations(), written: written.New(env.Clock)}
 }
 
 // WithFinalizer has pods get a finalizer when they are adopted, and lose it when they are released.
@@ -75,8 +76,15 @@ func (c *Control) Settled(owner types.UID) bool { return c.expect.settled(owner,
 // Forget drops what is known of an owner that is gone.
 func (c *Control) Forget(owner types.UID) {
 	c.expect.forget(owner)
-	c.written.forget(owner)
+	c.written.Forget(owner)
 }
+
+// Wrote notes an owner as a write of its status has left it.
+func (c *Control) Wrote(owner metav1.Object) { c.written.Wrote(owner) }
+
+// Behind says whether an owner is older than what its controller wrote: the cache is yet to show that. A status that was made of it could only be refused.
+// The event of the newer one calls again.
+func (c *Control) Behind(owner metav1.Object) bool { return c.written.Behind(owner) }
 
 // Create makes the named pods, a batch a call. The first batch is small, and a batch with a failure is the last: a template that
 // admission refuses must not flood the API. Where the owner's creations failed before, it starts with one pod and doubles. Names come

@@ -7,11 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // Patience bounds the wait for an event that may never come, as when a
 // relist jumped over a pod's whole life.
-const Patience = 5 * time.Minute
+const Patience = written.Patience
 
 // expectations remember, an owner, the writes that the pod cache has yet to
 // show. Pods are named before they are created, so each is awaited by name,

@@ -1,4 +1,4 @@
-package podcontrol
+package written
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -14,25 +13,25 @@ import (
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	c := &Control{clock: clock, expect: newExpectations(), written: written{owners: map[types.UID]write{}}}
+	v := New(clock)
 	of := func(version string) *appsv1.ReplicaSet {
 		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: "a", ResourceVersion: version}}
 	}
 	is := func(what, version string, want bool) {
 		t.Helper()
-		if got := c.Behind(of(version)); got != want {
+		if got := v.Behind(of(version)); got != want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
 	is("before anything was written", "9", false)
-	c.Wrote(of("10"))
+	v.Wrote(of("10"))
 	is("older than what was written", "9", true)
 	is("what was written", "10", false)
 	is("newer, of another number of digits", "100", false)
 	clock.SetTime(clock.Now().Add(Patience))
 	is("older, after a while", "9", false)
-	c.Wrote(of("11"))
+	v.Wrote(of("11"))
 	is("older than the next", "10", true)
-	c.Forget("a")
-	is("of an owner that is gone", "9", false)
+	v.Forget("a")
+	is("of an object that is gone", "9", false)
 }
