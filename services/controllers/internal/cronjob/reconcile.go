@@ -20,6 +20,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // cronJobs reconciles CronJobs.
@@ -31,13 +32,14 @@ type cronJobs struct {
 	clock    clock.PassiveClock
 	skew     prometheus.Observer
 	queue    *reconcile.Controller
+	written  *written.Versions
 }
 
 // New returns the controller. skew observes the seconds between starts and the creation of their jobs.
 func New(env *controller.Env, skew prometheus.Observer) controller.Unit {
 	c := &cronJobs{
 		client: env.Client, cronJobs: object.InformerFor(env.Informers, object.CronJob), jobs: env.Jobs(),
-		events: env.Recorder("cronjob-controller"), clock: env.Clock, skew: skew,
+		events: env.Recorder("cronjob-controller"), clock: env.Clock, skew: skew, written: written.New(env.Clock),
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "cronjob", Kind: kind.Kind, Workers: 5, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock,
@@ -61,6 +63,9 @@ func NewSkew(registerer prometheus.Registerer) prometheus.Histogram {
 // changed has a CronJob reconciled at once, or with a new schedule at its next start: starts that the new schedule would have had are
 // not made up for.
 func (c *cronJobs) changed(old, new *batchv1.CronJob) {
+	if old != nil && (new == nil || old.UID != new.UID) {
+		c.written.Forget(old.UID)
+	}
 	switch {
 	case new == nil:
 	case old != nil && old.UID == new.UID && rescheduled(old, new):
@@ -96,6 +101,9 @@ func (c *cronJobs) reconcile(ctx context.Context, key string) (time.Duration, er
 	cj, ok := c.cronJobs.GetKey(key)
 	if !ok {
 		return 0, nil
+	}
+	if c.written.Behind(cj) {
+		return written.Patience, nil // a job that has gone since it was made would be made again
 	}
 	jobs := c.jobs.ByIndex(controller.ByController, string(cj.UID))
 	if !knows(cj, jobs) {
@@ -239,8 +247,13 @@ func (c *cronJobs) writeStatus(ctx context.Context, cj *batchv1.CronJob, status 
 	}
 	updated := *cj
 	updated.Status = status
-	if _, err := object.For(c.client, object.CronJob).UpdateStatus(ctx, &updated); unlessGone(err) != nil {
+	stored, err := object.For(c.client, object.CronJob).UpdateStatus(ctx, &updated)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("update status: %w", err)
 	}
+	c.written.Wrote(stored)
 	return nil
 }

@@ -152,6 +152,46 @@ func TestOneJobAStart(t *testing.T) {
 	}
 }
 
+// TestNoSecondJob has a job go before the cache shows that its start is behind: another would run it a second time.
+func TestNoSecondJob(t *testing.T) {
+	t.Parallel()
+	var (
+		late    *objecttest.Late
+		release = func() {}
+		made    = make(chan string, 100)
+	)
+	c := start(t, func(c *controllertest.Cluster) {
+		late, c.Client = c.API.ServeLate(t)
+		c.API.Intercept = func(w objecttest.Write) error {
+			if w.Verb == "create" && w.Resource == "jobs" {
+				release() // of the one before
+				release = late.Hold("cronjobs")
+				made <- w.Name
+			}
+			return nil
+		}
+	})
+	cj := controllertest.Create(c, object.CronJob, minutely(func(cj *batchv1.CronJob) { cj.Spec.Schedule = "5 12 * * *" }))
+	first := <-made
+	for { // until the status has been written
+		now, err := object.For(c.Client, object.CronJob).Get(t.Context(), cj.Namespace, cj.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.Status.LastScheduleTime != nil {
+			break
+		}
+	}
+	controllertest.Delete(c, object.Job, cj.Namespace, first, metav1.DeleteOptions{})
+	select {
+	case second := <-made:
+		if second == first {
+			t.Errorf("job %s is made again", second)
+		}
+	case <-time.After(200 * time.Millisecond): // nothing tells that the controller has looked
+	}
+}
+
 // TestNewScheduleLooksAhead: a start that only the new schedule would have had is not made up for.
 func TestNewScheduleLooksAhead(t *testing.T) {
 	t.Parallel()
