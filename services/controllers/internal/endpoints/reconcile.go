@@ -16,6 +16,7 @@ import (
 	"howdah.dev/services/controllers/internal/backend"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/pace"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // endpoints reconciles the Endpoints of services.
@@ -29,16 +30,21 @@ type endpoints struct {
 	queue     *reconcile.Controller
 	pace      *pace.Pace
 	triggers  backend.Triggers
+	written   *written.Versions
+}
+
+func build(env *controller.Env) *endpoints {
+	return &endpoints{
+		client: env.Client, pods: env.Pods(),
+		services:  object.InformerFor(env.Informers, object.Service),
+		endpoints: object.InformerFor(env.Informers, object.Endpoints),
+		events:    env.Recorder("endpoint-controller"), clock: env.Clock, pace: pace.New(), written: written.New(env.Clock),
+	}
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
-	c := &endpoints{
-		client: env.Client, pods: env.Pods(),
-		services:  object.InformerFor(env.Informers, object.Service),
-		endpoints: object.InformerFor(env.Informers, object.Endpoints),
-		events:    env.Recorder("endpoint-controller"), clock: env.Clock, pace: pace.New(),
-	}
+	c := build(env)
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpoints", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
@@ -53,12 +59,15 @@ func New(env *controller.Env) controller.Unit {
 	})
 	backend.Follow(env, c.pods, c.services, c.queue)
 	controller.Handle(env, c.endpoints, func(old, new *corev1.Endpoints) {
+		if old != nil && (new == nil || old.UID != new.UID) {
+			c.written.Forget(old.UID)
+		}
 		if new == nil { // those that were removed are made again
 			c.queue.Enqueue(object.KeyOf(old), c.endpoints.Trace(old))
 			return
 		}
 		// Someone else's change is undone. Endpoints without a service are left alone: who restores a backup writes them before it.
-		if _, ok := c.services.GetKey(object.KeyOf(new)); ok && new.Labels[managedLabel] == manager {
+		if _, ok := c.services.GetKey(object.KeyOf(new)); ok && (new.Labels[managedLabel] == manager || old != nil && old.Labels[managedLabel] == manager) {
 			c.queue.Enqueue(object.KeyOf(new), c.endpoints.Trace(new))
 		}
 	})
@@ -84,15 +93,13 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 		if !exists {
 			return 0, nil
 		}
-		// They go with their service, whoever wrote them.
-		err := resource.Delete(ctx, current.Namespace, current.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(current.UID))})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return 0, fmt.Errorf("delete endpoints: %w", err)
-		}
-		return 0, nil
+		return 0, c.remove(ctx, current)
 	}
 	if !backend.Managed(s) || s.DeletionTimestamp != nil {
 		return 0, nil
+	}
+	if exists && c.written.Behind(current) {
+		return written.Patience, nil // the event of the newer ones calls again
 	}
 	now := c.clock.Now()
 	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
@@ -107,14 +114,18 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 	if want == nil {
 		return 0, nil
 	}
+	var stored *corev1.Endpoints
 	var err error
 	if exists {
-		_, err = resource.Update(ctx, want)
+		stored, err = resource.Update(ctx, want)
 	} else {
-		_, err = resource.Create(ctx, want)
+		stored, err = resource.Create(ctx, want)
 	}
 	switch {
-	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case err == nil:
+		c.written.Wrote(stored)
+		return 0, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return 0, nil
 	case apierrors.IsConflict(err):
 		return 0, err // the cache is behind
@@ -126,4 +137,17 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 		c.events.Eventf(want, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %s/%s: %v", s.Namespace, s.Name, err)
 	}
 	return 0, fmt.Errorf("write endpoints: %w", err)
+}
+
+// remove deletes Endpoints with their service, whoever wrote them. That it is gone is asked of the API: they may be those of another of its name, which the
+// cache does not show yet, and what somebody else wrote does not come back.
+func (c *endpoints) remove(ctx context.Context, e *corev1.Endpoints) error {
+	if _, err := object.For(c.client, object.Service).Get(ctx, e.Namespace, e.Name); !apierrors.IsNotFound(err) {
+		return err // the event of a service that is there calls again
+	}
+	err := object.For(c.client, object.Endpoints).Delete(ctx, e.Namespace, e.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete endpoints: %w", err)
+	}
+	return nil
 }

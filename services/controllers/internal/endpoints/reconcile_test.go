@@ -2,13 +2,17 @@ package endpoints
 
 import (
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -55,4 +59,79 @@ func TestWhoseEndpointsGo(t *testing.T) {
 	controllertest.Await(c, object.Endpoints, "those that were early become the service's", func(all []*corev1.Endpoints) bool {
 		return slices.ContainsFunc(all, func(e *corev1.Endpoints) bool { return e.Name == "early" && len(e.Subsets) == 0 })
 	})
+}
+
+// TestNamesakeKeepsItsEndpoints has a cache that does not show a service yet which was made again, with Endpoints of a user's.
+func TestNamesakeKeepsItsEndpoints(t *testing.T) {
+	t.Parallel()
+	cluster := &controllertest.Cluster{T: t, Client: objecttest.New().Serve(t)}
+	controllertest.Create(cluster, object.Endpoints, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "custom"}})
+	informers := object.NewInformers(cluster.Client)
+	c := build(&controller.Env{
+		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return &record.FakeRecorder{} },
+	})
+	controllertest.Freeze(t, informers)
+	service := controllertest.Create(cluster, object.Service, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "custom"}})
+	for _, left := range []int{1, 0} {
+		if _, err := c.reconcile(t.Context(), "default/custom"); err != nil {
+			t.Error(err)
+		}
+		if n := len(controllertest.List(cluster, object.Endpoints)); n != left {
+			t.Errorf("%d Endpoints are left, not %d", n, left)
+		}
+		if left > 0 {
+			controllertest.Delete(cluster, object.Service, service.Namespace, service.Name, metav1.DeleteOptions{})
+		}
+	}
+}
+
+// TestNothingOfAStaleObject has pods change while the cache does not show what was written last: it could only be refused.
+func TestNothingOfAStaleObject(t *testing.T) {
+	t.Parallel()
+	var (
+		late     *objecttest.Late
+		mu       sync.Mutex
+		versions = map[string]bool{} // that were replaced
+	)
+	c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
+		late, c.Client = c.API.ServeLate(t)
+		c.API.Intercept = func(w objecttest.Write) error {
+			if w.Verb != "update" || w.Resource != "endpoints" {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if v := w.Object.GetResourceVersion(); versions[v] {
+				t.Errorf("version %s is replaced twice", v)
+			} else {
+				versions[v] = true
+			}
+			return nil
+		}
+	}, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+	controllertest.Create(c, object.Service, newService())
+	p := newPod(1, true, 80)
+	p.Labels = map[string]string{"app": "web"}
+	status := p.Status
+	p = controllertest.Create(c, object.Pod, p)
+	p.Status = status
+	p = controllertest.UpdateStatus(c, object.Pod, p)
+	has := func(what string, ready, others int) {
+		t.Helper()
+		controllertest.Await(c, object.Endpoints, what, func(all []*corev1.Endpoints) bool {
+			return len(all) == 1 && len(all[0].Subsets) == 1 && len(all[0].Subsets[0].Addresses) == ready && len(all[0].Subsets[0].NotReadyAddresses) == others
+		})
+	}
+	has("the pod is there", 1, 0)
+	release := late.Hold("endpoints")
+	defer release()
+	for range 10 {
+		p.Status.Conditions[0].Status = map[corev1.ConditionStatus]corev1.ConditionStatus{
+			corev1.ConditionTrue: corev1.ConditionFalse, corev1.ConditionFalse: corev1.ConditionTrue,
+		}[p.Status.Conditions[0].Status]
+		p = controllertest.UpdateStatus(c, object.Pod, p)
+		time.Sleep(10 * time.Millisecond) // nothing tells that the controller has seen it
+	}
+	release()
+	has("the pod is ready", 1, 0)
 }
