@@ -287,6 +287,12 @@ func (r Resource[T]) deleteRequest(namespace, name string, options metav1.Delete
 	}, nil
 }
 
+// AsSeen are the preconditions of a deletion that holds only for the very version of the object that was judged.
+func AsSeen(o metav1.Object) *metav1.Preconditions {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
+}
+
 // abandoned is the code of a request whose asker left before it was answered.
 const abandoned = 499
 

@@ -50,7 +50,7 @@ func (c *cleaner) reconcile(ctx context.Context, key string) (time.Duration, err
 		return rest, nil
 	}
 	err := object.For(c.client, object.Secret).Delete(ctx, secret.Namespace, secret.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
+		Preconditions: object.AsSeen(secret),
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("remove bootstrap token %s: %w", key, err)

@@ -46,7 +46,7 @@ func (c *cleaning) reconcile(ctx context.Context, name string) (time.Duration, e
 	if end := goes(r); end.After(now) {
 		return end.Sub(now), nil
 	}
-	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion}}
+	options := metav1.DeleteOptions{Preconditions: object.AsSeen(r)}
 	if err := object.For(c.client, object.CertificateSigningRequest).Delete(ctx, "", name, options); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("remove %s: %w", name, err)
 	}

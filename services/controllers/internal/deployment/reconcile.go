@@ -216,7 +216,7 @@ func (c *deployments) applySets(ctx context.Context, d *appsv1.Deployment, p *Pl
 	}
 	for _, rs := range p.Delete {
 		items = append(items, sets.DeleteItem(rs.Namespace, rs.Name,
-			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}}))
+			metav1.DeleteOptions{Preconditions: object.AsSeen(rs)}))
 	}
 	if len(items) == 0 {
 		return nil

@@ -186,7 +186,7 @@ func write(client *object.Client, n *node, a action) (item object.Item, ok bool,
 		return item, err == nil, err
 	case a.Delete:
 		return resource.DeleteItem(n.meta.Namespace, n.meta.Name, metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &n.meta.UID, ResourceVersion: &n.meta.ResourceVersion},
+			Preconditions:     object.AsSeen(n.meta),
 			PropagationPolicy: &a.Policy,
 		}), true, nil
 	case len(a.Drop) > 0:

@@ -115,7 +115,7 @@ func (c *cleaner) apply(ctx context.Context, secret *corev1.Secret, decided acti
 		}
 	case remove:
 		err = object.For(c.client, object.Secret).Delete(ctx, secret.Namespace, secret.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
+			Preconditions: object.AsSeen(secret),
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -171,7 +171,7 @@ func (c *provisioner) volume(ctx context.Context, name string) (time.Duration, e
 		return 0, nil
 	case Unneeded(v):
 		err := object.For(c.client, object.PersistentVolume).Delete(ctx, "", name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion},
+			Preconditions: object.AsSeen(v),
 		})
 		return 0, settled(err)
 	case !Held(v):

@@ -34,7 +34,7 @@ func Apply(ctx context.Context, client *object.Client, of string, p Plan, metric
 	}
 	for _, slice := range p.Delete {
 		add("delete", " "+slice.Name, resource.DeleteItem(slice.Namespace, slice.Name,
-			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}}))
+			metav1.DeleteOptions{Preconditions: object.AsSeen(slice)}))
 	}
 	results, err := client.Batch(ctx, items, false)
 	if err != nil {

@@ -81,7 +81,7 @@ func (c *collector) reconcile(ctx context.Context, name string) (time.Duration, 
 	case failed != nil:
 		return 0, failed
 	case empty:
-		err = versions.Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &sv.UID, ResourceVersion: &sv.ResourceVersion}})
+		err = versions.Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: object.AsSeen(sv)})
 	case want != nil:
 		_, err = versions.UpdateStatus(ctx, want)
 	}

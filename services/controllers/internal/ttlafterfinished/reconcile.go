@@ -8,7 +8,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -71,7 +70,7 @@ func (c *cleaner) reconcile(ctx context.Context, key string) (time.Duration, err
 	}
 	err = resource.Delete(ctx, job.Namespace, job.Name, metav1.DeleteOptions{
 		PropagationPolicy: ptr.To(metav1.DeletePropagationForeground),
-		Preconditions:     &metav1.Preconditions{UID: ptr.To[types.UID](job.UID), ResourceVersion: &job.ResourceVersion},
+		Preconditions:     object.AsSeen(job),
 	})
 	if err == nil && c.late != nil {
 		c.late.Observe(c.clock.Since(expires).Seconds())
