@@ -82,7 +82,7 @@ func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, erro
 	}
 	switch plan(secret, account, c.ca.Now().PEM) {
 	case remove:
-		err := object.For(c.client, object.Secret).Delete(ctx, namespace, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
+		err := object.For(c.client, object.Secret).Delete(ctx, namespace, name, metav1.DeleteOptions{Preconditions: object.AsSeen(secret)})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return 0, fmt.Errorf("remove Secret %s, whose service account is gone: %w", key, err)
 		}
@@ -93,10 +93,11 @@ func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, erro
 }
 
 // account returns the one that the Secret names, or nil. One that seems absent is asked for: the cache may be behind, and what is
-// removed does not come back.
+// removed does not come back. So is one whose uid the Secret has yet to get: with that of an account which is gone it would be removed.
 func (c *filler) account(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
 	name := secret.Annotations[corev1.ServiceAccountNameKey]
-	if account, ok := c.accounts.Get(secret.Namespace, name); ok && belongs(secret, account) {
+	account, ok := c.accounts.Get(secret.Namespace, name)
+	if ok && secret.Annotations[corev1.ServiceAccountUIDKey] == string(account.UID) {
 		return account, nil
 	}
 	account, err := object.For(c.client, object.ServiceAccount).Get(ctx, secret.Namespace, name)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -30,5 +31,31 @@ func TestReplacedAuthorities(t *testing.T) {
 	})
 	if string(all[0].Data[corev1.ServiceAccountTokenKey]) != "token" {
 		t.Errorf("its token is %q", all[0].Data[corev1.ServiceAccountTokenKey])
+	}
+}
+
+// TestNamesakeOfAnAccount has an account made again with its Secret, and a cache that still shows the one before: with that one's uid the Secret would go.
+func TestNamesakeOfAnAccount(t *testing.T) {
+	t.Parallel()
+	var late *objecttest.Late
+	c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
+		late, c.Client = c.API.ServeLate(t)
+		controllertest.Create(c, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}})
+	}, func(env *controller.Env) (controller.Unit, error) {
+		return New(env, controllertest.NewAuthorities("CA")), nil
+	})
+	release := late.Hold("serviceaccounts")
+	defer release()
+	controllertest.Delete(c, object.ServiceAccount, "ns", "sa", metav1.DeleteOptions{})
+	account := controllertest.Create(c, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}})
+	controllertest.Create(c, object.Secret, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", Annotations: map[string]string{corev1.ServiceAccountNameKey: "sa"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	})
+	secret := controllertest.Await(c, object.Secret, "a token", func(all []*corev1.Secret) bool {
+		return len(all) == 1 && len(all[0].Data[corev1.ServiceAccountTokenKey]) > 0
+	})[0]
+	if got := secret.Annotations[corev1.ServiceAccountUIDKey]; got != string(account.UID) {
+		t.Errorf("it is of account %s, not of %s", got, account.UID)
 	}
 }
