@@ -42,14 +42,30 @@ func (c *resourceClaims) claim(ctx context.Context, key string) (time.Duration, 
 	if len(claim.Status.ReservedFor) > 0 || claim.DeletionTimestamp != nil {
 		return 0, nil
 	}
+	if left, err := c.abandoned(ctx, claim); err != nil || !left {
+		return 0, err // it is needed, or the garbage collector's
+	}
+	return 0, ignoreGone(claims.Delete(ctx, claim.Namespace, claim.Name, metav1.DeleteOptions{Preconditions: object.AsSeen(claim)}))
+}
+
+// abandoned says whether a claim was made for a pod that has ended or that another has replaced. Of one that was replaced the API is asked: the cache may
+// still show the pod before the claim's own.
+func (c *resourceClaims) abandoned(ctx context.Context, claim *resourcev1.ResourceClaim) (bool, error) {
 	ref := metav1.GetControllerOfNoCopy(claim)
 	if ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" {
-		return 0, nil
+		return false, nil
 	}
-	if p, ok := c.pods.Get(claim.Namespace, ref.Name); !ok || p.UID == ref.UID && !done(p) {
-		return 0, nil // it is needed, or the garbage collector's
+	p, ok := c.pods.Get(claim.Namespace, ref.Name)
+	if !ok {
+		return false, nil
 	}
-	return 0, ignoreGone(claims.Delete(ctx, claim.Namespace, claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}}))
+	if p.UID != ref.UID {
+		var err error
+		if p, err = object.For(c.client, object.Pod).Get(ctx, claim.Namespace, ref.Name); err != nil {
+			return false, ignoreGone(err)
+		}
+	}
+	return p.UID != ref.UID || done(p), nil
 }
 
 // gone returns which of the claim's users are none any more. A pod that the cache does not have is asked of the API: devices must not be taken from

@@ -1,6 +1,7 @@
 package resourceclaim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -206,4 +208,43 @@ func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
 	asked := fromTemplate("c")
 	controllertest.Create(c, claimKind, generate(gone, &asked, newTemplate()))
 	controllertest.Await(c, claimKind, "the end of the claim", func(list []*resourcev1.ResourceClaim) bool { return len(list) == 0 })
+}
+
+// TestAClaimOfAPodThatIsNotShownStays: the cache still shows the pod that had the name before, and a scheduler has made a claim for the one that has it now.
+func TestAClaimOfAPodThatIsNotShownStays(t *testing.T) {
+	t.Parallel()
+	var late *objecttest.Late
+	seen := make(chan struct{})
+	c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
+		late, c.Client = c.API.ServeLate(t)
+	}, func(env *controller.Env) (controller.Unit, error) {
+		env.Pods().AddHandler(func(old, _ *corev1.Pod) {
+			if old == nil {
+				close(seen)
+			}
+		})
+		return New(env, nil), nil
+	})
+	controllertest.Create(c, object.Pod, newPod("p", ""))
+	<-seen
+	release := late.Hold("pods")
+	defer release()
+	controllertest.Delete(c, object.Pod, "n", "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	of := func(p *corev1.Pod, name string) {
+		controllertest.Create(c, claimKind, &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "n", Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, corev1.SchemeGroupVersion.WithKind("Pod"))},
+		}})
+	}
+	of(controllertest.Create(c, object.Pod, newPod("p", "")), "stays")
+	gone := newPod("p", "")
+	gone.UID = "gone"
+	for _, name := range []string{"goes", "too"} { // there are several workers: when these have gone, the first claim has been looked at
+		of(gone, name)
+		controllertest.Await(c, claimKind, "the end of a claim of another pod", func(list []*resourcev1.ResourceClaim) bool {
+			return !slices.ContainsFunc(list, func(r *resourcev1.ResourceClaim) bool { return r.Name == name })
+		})
+	}
+	if left := controllertest.List(c, claimKind); len(left) != 1 || left[0].Name != "stays" {
+		t.Errorf("claims %v are left", left)
+	}
 }
