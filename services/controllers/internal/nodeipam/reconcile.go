@@ -42,21 +42,9 @@ type nodeIPAM struct {
 // New returns the controller for the cluster's ranges: one, or one of each
 // IP family. masks are the prefix lengths of a node's ranges. metrics may be nil.
 func New(env *controller.Env, cluster []netip.Prefix, masks []int, metrics *Metrics) (controller.Unit, error) {
-	c := &nodeIPAM{
-		client: env.Client, nodes: object.InformerFor(env.Informers, object.Node),
-		events: env.Recorder("cidrAllocator"), needy: map[string]bool{},
-	}
-	if len(cluster) != len(masks) {
-		return controller.Unit{}, fmt.Errorf("%d cluster ranges have %d node mask sizes", len(cluster), len(masks))
-	}
-	metrics.forget()
-	for i, p := range cluster {
-		r, err := newRanges(p, masks[i])
-		if err != nil {
-			return controller.Unit{}, err
-		}
-		r.usage = metrics.of(r.cluster)
-		c.families = append(c.families, r)
+	c, err := build(env, cluster, masks, metrics)
+	if err != nil {
+		return controller.Unit{}, err
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "nodeipam", Kind: "Node", Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -65,12 +53,39 @@ func New(env *controller.Env, cluster []netip.Prefix, masks []int, metrics *Metr
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}, nil
 }
 
+func build(env *controller.Env, cluster []netip.Prefix, masks []int, metrics *Metrics) (*nodeIPAM, error) {
+	c := &nodeIPAM{
+		client: env.Client, nodes: object.InformerFor(env.Informers, object.Node),
+		events: env.Recorder("cidrAllocator"), needy: map[string]bool{},
+	}
+	if len(cluster) != len(masks) {
+		return nil, fmt.Errorf("%d cluster ranges have %d node mask sizes", len(cluster), len(masks))
+	}
+	metrics.forget()
+	for i, p := range cluster {
+		r, err := newRanges(p, masks[i])
+		if err != nil {
+			return nil, err
+		}
+		r.usage = metrics.of(r.cluster)
+		c.families = append(c.families, r)
+	}
+	return c, nil
+}
+
 func (c *nodeIPAM) nodeChanged(old, new *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if new == nil {
+		namesake, there := c.nodes.Get("", old.Name)
+		if there && len(namesake.Spec.PodCIDRs) == 0 {
+			return // it takes over what the name holds, and may have been given that already
+		}
 		for _, r := range c.families {
 			r.release(old.Name)
+		}
+		if there {
+			c.occupy(namesake)
 		}
 		delete(c.needy, old.Name)
 		for name := range c.needy {
