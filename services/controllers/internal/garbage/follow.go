@@ -28,9 +28,8 @@ var ignored = map[schema.GroupResource]bool{
 // follow keeps an informer of metadata for every kind that the API serves,
 // until ctx ends.
 func (c *collector) follow(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	running := map[schema.GroupResource]context.CancelFunc{}
+	kinds := followed{collector: c, running: map[schema.GroupResource]informing{}}
+	defer kinds.Wait()
 	first := true
 	ticker := c.clock.NewTicker(discoverEvery)
 	defer ticker.Stop()
@@ -40,29 +39,7 @@ func (c *collector) follow(ctx context.Context) error {
 			c.metrics.missed(ctx)
 			slog.WarnContext(ctx, "some kinds are not discovered: what they own is not collected", "err", err)
 		}
-		served := map[schema.GroupResource]bool{}
-		for _, res := range resources {
-			if !res.Can("list", "watch", "delete") || ignored[res.GroupResource()] {
-				continue
-			}
-			served[res.GroupResource()] = true
-			if running[res.GroupResource()] != nil {
-				continue
-			}
-			informers := c.informer(res)
-			ctx, stop := context.WithCancel(ctx)
-			running[res.GroupResource()] = stop
-			wg.Go(func() { _ = informers.Run(ctx) })
-			if !res.Remote { // one server that hangs must not keep the whole cluster's garbage
-				c.addSynced(informers.Wait)
-			}
-		}
-		for gr, stop := range running {
-			if !served[gr] && err == nil {
-				stop()
-				delete(running, gr)
-			}
-		}
+		kinds.are(ctx, resources, err == nil)
 		c.setResources(resources)
 		// Owners of kinds that are not discovered keep their dependents, so it is
 		// safe to begin with what there is.
@@ -82,14 +59,72 @@ func (c *collector) follow(ctx context.Context) error {
 	}
 }
 
+// followed are the kinds that are followed.
+type followed struct {
+	*collector
+	sync.WaitGroup
+	running map[schema.GroupResource]informing
+}
+
+// informing is an informer of a kind in one of its versions.
+type informing struct {
+	of   schema.GroupVersionKind
+	stop context.CancelFunc
+}
+
+// are has the resources followed, and others no longer where these are all that there are. One that is served in another version is followed in that: of a
+// version that is not served any more nothing is heard.
+func (f *followed) are(ctx context.Context, resources []discovery.Resource, all bool) {
+	served := map[schema.GroupResource]bool{}
+	for _, res := range resources {
+		gr := res.GroupResource()
+		if !res.Can("list", "watch", "delete") || ignored[gr] {
+			continue
+		}
+		served[gr] = true
+		was, known := f.running[gr]
+		if known && was.of == res.GVK {
+			continue
+		}
+		informers, inf := f.informer(res)
+		ctx, stop := context.WithCancel(ctx)
+		f.running[gr] = informing{res.GVK, stop}
+		f.Go(func() { _ = informers.Run(ctx) })
+		if known {
+			was.stop()
+			f.Go(func() { f.miss(ctx, res, informers, inf) })
+		} else if !res.Remote { // one server that hangs must not keep the whole cluster's garbage
+			f.addSynced(informers.Wait)
+		}
+	}
+	for gr, is := range f.running {
+		if !served[gr] && all {
+			is.stop()
+			delete(f.running, gr)
+		}
+	}
+}
+
+// miss notes the ends of objects that went while nobody followed their kind, between two of its versions.
+func (c *collector) miss(ctx context.Context, res discovery.Resource, informers *object.Informers, inf *object.Informer[*metav1.PartialObjectMetadata]) {
+	if !informers.Wait(ctx) {
+		return
+	}
+	for _, n := range c.graph.ofKind(res) {
+		if is, ok := inf.Get(n.meta.Namespace, n.meta.Name); !ok || is.UID != n.meta.UID {
+			c.changed(res, n.meta, nil, func(*metav1.PartialObjectMetadata) trace.SpanContext { return trace.SpanContext{} })
+		}
+	}
+}
+
 // informer returns the set with the resource's informer, which feeds the graph.
-func (c *collector) informer(res discovery.Resource) *object.Informers {
+func (c *collector) informer(res discovery.Resource) (*object.Informers, *object.Informer[*metav1.PartialObjectMetadata]) {
 	informers := object.NewInformers(c.client)
 	inf := object.InformerFor(informers, res.Metadata(), object.Option{Slim: slim})
 	inf.AddHandler(func(old, new *metav1.PartialObjectMetadata) {
 		c.changed(res, old, new, func(m *metav1.PartialObjectMetadata) trace.SpanContext { return inf.Trace(m) })
 	})
-	return informers
+	return informers, inf
 }
 
 // slim drops what ownership does not need.

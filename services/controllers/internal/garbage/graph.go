@@ -152,6 +152,19 @@ func (g *graph) dependentsOfKind(owner types.UID, res discovery.Resource) []*nod
 	return slices.DeleteFunc(g.dependentsOf(owner), func(n *node) bool { return n.resource.GroupResource() != res.GroupResource() })
 }
 
+// ofKind returns the objects of one resource.
+func (g *graph) ofKind(res discovery.Resource) []*node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var nodes []*node
+	for _, n := range g.nodes {
+		if n.resource.GroupResource() == res.GroupResource() {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // all returns every object that has something to do with ownership.
 func (g *graph) all() []*node {
 	g.mu.Lock()
