@@ -16,7 +16,7 @@ import (
 	"howdah.dev/services/controllers/internal/discovery"
 )
 
-// rediscover is how often kinds that were not served are looked for again.
+// rediscover is how often it is looked which kinds are served, and in which version.
 const rediscover = 30 * time.Second
 
 // follower watches the metadata of the resources that some quota limits, and of no other: it tells when an object has gone.
@@ -29,6 +29,12 @@ type follower struct {
 	mu     sync.Mutex
 	wanted map[string][]schema.GroupResource // by quota's key
 	served map[schema.GroupResource]discovery.Resource
+}
+
+// informing is an informer of a resource in one of its versions.
+type informing struct {
+	of   schema.GroupVersionKind
+	stop context.CancelFunc
 }
 
 func newFollower(client *object.Client, clock clock.WithTicker, gone func(schema.GroupResource, string)) *follower {
@@ -76,28 +82,29 @@ func (f *follower) all() map[schema.GroupResource]bool {
 func (f *follower) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	running := map[schema.GroupResource]context.CancelFunc{}
+	running := map[schema.GroupResource]informing{}
 	ticker := f.clock.NewTicker(rediscover)
 	defer ticker.Stop()
 	for {
 		wanted := f.all()
-		for gr, stop := range running {
+		for gr, is := range running {
 			if !wanted[gr] {
-				stop()
+				is.stop()
 				delete(running, gr)
 			}
 		}
 		for gr := range wanted {
-			if running[gr] != nil {
+			res, ok := f.resource(ctx, gr)
+			was, known := running[gr]
+			if !ok || known && was.of == res.GVK {
 				continue
 			}
-			res, ok := f.resource(ctx, gr)
-			if !ok {
-				continue
+			if known {
+				was.stop()
 			}
 			informers := f.informer(gr, res)
 			ctx, stop := context.WithCancel(ctx)
-			running[gr] = stop
+			running[gr] = informing{res.GVK, stop}
 			wg.Go(func() { _ = informers.Run(ctx) })
 		}
 		select {
@@ -105,6 +112,7 @@ func (f *follower) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-f.wake:
 		case <-ticker.C():
+			f.forget()
 		}
 	}
 }
@@ -157,4 +165,11 @@ func (f *follower) resource(ctx context.Context, gr schema.GroupResource) (disco
 	f.served = served
 	res, ok = served[gr]
 	return res, ok
+}
+
+// forget has the API asked again which resources there are.
+func (f *follower) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.served = nil
 }

@@ -140,24 +140,38 @@ func (c *quotas) see(ctx context.Context, q *corev1.ResourceQuota) (Seen, error)
 		}
 	}
 	for _, gr := range needs.Number {
-		kind, ok := c.kinds.find(ctx, gr)
-		if !ok {
-			continue // no such resource is served: there is none of it
-		}
-		items, meta, err := object.For(c.client, kind).List(ctx, q.Namespace, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
+		n, err := c.count(ctx, gr, q.Namespace)
 		if err != nil {
 			return seen, fmt.Errorf("count %s: %w", gr, err)
+		}
+		seen.Numbers[gr] = n
+	}
+	return seen, nil
+}
+
+// count returns how many objects of a resource there are, none where it is not served. Before it says so it looks whether another version of it is.
+func (c *quotas) count(ctx context.Context, gr schema.GroupResource, namespace string) (int64, error) {
+	for again := true; ; again = false {
+		kind, ok := c.kinds.find(ctx, gr)
+		if !ok {
+			return 0, nil
+		}
+		items, meta, err := object.For(c.client, kind).List(ctx, namespace, metav1.ListOptions{Limit: 1})
+		switch {
+		case apierrors.IsNotFound(err) && again:
+			c.kinds.forget()
+			continue
+		case apierrors.IsNotFound(err):
+			return 0, nil
+		case err != nil:
+			return 0, err
 		}
 		n := int64(len(items))
 		if meta.RemainingItemCount != nil {
 			n += *meta.RemainingItemCount
 		}
-		seen.Numbers[gr] = n
+		return n, nil
 	}
-	return seen, nil
 }
 
 func (c *quotas) read(ctx context.Context, gr schema.GroupResource, namespace string) ([]any, error) {
