@@ -17,9 +17,15 @@ import (
 // maxTries bounds how often a target is scaled that others change meanwhile.
 const maxTries = 5
 
+// scales reads and writes the scales of a resource.
+type scales interface {
+	Get(ctx context.Context, namespace, name string) (*autoscalingv1.Scale, error)
+	Update(ctx context.Context, scale *autoscalingv1.Scale) (*autoscalingv1.Scale, error)
+}
+
 // target is what an autoscaler scales, as it was read.
 type target struct {
-	scales object.Scales
+	scales scales
 	scale  *autoscalingv1.Scale
 }
 
@@ -57,17 +63,19 @@ func checkSelector(selector string) error {
 	return nil
 }
 
-// set has the target have a number of replicas, whatever others write of it meanwhile.
+// set has the target have a number of replicas, whatever others write of it meanwhile, unless they have changed the number that was read: it was not decided
+// for another one, least of all for 0, by which people stop an autoscaler, nor for another target of the name.
 func (t target) set(ctx context.Context, replicas int32) error {
 	scale := t.scale
 	for try := 1; ; try++ {
-		scale.Spec.Replicas = replicas
-		_, err := t.scales.Update(ctx, scale)
+		wanted := scale.DeepCopy()
+		wanted.Spec.Replicas = replicas
+		_, err := t.scales.Update(ctx, wanted)
 		if !apierrors.IsConflict(err) || try == maxTries {
 			return err
 		}
 		newer, failed := t.scales.Get(ctx, scale.Namespace, scale.Name)
-		if failed != nil {
+		if failed != nil || newer.UID != scale.UID || newer.Spec.Replicas != scale.Spec.Replicas {
 			return err
 		}
 		scale = newer
