@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -71,22 +72,22 @@ func (c *jobs) reconcileOrphan(ctx context.Context, key string) (time.Duration, 
 			return 0, nil
 		}
 	}
-	_, err := c.untrack(ctx, []*corev1.Pod{p})
+	// As it was seen: a job may have adopted it meanwhile, and would never count it.
+	_, err := c.untrack(ctx, []*corev1.Pod{p}, map[string]any{"resourceVersion": p.ResourceVersion})
 	return 0, err
 }
 
-// untrack takes the finalizer off pods and returns those that have it no more. One that is gone has none.
-func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod) (without []*corev1.Pod, err error) {
+// untrack takes the finalizer off pods, of which more may be demanded in their metadata, and returns those that have it no more. One that is gone has none.
+func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod, demanded map[string]any) (without []*corev1.Pod, err error) {
 	var items []object.Item
 	var patched []*corev1.Pod
 	for _, p := range pods {
 		if !tracked(p) {
 			continue
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid":                                 p.UID,
-			"$deleteFromPrimitiveList/finalizers": []string{batchv1.JobTrackingFinalizer},
-		}})
+		metadata := map[string]any{"uid": p.UID, "$deleteFromPrimitiveList/finalizers": []string{batchv1.JobTrackingFinalizer}}
+		maps.Copy(metadata, demanded)
+		patch, err := json.Marshal(map[string]any{"metadata": metadata})
 		if err != nil {
 			return nil, fmt.Errorf("encode patch of finalizers: %w", err)
 		}
@@ -102,7 +103,7 @@ func (c *jobs) untrack(ctx context.Context, pods []*corev1.Pod) (without []*core
 	}
 	var problems []error
 	for n, r := range results {
-		if r.Err != nil && !apierrors.IsNotFound(r.Err) && !apierrors.IsConflict(r.Err) { // a conflict is with a namesake
+		if r.Err != nil && !apierrors.IsNotFound(r.Err) && !apierrors.IsConflict(r.Err) { // a conflict is with a namesake, or of what the next event tells
 			problems = append(problems, fmt.Errorf("remove finalizer of pod: %w", r.Err))
 			continue
 		}

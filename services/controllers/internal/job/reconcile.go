@@ -48,17 +48,21 @@ type jobs struct {
 
 // New returns the controller; metrics may be nil.
 func New(env *controller.Env, metrics *Metrics) controller.Unit {
-	events := env.Recorder("job-controller")
-	c := &jobs{
-		client: env.Client, jobs: object.InformerFor(env.Informers, object.Job), pods: env.Pods(), events: events, clock: env.Clock,
-		control: podcontrol.New(env, kind, events).WithFinalizer(batchv1.JobTrackingFinalizer), metrics: metrics,
-	}
+	c := build(env, metrics)
 	c.queue = reconcile.New(reconcile.Config{Name: "job", Kind: kind.Kind, Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
 	c.orphans = reconcile.New(reconcile.Config{Name: "job_orphan_pod", Kind: "Pod", Workers: 2, Reconcile: c.reconcileOrphan, Metrics: env.Metrics})
 	controller.Handle(env, c.jobs, c.jobChanged)
 	c.control.Follow(env, batched{c.queue}, c.mayAdopt)
 	controller.Handle(env, c.pods, c.podChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue, c.orphans}}
+}
+
+func build(env *controller.Env, metrics *Metrics) *jobs {
+	events := env.Recorder("job-controller")
+	return &jobs{
+		client: env.Client, jobs: object.InformerFor(env.Informers, object.Job), pods: env.Pods(), events: events, clock: env.Clock,
+		control: podcontrol.New(env, kind, events).WithFinalizer(batchv1.JobTrackingFinalizer), metrics: metrics,
+	}
 }
 
 // batched is the queue of what pods ask for.
@@ -222,13 +226,13 @@ func (c *jobs) apply(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) 
 	if len(plan.Counted) > 0 {
 		next = stored
 	}
-	return next, errors.Join(problem, m.untracked(c.untrack(ctx, plan.Counted)))
+	return next, errors.Join(problem, m.untracked(c.untrack(ctx, plan.Counted, nil)))
 }
 
 // remove deletes the pods that the job does not want, and those that it stops.
 func (c *jobs) remove(ctx context.Context, job *batchv1.Job, m *memo, plan Plan) error {
 	if len(plan.Surplus) > 0 {
-		if err := m.untracked(c.untrack(ctx, plan.Surplus)); err != nil {
+		if err := m.untracked(c.untrack(ctx, plan.Surplus, nil)); err != nil {
 			return err
 		}
 		if err := c.control.Delete(ctx, job, plan.Surplus); err != nil {
