@@ -125,6 +125,7 @@ func TestDecideClaims(t *testing.T) {
 		{"one that is there", nil, "0:ready:new", "", false, "create web-1 new"},
 		{"that of a former pod", []func(*appsv1.StatefulSet){retain(false, true)}, "0:ready:new", "former-pod", false, ""},
 		{"that of a former pod, which is kept", nil, "0:ready:new", "former-pod", false, "create web-1 new"},
+		{"that of a former set, with which it goes", nil, "0:ready:new", "former-set", false, ""},
 		{"that of a new pod gets its owner", []func(*appsv1.StatefulSet){retain(true, false)}, "0:ready:new", "", false, "create web-1 new, own data-web-1"},
 		{"that of a pod that is ill has to wait", []func(*appsv1.StatefulSet){retain(true, false)}, "0:ready:new 1:running:new", "", false, ""},
 		{"that of a pod that is pending does not", []func(*appsv1.StatefulSet){retain(true, false)}, "0:ready:new 1:pending:new", "", false, "own data-web-1"},

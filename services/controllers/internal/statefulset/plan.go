@@ -189,14 +189,12 @@ func (w *walk) claims(p *corev1.Pod, ordinal int) (missing, ending []Claim) {
 	return missing, ending
 }
 
-// leftover says whether a claim is to be deleted with the pod's predecessor, which has gone already: the pod is made when the claim has gone too.
+// leftover says whether a claim is about to be deleted with the pod's predecessor, or with a set that had the name before, which has gone already: the
+// pod is made when the claim has gone too. What it wrote there would be lost.
 func (w *walk) leftover(p *corev1.Pod, ordinal int) bool {
-	if !retention(w.set).whenScaled {
-		return false
-	}
 	return slices.ContainsFunc(w.set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
 		had := w.seen.Claim(claimName(w.set, t.Name, ordinal))
-		return had != nil && stale(had, p, podKind)
+		return had != nil && (stale(had, w.set, kind) || retention(w.set).whenScaled && stale(had, p, podKind))
 	})
 }
 
