@@ -247,6 +247,37 @@ func TestAdmissionOfCustomResources(t *testing.T) {
 	remove()
 }
 
+// What a webhook adds to a custom resource is validated as it is, and what the schema does not know goes only when it is read.
+func TestWhatWebhooksAddToCustomResources(t *testing.T) {
+	t.Parallel()
+	f, h := startMemory(t), startHooks(t)
+	f.define(doodads)
+	const rules = `,"rules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v2"],"resources":["doodads"]}]`
+	defer f.configure("validatingwebhookconfigurations", "v", h.hook("v", "/allow", rules))()
+	for _, tt := range []struct{ path, shown, refused string }{
+		{"/patch-unknown", `"unknown":"x"`, ""},
+		{"/patch-null", "", `data: Invalid value: "null": data in body must be of type object: "null"`},
+	} {
+		remove := f.configure("mutatingwebhookconfigurations", "m", h.hook("m", tt.path, rules))
+		h.requests()
+		made, err := f.create("example.com/v2/doodads", "default", `{"metadata":{"name":"x"},"data":{"a":"b"}}`)
+		remove()
+		if tt.refused != "" {
+			if !apierrors.IsInvalid(err) || !strings.HasSuffix(err.Error(), tt.refused) {
+				t.Errorf("%s: %v", tt.path, err)
+			}
+			continue
+		}
+		if seen := h.requests(); len(seen) != 2 || !strings.Contains(string(seen[1].Object.Raw), tt.shown) {
+			t.Errorf("%s: who validates was asked as the last of %d, or is not shown %s", tt.path, len(seen), tt.shown)
+		}
+		got, getErr := f.get("example.com/v2/doodads", "default", "x")
+		if err != nil || getErr != nil || strings.Contains(string(made)+string(got), "unknown") {
+			t.Errorf("%s: %s, %v; read %s, %v", tt.path, made, err, got, getErr)
+		}
+	}
+}
+
 // What a webhook refuses leaves nothing behind, and one that is quick with Fail stands for all apiservers.
 func TestWebhooksOfTwoServers(t *testing.T) {
 	t.Parallel()

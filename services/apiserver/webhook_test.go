@@ -69,6 +69,10 @@ func (h *hooks) review(path string, request *admissionv1.AdmissionRequest) *admi
 		return patch(`[{"op":"add","path":"/deleteOptions","value":{"gracePeriodSeconds":66}}]`)
 	case "/patch-kind":
 		return patch(`[{"op":"replace","path":"/metadata/namespace","value":"elsewhere"}]`)
+	case "/patch-unknown":
+		return patch(`[{"op":"add","path":"/unknown","value":"x"}]`)
+	case "/patch-null":
+		return patch(`[{"op":"replace","path":"/data","value":null}]`)
 	case "/patch-nonsense":
 		return patch(`[{"op":"remove","path":"/no/such"}]`)
 	case "/patch-garbage":

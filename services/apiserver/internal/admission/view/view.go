@@ -319,8 +319,8 @@ func (v *Version) replaceBody(data []byte) (bool, error) {
 	return true, nil
 }
 
-// Check fails where JSON is not strictly an object of the version: of another form, or with fields that the kind does not have. What
-// custom kinds do not have is cut.
+// Check fails where JSON is not strictly an object of the version: of another form, or with fields that the kind does not have. Custom
+// kinds may have what they do not know.
 func (v *Version) Check(data []byte) error {
 	var obj any = v.res.New()
 	_, custom := obj.(*unstructured.Unstructured)
@@ -337,6 +337,8 @@ func (v *Version) Check(data []byte) error {
 	return err
 }
 
+// decode reads an object of the version. What the schema of a custom one does not know, or nulls that it does not allow, stay in it, so that
+// those who validate see them; they go when it is read.
 func (v *Version) decode(data []byte) (registry.Object, error) {
 	if err := v.sameKind(data); err != nil {
 		return nil, err
@@ -346,8 +348,7 @@ func (v *Version) decode(data []byte) (registry.Object, error) {
 		if err := u.UnmarshalJSON(data); err != nil {
 			return nil, err
 		}
-		_, err := v.res.Kind.Custom.Fit(u, false)
-		return u, err
+		return v.res.Kind.Custom.Settle(u)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
 		return nil, err
