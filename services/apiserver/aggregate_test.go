@@ -67,6 +67,8 @@ func extension(broken, aggregates *atomic.Bool) http.HandlerFunc {
 				"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/com.example.metrics.v1.Load"}}}}}},"definitions":{"com.example.metrics.v1.Load":{"type":"object"}}}`)
 		case "/openapi/v3/apis/metrics.example.com/v1":
 			fmt.Fprint(w, `{"openapi":"3.0.0","paths":{}}`)
+		case "/openapi/v3/apis/metrics.example.com":
+			fmt.Fprint(w, `{"openapi":"3.0.0","info":{"title":"the group"}}`)
 		default:
 			body, _ := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%s %s by %s %v %s: %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-Remote-User"), r.Header.Values("X-Remote-Group"), r.Header.Get("X-Remote-Extra-Scopes"), body)
@@ -210,14 +212,16 @@ func TestAggregation(t *testing.T) {
 		v.Resources[0].Scope != discoveryv2.ScopeNamespace || len(v.Resources[0].Subresources) != 1 || v.Resources[0].ShortNames[0] != "ld" {
 		t.Errorf("%+v", v)
 	}
-	for path, want := range map[string]string{
-		"/apis":                     `"groupVersion":"metrics.example.com/v1"`,
-		"/apis/metrics.example.com": `"preferredVersion":{"groupVersion":"metrics.example.com/v1","version":"v1"}`,
-		"/openapi/v3":               `"apis/metrics.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com/v1?hash=`,
-		"/openapi/v3/apis/metrics.example.com/v1": `{"openapi":"3.0.0","paths":{}}`,
+	for _, tt := range []struct{ path, want string }{
+		{"/apis", `"groupVersion":"metrics.example.com/v1"`},
+		{"/apis/metrics.example.com", `"preferredVersion":{"groupVersion":"metrics.example.com/v1","version":"v1"}`},
+		{"/openapi/v3", `"apis/metrics.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com/v1?hash=`},
+		{"/openapi/v3", `"apis/metrics.example.com":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com?hash=`},
+		{"/openapi/v3/apis/metrics.example.com/v1", `{"openapi":"3.0.0","paths":{}}`},
+		{"/openapi/v3/apis/metrics.example.com", `{"openapi":"3.0.0","info":{"title":"the group"}}`},
 	} {
-		if resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: path}); err != nil || !strings.Contains(string(resp.GetObject()), want) {
-			t.Errorf("%s: %v, without %s", path, err, want)
+		if resp, err := f.docs.Document(f.ctx, &apiv1.DocumentRequest{Path: tt.path}); err != nil || !strings.Contains(string(resp.GetObject()), tt.want) {
+			t.Errorf("%s: %v, without %s", tt.path, err, tt.want)
 		}
 	}
 

@@ -90,6 +90,7 @@ type knowledge struct {
 	resources *metav1.APIResourceList
 	stale     bool     // the resources were told before, and not when it was asked last
 	v2, v3    document // OpenAPI of the group version
+	group     document // and of the path of its group alone
 
 	checkedVersion string // of the spec that was checked
 	checkedBacking string // of the Service and the endpoints behind which it was

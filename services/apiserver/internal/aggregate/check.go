@@ -90,9 +90,9 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	resources, reason, err := a.ask(ctx, s)
 	k := &knowledge{available: err == nil, reason: "Passed", message: "all checks passed", resources: resources, stale: resources == nil, checkedVersion: specOf(s), checkedBacking: behind}
 	if old != nil {
-		k.v2, k.v3 = old.v2, old.v3 // what was told before is better than nothing
+		k.v2, k.v3, k.group = old.v2, old.v3, old.group // what was told before is better than nothing
 		if old.checkedVersion != k.checkedVersion {
-			k.v2.etag, k.v3.etag = "", "" // another server may name something else the same
+			k.v2.etag, k.v3.etag, k.group.etag = "", "", "" // another server may name something else the same
 		}
 	}
 	if err != nil {
@@ -103,6 +103,7 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 		if k.v3 = a.fetch(ctx, s, openapiV3+"/apis/"+group+"/"+version, k.v3, valid); k.v3.body == nil {
 			k.v3 = converted(k.v2)
 		}
+		k.group = a.fetch(ctx, s, openapiV3+"/apis/"+group, k.group, valid)
 	}
 	if ctx.Err() != nil {
 		return
@@ -120,12 +121,17 @@ func (a *Aggregator) check(ctx context.Context, s *apiregistrationv1.APIService)
 	}
 	k.due = a.cfg.Clock.Now().Add(wait)
 	a.known[s.Name] = k
-	if old == nil || old.available != k.available || old.stale != k.stale || old.v2.hash != k.v2.hash || old.v3.hash != k.v3.hash || string(encode(old.resources)) != string(encode(k.resources)) {
+	if old == nil || old.available != k.available || old.stale != k.stale || !k.sameOpenAPI(old) || string(encode(old.resources)) != string(encode(k.resources)) {
 		a.generation.Add(1)
 	}
 	a.mu.Unlock()
 	a.metrics.checked(s.Name, k.available, k.reason)
 	a.tell(ctx, s, k)
+}
+
+// sameOpenAPI reports whether both have been told the same documents.
+func (k *knowledge) sameOpenAPI(other *knowledge) bool {
+	return k.v2.hash == other.v2.hash && k.v3.hash == other.v3.hash && k.group.hash == other.group.hash
 }
 
 // tell writes the condition where it has changed.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Documents answers paths of OpenAPI, as discovery.Documents does.
@@ -128,15 +130,22 @@ func valid(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// documents are those of version 3 of the remote group versions that have one, by the names that the index gives them.
+// documents are those of version 3 of the remote group versions, and of their groups, that have one, by the names that the index gives them.
 func (a *Aggregator) documents() map[string]document {
 	remotes := a.remotes()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := map[string]document{}
-	for gv, s := range remotes {
-		if k := a.known[s.Name]; k != nil && k.v3.body != nil {
-			out["apis/"+gv.String()] = k.v3
+	byName := func(x, y schema.GroupVersion) int { return strings.Compare(x.String(), y.String()) }
+	for _, gv := range slices.SortedFunc(maps.Keys(remotes), byName) { // the same server of a group's each time
+		k := a.known[remotes[gv].Name]
+		if k == nil {
+			continue
+		}
+		for name, d := range map[string]document{"apis/" + gv.String(): k.v3, "apis/" + gv.Group: k.group} {
+			if d.body != nil {
+				out[name] = d
+			}
 		}
 	}
 	return out
