@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 
@@ -178,6 +179,10 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) {
 	if fate := report.From(r.Context()); fate != nil {
 		fate.Metadata = asking.md
 	}
+	if !rt.remote.Await(r.Context(), r.URL.Path) {
+		answer.Error(w, r, errEarly)
+		return
+	}
 	group, version, elsewhere := rt.remote.Match(r.URL.Path)
 	if elsewhere {
 		r = r.WithContext(context.WithValue(r.Context(), remoteKey{}, [2]string{group, version}))
@@ -286,3 +291,10 @@ func (rt *router) permitted(w http.ResponseWriter, r *http.Request, info request
 	}
 	return true
 }
+
+// errEarly answers a request for a group version while it is not known who serves it, in Kubernetes' words.
+var errEarly = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+	Message: "the request has been made before all known HTTP paths have been installed, please try again",
+	Details: &metav1.StatusDetails{RetryAfterSeconds: 5},
+}}

@@ -25,6 +25,12 @@ const (
 	group = "howdah:gateways"
 )
 
+// prefix begins the paths of group versions that extension API servers may serve.
+const prefix = "/apis/"
+
+// patience is how long a request waits at the start until it is known who serves it.
+const patience = 5 * time.Second
+
 // Objects is what the package needs of the object service.
 type Objects interface {
 	List(ctx context.Context, req *apiv1.ListRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[apiv1.ListResponse], error)
@@ -34,6 +40,9 @@ type Objects interface {
 // Set follows the APIServices.
 type Set struct {
 	objects Objects
+
+	first chan struct{} // closed once they have been listed
+	known sync.Once
 
 	mu     sync.RWMutex
 	byName map[string]groupVersion // of those that have a Service
@@ -55,11 +64,34 @@ type apiService struct {
 }
 
 // New returns an empty set; Run fills it.
-func New(objects Objects) *Set { return &Set{objects: objects, byName: map[string]groupVersion{}} }
+func New(objects Objects) *Set {
+	return &Set{objects: objects, first: make(chan struct{}), byName: map[string]groupVersion{}}
+}
+
+// Await waits until it is known whether an extension API server serves the path, and reports whether it is. Before that a group version is not
+// to be told absent: who believes it forgets what the server has.
+func (s *Set) Await(ctx context.Context, path string) bool {
+	if !strings.HasPrefix(path, prefix) {
+		return true
+	}
+	select {
+	case <-s.first:
+		return true
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-s.first:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // Match returns the group and version of a path that an extension API server serves: /apis/<group>/<version> and all below.
 func (s *Set) Match(path string) (group, version string, ok bool) {
-	rest, ok := strings.CutPrefix(path, "/apis/")
+	rest, ok := strings.CutPrefix(path, prefix)
 	if !ok {
 		return "", "", false
 	}
@@ -177,6 +209,7 @@ func (s *Set) list(ctx context.Context) (revision string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName = fresh
+	s.known.Do(func() { close(s.first) })
 	return list.Metadata.ResourceVersion, nil
 }
 

@@ -79,6 +79,11 @@ func TestSet(t *testing.T) {
 	if _, _, ok := s.Match("/apis/a.io/v1"); ok {
 		t.Error("an empty set knows something")
 	}
+	impatient, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	if s.Await(impatient, "/apis/a.io/v1") || !s.Await(impatient, "/api/v1/pods") {
+		t.Error("before it is known who serves them, group versions are said to be known, or others not to be")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
@@ -89,7 +94,9 @@ func TestSet(t *testing.T) {
 	has := func(path string) func() bool {
 		return func() bool { _, _, ok := s.Match(path); return ok }
 	}
-	await(t, "what was listed is not known", has("/apis/a.io/v1/things"))
+	if !s.Await(t.Context(), "/apis/a.io/v1/things") || !has("/apis/a.io/v1/things")() || !s.Await(impatient, "/apis/b.io/v1") {
+		t.Error("what was listed is not known")
+	}
 	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/a.io", "/apis/a.io/v2/things", "/api/v1/pods", "/apis", "/", ""} {
 		if has(path)() {
 			t.Errorf("%s is said to be served elsewhere", path)
