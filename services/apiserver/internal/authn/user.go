@@ -38,6 +38,15 @@ type User struct {
 	Annotations map[string]string
 }
 
+// Annotate tells what the audit log is to be told of the user, and of who acts as it: the credential is that one's.
+func (u *User) Annotate(tell func(key, value string)) {
+	for ; u != nil; u = u.Impersonator {
+		for key, value := range u.Annotations {
+			tell(key, value)
+		}
+	}
+}
+
 // In reports whether the user is in the group.
 func (u *User) In(group string) bool { return slices.Contains(u.Groups, group) }
 

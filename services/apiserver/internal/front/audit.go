@@ -73,11 +73,7 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 		}
 		if e := log.Begin(a); e != nil {
 			c.slot.Put(e)
-			if c.caller != nil {
-				for key, value := range c.caller.Annotations {
-					e.Annotate(key, value)
-				}
-			}
+			c.caller.Annotate(e.Annotate)
 		}
 		return
 	}
