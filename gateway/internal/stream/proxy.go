@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ import (
 var hopByHop = []string{
 	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
+
+// told are the headers that tell the target of the request as it came here; a client's own do not pass for them.
+var told = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Uri"}
 
 // proxy passes an HTTP request on to a pod, service or node, upgrades included.
 func (s *session) proxy() error {
@@ -103,6 +107,9 @@ func (s *session) forwarded(upgrade bool) []*apiv1.Header {
 		}
 	}
 	for name, values := range s.r.Header {
+		if slices.Contains(told, name) {
+			continue
+		}
 		lower := strings.ToLower(name)
 		if name == "Authorization" || strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "howdah-") {
 			continue
@@ -120,11 +127,23 @@ func (s *session) forwarded(upgrade bool) []*apiv1.Header {
 	if s.r.ContentLength >= 0 { // otherwise it is not known
 		out = append(out, &apiv1.Header{Name: "Content-Length", Value: fmt.Sprint(s.r.ContentLength)})
 	}
+	if path := s.path(); path != "" {
+		out = append(out, &apiv1.Header{Name: "X-Forwarded-For", Value: path})
+	}
 	return append(out,
 		&apiv1.Header{Name: "X-Forwarded-Host", Value: s.r.Host},
 		&apiv1.Header{Name: "X-Forwarded-Proto", Value: "https"},
 		&apiv1.Header{Name: "X-Forwarded-Uri", Value: s.r.URL.EscapedPath()},
 	)
+}
+
+// path is where the request comes from: what proxies before this one say, and who asks here.
+func (s *session) path() string {
+	hops := s.r.Header.Values("X-Forwarded-For")
+	if host, _, err := net.SplitHostPort(s.r.RemoteAddr); err == nil {
+		hops = append(slices.Clone(hops), host)
+	}
+	return strings.Join(hops, ", ")
 }
 
 func copyHeaders(to http.Header, from []*apiv1.Header) {
