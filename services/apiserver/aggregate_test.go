@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"howdah.dev/kit/pki"
@@ -69,6 +71,10 @@ func extension(broken, aggregates *atomic.Bool) http.HandlerFunc {
 			fmt.Fprint(w, `{"openapi":"3.0.0","paths":{}}`)
 		case "/openapi/v3/apis/metrics.example.com":
 			fmt.Fprint(w, `{"openapi":"3.0.0","info":{"title":"the group"}}`)
+		case "/apis/metrics.example.com/v1/namespaces/default/loads/cut/status":
+			w.Header().Set("Seen", r.Header.Get("Audit-ID"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		default:
 			body, _ := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%s %s by %s %v %s: %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-Remote-User"), r.Header.Values("X-Remote-Group"), r.Header.Get("X-Remote-Extra-Scopes"), body)
@@ -133,7 +139,7 @@ func TestAggregation(t *testing.T) {
 	}
 	var broken, aggregates atomic.Bool
 	port := startExtension(t, authority, extension(&broken, &aggregates))
-	f := startMemory(t, func(c *Config) {
+	f, events := audited(t, func(c *Config) {
 		c.FrontProxy = func() (*tls.Certificate, error) { return &front, nil }
 		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM, authority.PEM, []string{"howdah:apiserver"}
 		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -200,6 +206,21 @@ func TestAggregation(t *testing.T) {
 	if got, err = f.proxied(post, "body"); err != nil || !strings.HasSuffix(got.body, ": body") {
 		t.Errorf("%v %+v", err, got)
 	}
+	ask.Name = "cut"
+	ask.Path = "/apis/metrics.example.com/v1/namespaces/default/loads/cut/status"
+	tagged := *f
+	tagged.api = apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "howdah:gateway", Groups: []string{"howdah:gateways"}}))
+	tagged.ctx = metadata.AppendToOutgoingContext(f.ctx, "howdah-user", "root", "howdah-group", "system:masters", "howdah-origin-bin", "the-id\n\n\n"+ask.Path)
+	if got, err = tagged.proxied(ask); err == nil || got.code != 200 || got.header.Get("Seen") != "the-id" {
+		t.Errorf("an answer that breaks off: %v %+v", err, got)
+	}
+	f.await("the event of an answer that broke off", func() bool {
+		told := about(events(), "get", "cut")
+		last := len(told) - 1
+		return last >= 0 && told[last].AuditID == "the-id" && told[last].Stage == auditv1.StagePanic && told[last].ResponseStatus.Code == 500 &&
+			told[last].ResponseStatus.Message == "APIServer panic'd: net/http: abort Handler"
+	})
+	ask.Name, ask.Path = "one", "/apis/metrics.example.com/v1/namespaces/default/loads/one/status"
 	stranger := *f
 	stranger.api = apiv1.NewObjectServiceClient(f.dial(rpc.User{Name: "jane"}))
 	if _, err = stranger.proxied(ask); status(err).Code != 403 || status(err).Message != `loads.metrics.example.com "one" is forbidden: User "jane" cannot get resource "loads/status" in API group "metrics.example.com" in the namespace "default"` {

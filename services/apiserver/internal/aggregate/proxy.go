@@ -17,6 +17,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/relay"
 	"howdah.dev/services/apiserver/internal/weakcert"
@@ -116,8 +117,13 @@ func (a *Aggregator) Serve(ctx context.Context, caller relay.Caller, open *apiv1
 		return apierrors.NewBadRequest(err.Error())
 	}
 	target.RawPath = open.GetPath()
-	err = relay.Serve(ctx, caller, open, target, t, func(r *http.Request) { identify(r, user) })
-	if apierrors.IsServiceUnavailable(err) && ctx.Err() == nil {
+	err = relay.Serve(ctx, caller, open, target, t, func(r *http.Request) {
+		identify(r, user)
+		if id := audit.OriginOf(ctx).AuditID; id != "" { // so that the events of both belong together
+			r.Header.Set("Audit-ID", id)
+		}
+	})
+	if (apierrors.IsServiceUnavailable(err) || relay.BrokeOff(err)) && ctx.Err() == nil {
 		a.poke(s.Name)
 	}
 	return err

@@ -15,8 +15,10 @@ import (
 
 	"google.golang.org/grpc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 )
 
 // Channels of a proxied request.
@@ -70,7 +72,29 @@ func Serve(ctx context.Context, caller Caller, open *apiv1.ConnectOpen, target *
 		_ = send(caller, conn) // however it ended, bytes had passed
 		return nil
 	}
-	return send(caller, response.Body)
+	if err := send(caller, response.Body); err != nil {
+		audit.From(ctx).Panicked() // as Kubernetes' proxy does, of which its audit log tells
+		return brokenOff{err}
+	}
+	return nil
+}
+
+// brokenOff is why an answer ended before it was whole.
+type brokenOff struct{ cause error }
+
+func (e brokenOff) Error() string { return fmt.Sprintf("the answer broke off: %v", e.cause) }
+
+func (e brokenOff) Unwrap() error { return e.cause }
+
+// Status is what Kubernetes' audit log has of it; no client sees it.
+func (e brokenOff) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "APIServer panic'd: net/http: abort Handler"}
+}
+
+// BrokeOff reports whether an error of Serve is of an answer that had begun.
+func BrokeOff(err error) bool {
+	var e brokenOff
+	return errors.As(err, &e)
 }
 
 // unreachable is the 503 of a target that gave no answer.
@@ -187,7 +211,7 @@ func send(caller Caller, from io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return apierrors.NewServiceUnavailable(fmt.Sprintf("the answer broke off: %v", err))
+			return err
 		}
 	}
 }
