@@ -24,13 +24,13 @@ func TestTokensInSecrets(t *testing.T) {
 	}).Status.Token
 
 	user, _, err := a.Verify(t.Context(), token, []string{issuer})
-	if err != nil || user.Annotations != nil || len(uses) != 0 {
+	if err != nil || user.Annotations != nil || len(user.Extra) != 1 || len(uses) != 0 {
 		t.Errorf("bound to a Secret that is not for tokens: %v %v %v", user, uses, err)
 	}
 	secret.Type = corev1.SecretTypeServiceAccountToken
 	for range 2 {
 		user, _, err = a.Verify(t.Context(), token, []string{issuer})
-		if err != nil || user.Annotations["authentication.k8s.io/legacy-token-manual-secret"] != "s" || len(user.Warnings) != 0 {
+		if err != nil || user.Annotations["authentication.k8s.io/legacy-token-manual-secret"] != "s" || len(user.Extra) != 0 || len(user.Warnings) != 0 {
 			t.Errorf("made by people: %+v %v", user, err)
 		}
 	}
