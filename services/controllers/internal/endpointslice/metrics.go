@@ -62,6 +62,13 @@ func (m *Metrics) began() {
 	m.services.Reset()
 }
 
+// behind counts a reconcile that waits for the cache.
+func (m *Metrics) behind() {
+	if m != nil {
+		m.syncs.WithLabelValues("stale").Inc()
+	}
+}
+
 // synced counts a reconcile.
 func (m *Metrics) synced(err error) {
 	if m == nil {

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/pace"
 	"howdah.dev/services/controllers/internal/pack"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // byService files a slice under the key of its service.
@@ -44,6 +45,7 @@ type endpointSlices struct {
 	pace     *pace.Pace
 	triggers backend.Triggers
 	metrics  *Metrics
+	written  *written.Versions // of the slices of services
 
 	mu   sync.Mutex
 	told map[types.UID]string // what was told last of a service's hints
@@ -60,7 +62,7 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 			byService: func(o any) ([]string, error) { return []string{serviceOf(o.(*discoveryv1.EndpointSlice))}, nil },
 		}}),
 		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(), told: map[types.UID]string{},
-		metrics: metrics,
+		metrics: metrics, written: written.New(env.Clock),
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslice", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -71,20 +73,32 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 			s = old
 			c.pace.Forget(s.UID)
 			c.triggers.Forget(s.UID)
+			c.written.Forget(s.UID)
 			c.tell(s, nil)
 		}
 		c.queue.Enqueue(object.KeyOf(s), c.services.Trace(s))
 	})
 	backend.Follow(env, c.pods, c.services, c.queue)
 	controller.Handle(env, c.slices, func(old, new *discoveryv1.EndpointSlice) {
+		if old != nil && (new == nil || serviceOf(new) != serviceOf(old)) {
+			c.lost(serviceOf(old))
+		}
 		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
-			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == Manager {
-				c.changed(slice)
+			if slice == nil || slice.Labels[discoveryv1.LabelManagedBy] != Manager {
+				continue
 			}
+			c.changed(slice)
 		}
 	})
 	controller.Handle(env, c.nodes, c.nodeChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+}
+
+// lost is for a service that has a slice less: it may have been the newest of what was written.
+func (c *endpointSlices) lost(key string) {
+	if s, ok := c.services.GetKey(key); ok {
+		c.written.Forget(s.UID)
+	}
 }
 
 // changed wakes the service of a slice, a while later if the slice is not the service's own: who makes one may have more to write to it.
@@ -167,13 +181,18 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 		c.metrics.forget(key)
 		return 0, nil
 	}
+	cached := c.slices.ByIndex(byService, key)
+	if c.written.Older(s.UID, written.Newest(cached)) {
+		c.metrics.behind()
+		return written.Patience, nil // the events of the newer ones call again
+	}
 	now := c.clock.Now()
 	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
 		return wait, nil
 	}
 	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
 	seen.Trigger = c.triggers.Last(s, seen.Pods)
-	for _, slice := range c.slices.ByIndex(byService, key) {
+	for _, slice := range cached {
 		if slice.Labels[discoveryv1.LabelManagedBy] == Manager {
 			seen.Slices = append(seen.Slices, slice)
 		}
@@ -182,7 +201,10 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 	plan, events := Decide(s, seen)
 	c.tell(s, events)
 	c.metrics.planned(key, s, plan)
-	err = pack.Apply(ctx, c.client, "Service "+key, plan, c.metrics.common())
+	stored, err := pack.Apply(ctx, c.client, "Service "+key, plan, c.metrics.common())
+	if len(stored) > 0 {
+		c.written.Note(s.UID, written.Newest(stored))
+	}
 	c.metrics.applied(s, plan, err)
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",

@@ -2,6 +2,7 @@ package endpointslicemirroring
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/pack"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // byEndpoints files a slice under the key of the Endpoints that it mirrors.
@@ -28,6 +30,7 @@ type mirror struct {
 	events    record.EventRecorder
 	queue     *reconcile.Controller
 	metrics   *Metrics
+	written   *written.Versions // of the slices of Endpoints
 }
 
 // New returns the controller. metrics may be nil.
@@ -41,7 +44,7 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 		slices: object.InformerFor(env.Informers, object.EndpointSlice, object.Option{Indexers: cache.Indexers{
 			byEndpoints: func(o any) ([]string, error) { return mirroredBy(o.(*discoveryv1.EndpointSlice)), nil },
 		}}),
-		events: env.Recorder("endpoint-slice-mirroring-controller"),
+		events: env.Recorder("endpoint-slice-mirroring-controller"), written: written.New(env.Clock),
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslicemirroring", Kind: "Endpoints", Workers: 2, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -50,6 +53,7 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 		e := new
 		if e == nil {
 			e = old
+			c.written.Forget(e.UID)
 		}
 		c.queue.Enqueue(object.KeyOf(e), c.endpoints.Trace(e))
 	})
@@ -66,6 +70,9 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 				continue
 			}
 			for _, key := range mirroredBy(slice) {
+				if e, ok := c.endpoints.GetKey(key); ok && (new == nil || !slices.Contains(mirroredBy(new), key)) {
+					c.written.Forget(e.UID) // the slice may have been the newest of what was written
+				}
 				c.queue.Enqueue(key, c.slices.Trace(slice))
 			}
 		}
@@ -92,7 +99,11 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 	}
 	if !ok || !Mirrored(e, s) {
 		c.metrics.forget(key)
-		return 0, pack.Apply(ctx, c.client, "Endpoints "+key, pack.Plan{Delete: existing}, c.metrics.common())
+		_, err := pack.Apply(ctx, c.client, "Endpoints "+key, pack.Plan{Delete: existing}, c.metrics.common())
+		return 0, err
+	}
+	if c.written.Older(e.UID, written.Newest(existing)) {
+		return written.Patience, nil // the events of the newer ones call again
 	}
 	own, strays := pack.Sort(existing, e)
 	plan, skipped := Decide(e, own)
@@ -108,7 +119,10 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		c.events.Eventf(e, corev1.EventTypeWarning, "TooManyAddressesToMirror",
 			"A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped", maxAddresses, skipped.All)
 	}
-	err := pack.Apply(ctx, c.client, "Endpoints "+key, plan, c.metrics.common())
+	stored, err := pack.Apply(ctx, c.client, "Endpoints "+key, plan, c.metrics.common())
+	if len(stored) > 0 {
+		c.written.Note(e.UID, written.Newest(stored))
+	}
 	if err != nil && !apierrors.IsConflict(err) {
 		c.events.Eventf(e, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Endpoints %s/%s: %v", e.Namespace, e.Name, err)

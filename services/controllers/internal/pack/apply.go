@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,10 +13,10 @@ import (
 )
 
 // Apply writes the plan in one call for what is named by its kind and key. Its error is a conflict where the plan
-// came from a cache that was behind, and else the first failure, in Kubernetes' words. metrics may be nil.
-func Apply(ctx context.Context, client *object.Client, of string, p Plan, metrics *Metrics) error {
+// came from a cache that was behind, and else the first failure, in Kubernetes' words. It returns the slices as they were written. metrics may be nil.
+func Apply(ctx context.Context, client *object.Client, of string, p Plan, metrics *Metrics) ([]*discoveryv1.EndpointSlice, error) {
 	if p.Empty() {
-		return nil
+		return nil, nil
 	}
 	resource := object.For(client, object.EndpointSlice)
 	var (
@@ -38,13 +39,22 @@ func Apply(ctx context.Context, client *object.Client, of string, p Plan, metric
 	}
 	results, err := client.Batch(ctx, items, false)
 	if err != nil {
-		return fmt.Errorf("write endpoint slices: %w", err)
+		return nil, fmt.Errorf("write endpoint slices: %w", err)
 	}
-	var behind, problem error
+	var (
+		behind, problem error
+		written         []*discoveryv1.EndpointSlice
+	)
 	for i, r := range results {
 		switch {
 		case r.Err == nil:
 			metrics.wrote(operations[i])
+			if operations[i] == "delete" {
+				continue
+			}
+			if slice, err := object.Decode(object.EndpointSlice, r.Object); err == nil {
+				written = append(written, slice)
+			}
 		case apierrors.HasStatusCause(r.Err, corev1.NamespaceTerminatingCause), operations[i] == "delete" && apierrors.IsNotFound(r.Err):
 		case apierrors.IsConflict(r.Err):
 			behind = r.Err
@@ -55,7 +65,7 @@ func Apply(ctx context.Context, client *object.Client, of string, p Plan, metric
 		}
 	}
 	if problem != nil {
-		return problem
+		return written, problem
 	}
-	return behind
+	return written, behind
 }

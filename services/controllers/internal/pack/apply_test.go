@@ -49,7 +49,7 @@ func TestApply(t *testing.T) {
 			api := objecttest.New()
 			api.Intercept = func(w objecttest.Write) error { return tc.answers[w.Verb+" "+w.Name] }
 			got := ""
-			if err := Apply(t.Context(), api.Serve(t), "Service default/x", tc.plan, nil); err != nil {
+			if _, err := Apply(t.Context(), api.Serve(t), "Service default/x", tc.plan, nil); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want {

@@ -34,19 +34,25 @@ func New(clock clock.PassiveClock) *Versions {
 }
 
 // Wrote notes an object as a write has left it.
-func (v *Versions) Wrote(o metav1.Object) {
+func (v *Versions) Wrote(o metav1.Object) { v.Note(o.GetUID(), Version(o)) }
+
+// Note notes the newest version of what was written for an object: of itself, or of what belongs to it.
+func (v *Versions) Note(uid types.UID, version uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.objects[o.GetUID()] = write{Version(o), v.clock.Now()}
+	v.objects[uid] = write{version, v.clock.Now()}
 }
 
 // Behind says whether a cached object is older than what was written of it. What was planned from it would be done again, or refused. The event of the newer
 // one calls again.
-func (v *Versions) Behind(o metav1.Object) bool {
+func (v *Versions) Behind(o metav1.Object) bool { return v.Older(o.GetUID(), Version(o)) }
+
+// Older says whether a version, the newest that the cache shows of an object or of what belongs to it, is older than the one that was noted.
+func (v *Versions) Older(uid types.UID, version uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	last := v.objects[o.GetUID()]
-	return Version(o) < last.version && v.clock.Since(last.at) < Patience
+	last := v.objects[uid]
+	return version < last.version && v.clock.Since(last.at) < Patience
 }
 
 // Forget drops what is known of an object that is gone.
@@ -63,4 +69,12 @@ func Version(o metav1.Object) uint64 {
 		return 0
 	}
 	return n
+}
+
+// Newest is the highest version of objects, 0 of none.
+func Newest[T metav1.Object](objects []T) (newest uint64) {
+	for _, o := range objects {
+		newest = max(newest, Version(o))
+	}
+	return newest
 }
