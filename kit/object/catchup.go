@@ -36,7 +36,7 @@ func (i *Informer[T]) CatchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := until(ctx, func() bool { return i.shows(now.newest) }); err != nil {
+	if err := until(ctx, func() bool { return i.Shows(uint64(now.newest)) }); err != nil {
 		return fmt.Errorf("wait for revision %d of %s: %w", now.newest, i.kind.Resource, err)
 	}
 	for _, gone := range i.missing(now) {
@@ -77,10 +77,10 @@ func (i *Informer[T]) written(ctx context.Context) (written, error) {
 	return now, nil
 }
 
-// shows says whether the cache holds the state of the revision, or a later one. The reflector's own revision says less: it runs ahead of
+// Shows says whether the cache holds the state of the revision, or a later one. The reflector's own revision says less: it runs ahead of
 // the cache by what is in the queue between them.
-func (i *Informer[T]) shows(revision int64) bool {
-	cached, err := strconv.ParseInt(i.shared.GetStore().LastStoreSyncResourceVersion(), 10, 64)
+func (i *Informer[T]) Shows(revision uint64) bool {
+	cached, err := strconv.ParseUint(i.shared.GetStore().LastStoreSyncResourceVersion(), 10, 64)
 	return err == nil && cached >= revision
 }
 

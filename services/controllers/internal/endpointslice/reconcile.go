@@ -80,25 +80,14 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 	})
 	backend.Follow(env, c.pods, c.services, c.queue)
 	controller.Handle(env, c.slices, func(old, new *discoveryv1.EndpointSlice) {
-		if old != nil && (new == nil || serviceOf(new) != serviceOf(old)) {
-			c.lost(serviceOf(old))
-		}
 		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
-			if slice == nil || slice.Labels[discoveryv1.LabelManagedBy] != Manager {
-				continue
+			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == Manager {
+				c.changed(slice)
 			}
-			c.changed(slice)
 		}
 	})
 	controller.Handle(env, c.nodes, c.nodeChanged)
 	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
-}
-
-// lost is for a service that has a slice less: it may have been the newest of what was written.
-func (c *endpointSlices) lost(key string) {
-	if s, ok := c.services.GetKey(key); ok {
-		c.written.Forget(s.UID)
-	}
 }
 
 // changed wakes the service of a slice, a while later if the slice is not the service's own: who makes one may have more to write to it.
@@ -181,8 +170,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 		c.metrics.forget(key)
 		return 0, nil
 	}
-	cached := c.slices.ByIndex(byService, key)
-	if c.written.Older(s.UID, written.Newest(cached)) {
+	if c.written.Hidden(s.UID, c.slices.Shows) {
 		c.metrics.behind()
 		return written.Patience, nil // the events of the newer ones call again
 	}
@@ -192,7 +180,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 	}
 	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
 	seen.Trigger = c.triggers.Last(s, seen.Pods)
-	for _, slice := range cached {
+	for _, slice := range c.slices.ByIndex(byService, key) {
 		if slice.Labels[discoveryv1.LabelManagedBy] == Manager {
 			seen.Slices = append(seen.Slices, slice)
 		}

@@ -2,7 +2,6 @@ package endpointslicemirroring
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,9 +69,6 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 				continue
 			}
 			for _, key := range mirroredBy(slice) {
-				if e, ok := c.endpoints.GetKey(key); ok && (new == nil || !slices.Contains(mirroredBy(new), key)) {
-					c.written.Forget(e.UID) // the slice may have been the newest of what was written
-				}
 				c.queue.Enqueue(key, c.slices.Trace(slice))
 			}
 		}
@@ -91,19 +87,20 @@ func mirroredBy(slice *discoveryv1.EndpointSlice) []string {
 func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	start := time.Now()
 	defer func() { c.metrics.synced(time.Since(start)) }()
-	existing := c.slices.ByIndex(byEndpoints, key)
 	e, ok := c.endpoints.GetKey(key)
 	s, hasService := c.services.GetKey(key)
 	if !hasService {
 		s = nil
 	}
-	if !ok || !Mirrored(e, s) {
+	mirrored := ok && Mirrored(e, s)
+	if mirrored && c.written.Hidden(e.UID, c.slices.Shows) {
+		return written.Patience, nil // the events of the newer ones call again
+	}
+	existing := c.slices.ByIndex(byEndpoints, key)
+	if !mirrored {
 		c.metrics.forget(key)
 		_, err := pack.Apply(ctx, c.client, "Endpoints "+key, pack.Plan{Delete: existing}, c.metrics.common())
 		return 0, err
-	}
-	if c.written.Older(e.UID, written.Newest(existing)) {
-		return written.Patience, nil // the events of the newer ones call again
 	}
 	own, strays := pack.Sort(existing, e)
 	plan, skipped := Decide(e, own)

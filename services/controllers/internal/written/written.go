@@ -36,7 +36,7 @@ func New(clock clock.PassiveClock) *Versions {
 // Wrote notes an object as a write has left it.
 func (v *Versions) Wrote(o metav1.Object) { v.Note(o.GetUID(), Version(o)) }
 
-// Note notes the newest version of what was written for an object: of itself, or of what belongs to it.
+// Note notes the newest version of what was written for an object.
 func (v *Versions) Note(uid types.UID, version uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -45,14 +45,21 @@ func (v *Versions) Note(uid types.UID, version uint64) {
 
 // Behind says whether a cached object is older than what was written of it. What was planned from it would be done again, or refused. The event of the newer
 // one calls again.
-func (v *Versions) Behind(o metav1.Object) bool { return v.Older(o.GetUID(), Version(o)) }
+func (v *Versions) Behind(o metav1.Object) bool {
+	return v.awaits(o.GetUID(), func(version uint64) bool { return Version(o) >= version })
+}
 
-// Older says whether a version, the newest that the cache shows of an object or of what belongs to it, is older than the one that was noted.
-func (v *Versions) Older(uid types.UID, version uint64) bool {
+// Hidden says whether a cache is yet to come as far as what was written for an object, which may have gone again. shows says how far it has come; who asks
+// before reading the cache reads nothing older.
+func (v *Versions) Hidden(uid types.UID, shows func(version uint64) bool) bool {
+	return v.awaits(uid, shows)
+}
+
+func (v *Versions) awaits(uid types.UID, shows func(version uint64) bool) bool {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	last := v.objects[uid]
-	return version < last.version && v.clock.Since(last.at) < Patience
+	last, ok := v.objects[uid]
+	v.mu.Unlock()
+	return ok && !shows(last.version) && v.clock.Since(last.at) < Patience
 }
 
 // Forget drops what is known of an object that is gone.

@@ -35,3 +35,25 @@ func TestBehind(t *testing.T) {
 	v.Forget("a")
 	is("of an object that is gone", "9", false)
 }
+
+// TestHidden waits for the cache to come as far as what was written, whether or not it holds it then.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	v := New(clock)
+	far := uint64(9) // how far the cache has come
+	is := func(what string, want bool) {
+		t.Helper()
+		if got := v.Hidden("a", func(version uint64) bool { return far >= version }); got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	is("before anything was written", false)
+	v.Note("a", 10)
+	is("not shown", true)
+	far = 10
+	is("shown", false)
+	far = 9
+	clock.SetTime(clock.Now().Add(Patience))
+	is("not shown for long", false)
+}
