@@ -79,6 +79,8 @@ type Config struct {
 	MaxInFlight int
 	// SharedWatches is how many watches at API servers, which many clients' watches share, may stand at a time; 0 shares none.
 	SharedWatches int
+	// UntracedReads is the share of gets and lists, 0 to 1, that are not traced unless their callers trace them.
+	UntracedReads float64
 	// StopTimeout bounds how long Run waits for requests after its context
 	// has ended; 5 s. Streams are ended at once.
 	StopTimeout time.Duration
@@ -101,7 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 	for name, negative := range map[string]bool{
 		"request timeout": c.RequestTimeout < 0, "body limit": c.MaxBody < 0,
 		"in-flight limit": c.MaxInFlight < 0, "stop timeout": c.StopTimeout < 0,
-		"number of shared watches": c.SharedWatches < 0,
+		"number of shared watches": c.SharedWatches < 0, "share of untraced reads": c.UntracedReads < 0,
 	} {
 		if negative {
 			problems = append(problems, fmt.Errorf("negative %s", name))

@@ -94,7 +94,7 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 		rt.logs = logs.New(config.Logs, rt.identity)
 	}
 	metrics := telemetry.NewMetrics(config.Registerer)
-	inner := telemetry.Trace(http.HandlerFunc(rt.serve))
+	inner := telemetry.Trace(http.HandlerFunc(rt.serve), config.UntracedReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(0)
 		info := request.Resolve(r.Method, r.URL)

@@ -43,6 +43,29 @@ func spansOf(id string) []sdktrace.ReadOnlySpan {
 	return found
 }
 
+// A gateway that leaves reads out traces those whose callers do, and writes.
+func TestUntracedReads(t *testing.T) {
+	t.Parallel()
+	c := setup(t, func(config *gateway.Config) { config.UntracedReads = 1 })
+	client := c.client("admin")
+	const path, mine = "/api/v1/namespaces/untraced/configmaps", "1bf7651916cd43dd8448eb211c80319d"
+	id := func(method, path, body string, headers ...string) string {
+		t.Helper()
+		return c.do(client, method, path, body, headers...).Header.Get("X-Howdah-Trace-Id")
+	}
+	if got := id("POST", path, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`); len(got) != 32 {
+		t.Errorf("a write has the trace %q", got)
+	}
+	for _, read := range []string{path, path + "/c"} {
+		if got := id("GET", read, ""); got != "" {
+			t.Errorf("a read has the trace %q", got)
+		}
+	}
+	if got := id("GET", path+"/c", "", "Traceparent: 00-"+mine+"-b7ad6b7169203331-01"); got != mine {
+		t.Errorf("a read that its caller traces has the trace %q", got)
+	}
+}
+
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

@@ -25,6 +25,7 @@ func gatewayCommand() *cobra.Command {
 	var requestTimeout time.Duration
 	var profiling bool
 	var sharedWatches int
+	var readRatio float64
 	var console consoleFlags
 	var cmd *cobra.Command
 	cmd = r.command("Serve the Kubernetes API as REST", func(ctx context.Context) error {
@@ -71,7 +72,7 @@ func gatewayCommand() *cobra.Command {
 		}
 		g, err := gateway.New(gateway.Config{
 			Listener: listener, TLS: r.identity.Public(), Authority: r.identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
-			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, CBOR: gates.Enabled(gate.CBOR),
+			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, UntracedReads: 1 - readRatio, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
 		if err != nil {
@@ -87,6 +88,7 @@ func gatewayCommand() *cobra.Command {
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")
 	sharedWatchesFlag(cmd, &sharedWatches)
+	readRatioFlag(cmd, &readRatio)
 	console.flags(cmd.Flags())
 	cmd.Flags().DurationVar(&requestTimeout, "request-timeout", time.Minute, "how long a request may take, watches and streams excepted")
 	cmd.Flags().Lookup("listen").DefValue = ":6443"
@@ -96,6 +98,11 @@ func gatewayCommand() *cobra.Command {
 	cmd.Flags().StringVar(&logs, "logs", "dns:///logs:7443", "gRPC target of the logs")
 	cmd.Flags().StringVar(&controllers, "controllers", "dns:///controllers:7443", "gRPC target of the controllers")
 	return cmd
+}
+
+// readRatioFlag is a setting of gateways, which the standalone has too.
+func readRatioFlag(cmd *cobra.Command, ratio *float64) {
+	cmd.Flags().Float64Var(ratio, "trace-read-ratio", 0.1, "share of the gets and lists among new traces that are recorded, 0 to 1, of what --trace-sample-ratio leaves")
 }
 
 // sharedWatchesFlag is a setting of gateways, which the standalone has too.

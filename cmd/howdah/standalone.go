@@ -52,6 +52,7 @@ type standalone struct {
 	settings    []string // effective, for /configz
 
 	sharedWatches   int
+	readRatio       float64
 	console         consoleFlags
 	schedulerConfig string
 	scheduling      *scheduler.Configuration
@@ -82,6 +83,7 @@ func standaloneCommand() *cobra.Command {
 	f.IntVar(&s.simulate, "simulate", 0, "run so many simulated nodes as well")
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", schedulerConfigUsage)
 	sharedWatchesFlag(cmd, &s.sharedWatches)
+	readRatioFlag(cmd, &s.readRatio)
 	s.console.flags(f)
 	f.BoolVar(&s.keepLogs, "logs", false, "keep what containers of nodes that join write, in the same database, and search it")
 	s.logging.flags(cmd, "logs-")
@@ -391,7 +393,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		Listener: listener, TLS: identity.Public(), Authority: identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
-		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches,
+		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches, UntracedReads: 1 - s.readRatio,
 		Console: s.console.config(),
 	})
 	if err != nil {

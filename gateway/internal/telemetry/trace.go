@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 
 	"go.opentelemetry.io/otel"
@@ -34,8 +35,9 @@ func InfoOf(ctx context.Context) request.Info {
 
 // Trace puts every request that people look for into a span; its parent is
 // the caller's own span, where it sends one. Watches, heartbeats and
-// documents are left out, together with all that they cause.
-func Trace(next http.Handler) http.Handler {
+// documents are left out, together with all that they cause, and so is a share
+// of the reads, 0 to 1, that no caller has traced.
+func Trace(next http.Handler, untracedReads float64) http.Handler {
 	tracer := otel.Tracer("howdah.dev/gateway")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !interesting(r) {
@@ -43,6 +45,10 @@ func Trace(next http.Handler) http.Handler {
 			return
 		}
 		ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		if r.Method == http.MethodGet && !trace.SpanContextFromContext(ctx).IsValid() && rand.Float64() < untracedReads {
+			next.ServeHTTP(w, r.WithContext(obs.Untraced(ctx)))
+			return
+		}
 		ctx, span := tracer.Start(ctx, "gateway", trace.WithSpanKind(trace.SpanKindServer))
 		defer span.End()
 		if span.SpanContext().IsSampled() {
