@@ -214,6 +214,9 @@ func (a *Aggregator) Run(ctx context.Context) {
 	own, services, endpoints := a.services.Changes(all), cmp.Or(a.backing.services, a.services).Changes(all), cmp.Or(a.backing.slices, a.services).Changes(all)
 	trust := a.configMaps.Changes(cache.Scope{Namespace: metav1.NamespaceSystem, Name: published})
 	defer func() { own.Stop(); services.Stop(); endpoints.Stop(); trust.Stop() }()
+	if !a.register(ctx) { // no signal tells of what somebody has removed between Register and now
+		a.registered.Store(-1)
+	}
 	for {
 		if a.cfg.Table.Generation() != a.registered.Load() {
 			a.Register(ctx)
