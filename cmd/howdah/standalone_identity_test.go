@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 )
 
 // webhook answers TokenReviews (the token "hooked" is hank's) and SubjectAccessReviews (hank may list nodes), and returns a
@@ -63,6 +65,30 @@ func webhook(t *testing.T) string {
 	return path
 }
 
+// heldToken is what a Secret for tokens of the account default gets.
+func heldToken(t *testing.T, admin kubernetes.Interface) string {
+	t.Helper()
+	secrets := admin.CoreV1().Secrets("default")
+	_, err := secrets.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "held", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := secrets.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=held", TimeoutSeconds: ptr.To(int64(60))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	for e := range watch.ResultChan() {
+		if s, ok := e.Object.(*corev1.Secret); ok && len(s.Data[corev1.ServiceAccountTokenKey]) > 0 {
+			return string(s.Data[corev1.ServiceAccountTokenKey])
+		}
+	}
+	t.Fatal("the Secret has no token after a minute")
+	return ""
+}
+
 // TestIdentities asks a standalone who one is, with each kind of credential, and what one may do.
 func TestIdentities(t *testing.T) {
 	file := func(name, text string) string {
@@ -89,6 +115,10 @@ func TestIdentities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	held := heldToken(t, admin)
+	if claims, err := base64.RawURLEncoding.DecodeString(strings.Split(held, ".")[1]); err != nil || !strings.Contains(string(claims), `"kubernetes.io/serviceaccount/secret.name":"held"`) {
+		t.Errorf("the Secret's token claims %s (%v)", claims, err)
+	}
 	anonymous := &rest.Config{Host: "https://" + address, TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "gateway", "ca.crt")}}
 	client := func(change func(*rest.Config)) kubernetes.Interface {
 		config := rest.CopyConfig(anonymous)
@@ -102,6 +132,7 @@ func TestIdentities(t *testing.T) {
 		{"bootstrap token", "abcdef.0123456789abcdef", "system:bootstrap:abcdef  [system:bootstrappers system:authenticated]"},
 		{"webhook", "hooked", "hank  [hooked system:authenticated]"},
 		{"service account", account.Status.Token, "[system:serviceaccounts system:serviceaccounts:default system:authenticated]"},
+		{"token of a Secret", held, "[system:serviceaccounts system:serviceaccounts:default system:authenticated]"},
 		{"password", "", "bea 8 [system:authenticated]"},
 		{"unknown token", "nonsense", "Unauthorized"},
 		{"another bootstrap token", "abcdef.0123456789abcdeg", "Unauthorized"},

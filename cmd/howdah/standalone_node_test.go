@@ -123,6 +123,10 @@ func TestNodeAgentRights(t *testing.T) {
 	must("list network policies", err)
 	_, err = node.CoreV1().Secrets("default").Get(ctx, "mine", metav1.GetOptions{})
 	must("read the pod's secret", err)
+	await(t, "the namespace's ConfigMap of root certificates", func() bool {
+		_, err := admin.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err == nil
+	})
 	_, err = node.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 	must("read the pod's root certificates", err)
 	token, err := node.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{

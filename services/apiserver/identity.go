@@ -118,7 +118,7 @@ func (s *Server) authenticator(authorizer authz.Authorizer) (*authn.Authenticato
 	tokens, err := token.New(token.Config{
 		External: external, Cache: remembered, Used: uses.note,
 		Issuers: issuers, Audiences: cfg.Audiences, JWKSURI: cfg.JWKSURI, Key: s.cfg.ServiceAccountKey, More: s.cfg.PublicKeys,
-		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
+		MaxLifetime: cfg.MaxTokenLifetime, Extend: !cfg.NoTokenExtension, Objects: s.known, Fresh: s.cache.Fresh, Clock: s.cfg.Clock, Registerer: s.cfg.Registerer,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -33,18 +33,8 @@ type User struct {
 	Impersonator *User
 	// Constraint is the verb by which it may, where that is one of constrained impersonation.
 	Constraint string
-	// Warnings are what the caller is to be told of its credential, and Annotations what the audit log is.
-	Warnings    []string
-	Annotations map[string]string
-}
-
-// Annotate tells what the audit log is to be told of the user, and of who acts as it: the credential is that one's.
-func (u *User) Annotate(tell func(key, value string)) {
-	for ; u != nil; u = u.Impersonator {
-		for key, value := range u.Annotations {
-			tell(key, value)
-		}
-	}
+	// Warnings are what the caller is to be told of its credential.
+	Warnings []string
 }
 
 // In reports whether the user is in the group.

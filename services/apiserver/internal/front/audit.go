@@ -73,7 +73,7 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 		}
 		if e := log.Begin(a); e != nil {
 			c.slot.Put(e)
-			c.caller.Annotate(e.Annotate)
+			c.notes.Tell(e.Annotate)
 		}
 		return
 	}
@@ -93,7 +93,9 @@ func (c *call) record(ctx context.Context, req any, r *request) {
 			continue
 		}
 		one := read(message, func(string, string, string) (int, int) { return 0, 0 })
-		c.items = append(c.items, log.Begin(c.audited(message, &one, origin)))
+		e := log.Begin(c.audited(message, &one, origin))
+		c.notes.Tell(e.Annotate)
+		c.items = append(c.items, e)
 	}
 	c.slot.PutItems(c.items)
 }
@@ -124,6 +126,7 @@ func (f *Front) report(ctx context.Context, m *apiv1.ReportRequest) error {
 		Verb: a.GetVerb(), Path: a.GetPath(), Group: a.GetGroup(), Version: a.GetVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 		Namespace: authz.NamespaceOf(a.GetGroup(), a.GetResource(), a.GetNamespace(), a.GetName()), Name: a.GetName(),
 	}
+	ctx, notes := authn.WithNotes(ctx)
 	user, err := f.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return access }))
 	if err != nil && m.GetCode() == http.StatusUnauthorized {
 		user = nil
@@ -132,6 +135,7 @@ func (f *Front) report(ctx context.Context, m *apiv1.ReportRequest) error {
 		User: user, Verb: access.Verb, Path: access.Path, Group: access.Group, Version: access.Version, Resource: access.Resource,
 		Subresource: access.Subresource, Namespace: access.Namespace, Name: access.Name, Origin: audit.OriginOf(ctx),
 	})
+	notes.Tell(entry.Annotate)
 	if user != nil && f.cfg.Authorizer != nil && (access.Path != "" || m.GetCode() != http.StatusBadRequest) { // what cannot be read is not decided on
 		entry.Judge(ctx, f.cfg.Authorizer, authz.For(user, access))
 	}

@@ -166,6 +166,7 @@ type call struct {
 	caller *authn.User
 	// refused is why it could not be found out who calls.
 	refused error
+	notes   *authn.Notes // of the caller's credential
 	slot    audit.Slot
 	code    int            // of the answer to a request that was passed on
 	other   *request       // set where nobody behind counts the call
@@ -203,8 +204,9 @@ func (c *call) admit(ctx context.Context, req any, header func(metadata.MD)) err
 	if r.document {
 		c.other = &r
 	}
-	user, err := c.front.cfg.Authenticator.Authenticate(authn.WithAsked(ctx, func() authn.Access { return r.access(req) }))
-	c.caller, c.refused = user, err
+	noting, notes := authn.WithNotes(ctx)
+	user, err := c.front.cfg.Authenticator.Authenticate(authn.WithAsked(noting, func() authn.Access { return r.access(req) }))
+	c.caller, c.refused, c.notes = user, err, notes
 	if err == nil {
 		c.user = user
 	}

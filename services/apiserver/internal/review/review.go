@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
+	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/authz"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -117,7 +118,9 @@ func (s *Server) token(r *authenticationv1.TokenReview) (fill func(ctx context.C
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
 	return func(ctx context.Context) {
-		user, audiences, err := s.Authenticator.Review(ctx, r.Spec.Token, r.Spec.Audiences)
+		noting, notes := authn.WithNotes(ctx)
+		user, audiences, err := s.Authenticator.Review(noting, r.Spec.Token, r.Spec.Audiences)
+		notes.Tell(audit.From(ctx).Annotate)
 		if err != nil {
 			r.Status.Authenticated, r.Status.Error = false, err.Error()
 			return

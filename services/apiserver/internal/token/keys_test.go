@@ -35,7 +35,7 @@ func TestKindsOfKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := a.claims(t.Context(), text); err != nil || c.Subject != "me" {
+		if c, err := a.claimed(t.Context(), text); err != nil || c.(*claims).Subject != "me" {
 			t.Errorf("%s: %v, %v", alg, c, err)
 		}
 		parts := strings.Split(text, ".")

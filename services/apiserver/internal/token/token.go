@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/audit"
 	"howdah.dev/services/apiserver/internal/authn"
 	"howdah.dev/services/apiserver/internal/registry"
@@ -64,6 +65,8 @@ type Config struct {
 	// Extend makes the tokens last a year that pods get without asking for one.
 	Extend  bool
 	Objects Objects
+	// Fresh waits until Objects has all that was written before; nil has it always.
+	Fresh func(ctx context.Context) error
 	// Used is told the days on which tokens in Secrets are used; it must not block. nil is nobody.
 	Used  func(Use)
 	Clock clock.PassiveClock
@@ -147,6 +150,9 @@ func (a *Authority) Issue(ctx context.Context, account registry.Object, request 
 	}
 	if errs := validate(spec); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
+	}
+	if a.External == nil && request.Annotations[object.SecretTokenAnnotation] == "true" {
+		return nil, a.issueSecret(ctx, account, request)
 	}
 	now := a.Clock.Now()
 	if longest := int64(most / time.Second); longest > 0 && *spec.ExpirationSeconds > longest {
@@ -265,9 +271,13 @@ func (a *Authority) nodeOf(ctx context.Context, pod *corev1.Pod) (*reference, er
 
 // Verify implements authn.TokenVerifier.
 func (a *Authority) Verify(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
-	c, err := a.claims(ctx, token)
+	known, err := a.claimed(ctx, token)
 	if err != nil {
 		return nil, nil, err
+	}
+	c, ok := known.(*claims)
+	if !ok {
+		return a.verifySecret(ctx, token, known.(*secretClaims), audiences)
 	}
 	now := a.Clock.Now()
 	meant := authn.Common(c.Audience, audiences)
@@ -281,7 +291,7 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 	}
 	user, err := a.user(ctx, c)
 	if err == nil {
-		err = a.held(ctx, c, user)
+		err = a.bound(ctx, c, user)
 	}
 	switch {
 	case err != nil:
@@ -296,8 +306,8 @@ func (a *Authority) Verify(ctx context.Context, token string, audiences []string
 	return user, meant, nil
 }
 
-// claims returns the claims of a token whose signature and issuer are good. They are shared, and not to be changed.
-func (a *Authority) claims(ctx context.Context, token string) (*claims, error) {
+// claimed returns the claims of a token whose signature and issuer are good, *claims or *secretClaims. They are shared, and not to be changed.
+func (a *Authority) claimed(ctx context.Context, token string) (any, error) {
 	sum := sha256.Sum256([]byte(token))
 	_, version := a.source.Known()
 	if v, ok := a.verified.Get(sum); ok && v.(verified).version == version {
@@ -307,10 +317,19 @@ func (a *Authority) claims(ctx context.Context, token string) (*claims, error) {
 	var peek struct {
 		Issuer string `json:"iss"`
 	}
-	if err := unverified(token, &peek); err != nil || !slices.Contains(a.Issuers, peek.Issuer) {
+	if err := unverified(token, &peek); err != nil {
 		return nil, authn.ErrNotMine
 	}
-	c, done := &claims{}, a.Cache.Miss()
+	var c any
+	switch {
+	case slices.Contains(a.Issuers, peek.Issuer):
+		c = &claims{}
+	case peek.Issuer == secretIssuer:
+		c = &secretClaims{}
+	default:
+		return nil, authn.ErrNotMine
+	}
+	done := a.Cache.Miss()
 	err := open(token, func(id string) []Key { return a.source.Find(ctx, id) }, c)
 	if done(err); err != nil {
 		return nil, err
@@ -321,7 +340,7 @@ func (a *Authority) claims(ctx context.Context, token string) (*claims, error) {
 
 // verified are claims that were signed by one of the keys of a version.
 type verified struct {
-	claims  *claims
+	claims  any
 	version uint64
 }
 

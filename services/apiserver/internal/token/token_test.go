@@ -30,7 +30,7 @@ func (o objects) Get(_ context.Context, _, resource, _, name string) (registry.O
 	return nil, apierrors.NewNotFound(corev1.Resource(resource), name)
 }
 
-func object(name, uid string) metav1.ObjectMeta {
+func meta(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
 }
 
@@ -43,10 +43,10 @@ func setup(t *testing.T, extend bool) (*Authority, objects, *clocktesting.FakePa
 		t.Fatal(err)
 	}
 	known := objects{
-		"serviceaccounts/sa": &corev1.ServiceAccount{ObjectMeta: object("sa", "1")},
-		"pods/p":             &corev1.Pod{ObjectMeta: object("p", "2"), Spec: corev1.PodSpec{ServiceAccountName: "sa", NodeName: "n"}},
-		"secrets/s":          &corev1.Secret{ObjectMeta: object("s", "3")},
-		"nodes/n":            &corev1.Node{ObjectMeta: object("n", "4")},
+		"serviceaccounts/sa": &corev1.ServiceAccount{ObjectMeta: meta("sa", "1")},
+		"pods/p":             &corev1.Pod{ObjectMeta: meta("p", "2"), Spec: corev1.PodSpec{ServiceAccountName: "sa", NodeName: "n"}},
+		"secrets/s":          &corev1.Secret{ObjectMeta: meta("s", "3")},
+		"nodes/n":            &corev1.Node{ObjectMeta: meta("n", "4")},
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))
 	a, err := New(Config{Issuers: []string{issuer}, Audiences: []string{issuer}, Key: key, Extend: extend, Objects: known, Clock: clock})

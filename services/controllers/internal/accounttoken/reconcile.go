@@ -21,7 +21,8 @@ import (
 	"howdah.dev/services/controllers/internal/controller"
 )
 
-// lifetime is the longest that a token may be asked for, in seconds: such a token is meant not to end by itself.
+// lifetime is the longest that a token may be asked for, in seconds: where a program outside signs tokens, or an API server knows no other form yet, those in
+// Secrets end, but are meant not to.
 const lifetime = int64(1) << 32
 
 // filler reconciles Secrets, by namespace/name.
@@ -113,10 +114,13 @@ func (c *filler) account(ctx context.Context, secret *corev1.Secret) (*corev1.Se
 func (c *filler) fill(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	token := ""
 	if len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			ExpirationSeconds: ptr.To(lifetime),
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: secret.Name, UID: secret.UID},
-		}}
+		request := &authenticationv1.TokenRequest{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{object.SecretTokenAnnotation: "true"}},
+			Spec: authenticationv1.TokenRequestSpec{
+				ExpirationSeconds: ptr.To(lifetime),
+				BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: secret.Name, UID: secret.UID},
+			},
+		}
 		answer := &authenticationv1.TokenRequest{}
 		if err := object.For(c.client, object.ServiceAccount).Post(ctx, account.Namespace, account.Name, "token", request, answer); err != nil {
 			return fmt.Errorf("ask for a token of service account %s/%s: %w", account.Namespace, account.Name, err)
