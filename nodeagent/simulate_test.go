@@ -53,9 +53,6 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 		}
 		return ""
 	})
-	if watches := api.Calls("watch pods"); watches != 1 {
-		t.Errorf("%d watches for %d nodes, want one", watches, nodes)
-	}
 
 	pods := object.For(client, object.Pod)
 	began := time.Now()
@@ -84,6 +81,9 @@ func TestSimulatedNodesTakePods(t *testing.T) {
 	})
 	if len(addresses) != count {
 		t.Errorf("%d addresses for %d pods", len(addresses), count)
+	}
+	if watches := api.Calls("watch pods"); watches != 1 {
+		t.Errorf("%d watches for %d nodes, want one", watches, nodes)
 	}
 	t.Logf("%d pods ready after %v, %d batches", count, time.Since(began), api.Calls("batch"))
 	for i := range count {
