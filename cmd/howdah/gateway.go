@@ -79,7 +79,7 @@ func gatewayCommand() *cobra.Command {
 			return err
 		}
 		return task.Run(ctx, g.Run,
-			func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) })
+			func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry, nil) })
 	})
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())

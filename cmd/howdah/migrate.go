@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/kit/database"
 	"howdah.dev/migrations"
 )
 
@@ -22,7 +23,7 @@ func migrateCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			if err := migrations.Apply(ctx, databaseURL); err != nil {
+			if err := migrate(ctx, databaseURL); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the schema is up to date")
@@ -32,4 +33,19 @@ func migrateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL URL")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to try")
 	return cmd
+}
+
+// migrate waits for a database that does not answer yet, as long as ctx does: whoever starts both need not know when it is ready.
+func migrate(ctx context.Context, databaseURL string) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := migrations.Apply(ctx, databaseURL)
+		if !database.Starting(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
 }

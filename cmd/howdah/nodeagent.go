@@ -231,5 +231,5 @@ func (r *role) simulate(ctx context.Context, cfg nodeagent.Config, count int) er
 		return err
 	}
 	return task.Run(ctx, nodes.Run,
-		func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry) })
+		func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry, nil) })
 }

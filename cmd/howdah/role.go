@@ -135,7 +135,9 @@ func (r *role) serveOn(ctx context.Context, listener net.Listener, tlsConfig *tl
 	return task.Run(ctx,
 		s.Run,
 		func(ctx context.Context) error { return server.ServeUntil(ctx, listener) },
-		func(ctx context.Context) error { return obs.ServeMetrics(ctx, r.metricsListen, r.registry, r.pages...) },
+		func(ctx context.Context) error {
+			return obs.ServeMetrics(ctx, r.metricsListen, r.registry, server.Ready, r.pages...)
+		},
 		func(ctx context.Context) error {
 			server.SetReady(ready(ctx))
 			<-ctx.Done()

@@ -188,7 +188,9 @@ func (s *standalone) parts(m mesh) (parts []task.Func, ready []func(context.Cont
 		return nil, nil, err
 	}
 	parts = append(parts, api.run, decider.run, control.run, front,
-		func(ctx context.Context) error { return obs.ServeMetrics(ctx, s.metricsListen, s.registry, s.pages...) })
+		func(ctx context.Context) error {
+			return obs.ServeMetrics(ctx, s.metricsListen, s.registry, nil, s.pages...)
+		})
 	if s.simulate > 0 {
 		nodes, err := s.simulatedPart(m)
 		if err != nil {

@@ -19,9 +19,9 @@ type Page struct {
 	Registry *prometheus.Registry
 }
 
-// ServeMetrics serves /metrics from the registry, /healthz, the profiles
+// ServeMetrics serves /metrics from the registry, /healthz, /readyz (503 while ready says no; nil says yes), the profiles
 // under /debug/pprof/, and the pages on address until ctx ends. An empty address serves nothing.
-func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry, pages ...Page) error {
+func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry, ready func() bool, pages ...Page) error {
 	if address == "" {
 		<-ctx.Done()
 		return nil
@@ -32,6 +32,13 @@ func ServeMetrics(ctx context.Context, address string, registry *prometheus.Regi
 		mux.Handle(p.Path, promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{}))
 	}
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready != nil && !ready() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, "ok")
+	})
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

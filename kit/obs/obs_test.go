@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,26 +158,31 @@ func TestServeMetrics(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := obs.ServeMetrics(ctx, address, registry); err == nil || !strings.HasPrefix(err.Error(), "metrics:") {
+	if err := obs.ServeMetrics(ctx, address, registry, nil); err == nil || !strings.HasPrefix(err.Error(), "metrics:") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	_ = listener.Close()
 	many := prometheus.NewRegistry()
 	many.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_of_many", Help: "h"}))
+	var ready atomic.Bool
 	done := make(chan error)
 	go func() {
-		done <- obs.ServeMetrics(ctx, address, registry, obs.Page{Path: "/metrics/many", Registry: many})
+		done <- obs.ServeMetrics(ctx, address, registry, ready.Load, obs.Page{Path: "/metrics/many", Registry: many})
 	}()
-	for path, want := range map[string]string{"/metrics": "test_total 1", "/metrics/many": "test_of_many 0", "/healthz": "ok", "/debug/pprof/": "goroutine"} {
+	for path, want := range map[string]string{"/metrics": "test_total 1", "/metrics/many": "test_of_many 0", "/healthz": "ok", "/readyz": "not ready", "/debug/pprof/": "goroutine"} {
 		if body := fetch(t, "http://"+address+path); !strings.Contains(body, want) {
 			t.Errorf("%s answers %q", path, body)
 		}
+	}
+	ready.Store(true)
+	if body := fetch(t, "http://"+address+"/readyz"); body != "ok" {
+		t.Errorf("/readyz answers %q once it is", body)
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	if err := obs.ServeMetrics(ctx, "", registry); err != nil {
+	if err := obs.ServeMetrics(ctx, "", registry, nil); err != nil {
 		t.Errorf("no address: %v", err)
 	}
 }

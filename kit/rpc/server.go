@@ -83,6 +83,12 @@ func (s *Server) SetReady(ready bool) {
 	s.health.SetServingStatus("", status)
 }
 
+// Ready reports whether the health service says that the server serves.
+func (s *Server) Ready() bool {
+	answer, err := s.health.Check(context.Background(), &healthv1.HealthCheckRequest{})
+	return err == nil && answer.GetStatus() == healthv1.HealthCheckResponse_SERVING
+}
+
 // ServeUntil serves on the listener until ctx ends, then stops: not ready
 // first, then gracefully, and after 5 s at once.
 func (s *Server) ServeUntil(ctx context.Context, listener net.Listener) error {

@@ -159,6 +159,9 @@ func TestHealthAndGracefulStop(t *testing.T) {
 		if got, err := updates.Recv(); err != nil || got.GetStatus() != want {
 			t.Fatalf("health is %v (%v), want %s", got, err, want)
 		}
+		if ready := want == healthv1.HealthCheckResponse_SERVING; server.Ready() != ready {
+			t.Fatalf("ready: %v, want %v", !ready, ready)
+		}
 	}
 	expect(healthv1.HealthCheckResponse_NOT_SERVING)
 	server.SetReady(true)

@@ -183,7 +183,7 @@ func TestDashboards(t *testing.T) {
 	c.kubectl("rollout", "status", "deploy/web", "--timeout=180s")
 	queries := readDashboards(t)
 	var problems []error
-	deadline := time.Now().Add(2 * time.Minute) // a rate needs two scrapes
+	deadline := time.Now().Add(3 * time.Minute) // a rate needs two scrapes, which are 15 s apart
 	for problems = where.checkAll(queries); len(problems) > 0 && time.Now().Before(deadline); problems = where.checkAll(queries) {
 		time.Sleep(2 * time.Second)
 	}
