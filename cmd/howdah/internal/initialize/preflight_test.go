@@ -39,6 +39,7 @@ func TestChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = listener.Close() }) // and so it is held until then: a listener that nobody knows is closed with the garbage
 	_, text, _ := net.SplitHostPort(listener.Addr().String())
 	taken, err := strconv.Atoi(text)
 	if err != nil {
