@@ -26,8 +26,8 @@ func TestATokenInASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := at(f.must(resp.GetObject(), nil), "status", "token").(string)
-	ask := func(name string) metav1.Status {
-		ctx := metadata.NewOutgoingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+held))
+	ask := func(name string, more ...string) metav1.Status {
+		ctx := metadata.NewOutgoingContext(t.Context(), metadata.Pairs(append(more, "authorization", "Bearer "+held)...))
 		_, err := f.api.Get(ctx, &apiv1.GetRequest{Version: "v1", Resource: "pods", Namespace: "default", Name: name})
 		return apistatus.Of(err)
 	}
@@ -37,6 +37,9 @@ func TestATokenInASecret(t *testing.T) {
 	f.must(f.change("v1/secrets", "default", "s", "merge-patch+json", `{"data":{"token":"`+base64.StdEncoding.EncodeToString([]byte(held))+`"}}`))
 	if s := ask("good"); s.Code != 403 || !strings.Contains(s.Message, `"system:serviceaccount:default:default"`) {
 		t.Errorf("with the Secret: %v", s)
+	}
+	if s := ask("other", "howdah-as-user", "jane"); s.Code != 403 || !strings.Contains(s.Message, "impersonate") {
+		t.Errorf("as somebody else: %v", s)
 	}
 	f.await("the day of its use", func() bool {
 		labels, _ := at(f.must(f.get("v1/secrets", "default", "s")), "metadata", "labels").(map[string]any)
@@ -51,7 +54,7 @@ func TestATokenInASecret(t *testing.T) {
 		t.Errorf("marked: %v", s)
 	}
 	all := events()
-	for name, want := range map[string]string{"good": "manual-secret=s", "marked": "invalidated=s/default"} {
+	for name, want := range map[string]string{"good": "manual-secret=s", "other": "manual-secret=s", "marked": "invalidated=s/default"} {
 		found := about(all, "get", name)
 		key, value, _ := strings.Cut(want, "=")
 		if len(found) != 1 || found[0].Annotations["authentication.k8s.io/legacy-token-"+key] != value ||
