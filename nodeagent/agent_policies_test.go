@@ -2,14 +2,17 @@ package nodeagent_test
 
 import (
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"howdah.dev/kit/object"
@@ -32,15 +35,26 @@ func (n *node) testPolicies(t *testing.T) {
 			}},
 		},
 	}
+	for _, name := range []string{"guest", "stranger"} {
+		n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "stranger"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
+		n.await(name, "ready", time.Minute, ready)
+	}
+	n.testPassing(t)
+	guest := []byte(`{"metadata":{"labels":{"app":"guest"}}}`)
+	if _, err := object.For(n.client, object.Pod).Patch(t.Context(), "default", "guest", types.MergePatchType, guest, ""); err != nil {
+		t.Fatal(err)
+	}
+	// Without a policy the agent follows its own pods alone.
+	followed := n.api.Calls("watch pods")
 	if _, err := policies.Create(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
-	client := func(name, app string) {
-		n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
-		n.await(name, "ready", time.Minute, ready)
-	}
-	client("guest", "guest")
-	client("stranger", "stranger")
+	eventually(t, time.Minute, func() string {
+		if now := n.api.Calls("watch pods"); now != followed+1 {
+			return fmt.Sprintf("%d watches of pods with the first policy, %d before", now, followed)
+		}
+		return ""
+	})
 	c := shell("echo page >/tmp/index.html; httpd -p 8080 -h /tmp; httpd -p 8081 -h /tmp; exec sleep 1000")
 	c.Ports = []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}
 	// The node asks from outside of the policy, and is let in.
@@ -60,8 +74,7 @@ func (n *node) testPolicies(t *testing.T) {
 	}
 	eventually(t, time.Minute, func() string { // the guest's address is news to the policy, too
 		if got := ask("guest", 8080); got != "page" {
-			rules, err := netpol.Dump("/sys/fs/bpf/howdah-test-" + filepath.Base(n.dir) + "-policy")
-			return fmt.Sprintf("the guest is not let in: %s\n%s%v", got, rules, err)
+			return fmt.Sprintf("the guest is not let in: %s\n%s", got, n.rules(t))
 		}
 		return ""
 	})
@@ -98,4 +111,35 @@ func (n *node) testPolicies(t *testing.T) {
 	for _, name := range []string{"guarded", "guest", "stranger"} {
 		n.remove(name)
 	}
+}
+
+// testPassing has a pod that goes before there is any policy: what stands for its interface goes with it.
+func (n *node) testPassing(t *testing.T) {
+	n.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "passing"}, Spec: corev1.PodSpec{Containers: []corev1.Container{shell("exec sleep 1000")}}})
+	address := n.await("passing", "ready", time.Minute, ready).Status.PodIP
+	routes, err := netlink.RouteGet(net.ParseIP(address))
+	if err != nil || len(routes) == 0 {
+		t.Fatalf("the way to %s: %v", address, err)
+	}
+	line := fmt.Sprintf("interface %d ingress: not isolated", routes[0].LinkIndex)
+	if rules := n.rules(t); !strings.Contains(rules, line) {
+		t.Fatalf("no line %q in\n%s", line, rules)
+	}
+	n.remove("passing")
+	eventually(t, time.Minute, func() string { // a resync would do it after five minutes
+		if rules := n.rules(t); strings.Contains(rules, line) {
+			return fmt.Sprintf("the line %q stays in\n%s", line, rules)
+		}
+		return ""
+	})
+}
+
+// rules are those in the kernel, of all pods of the node.
+func (n *node) rules(t *testing.T) string {
+	t.Helper()
+	rules, err := netpol.Dump("/sys/fs/bpf/howdah-test-" + filepath.Base(n.dir) + "-policy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
 }

@@ -94,7 +94,7 @@ func newNetwork(cfg Config, informers *object.Informers, pods *object.Informer[*
 	}); err != nil {
 		return nil, err
 	}
-	if n.policies, err = newPolicies(cfg, informers, own, func(pod *corev1.Pod, sandbox string) { n.balancer.Adopt(cni.HostLink(sandbox), ownStack(pod)) }, runtime, addresses, tell); err != nil {
+	if n.policies, err = newPolicies(cfg, informers, pods, own, func(pod *corev1.Pod, sandbox string) { n.balancer.Adopt(cni.HostLink(sandbox), ownStack(pod)) }, runtime, addresses, tell); err != nil {
 		return nil, err
 	}
 	n.routes = route.NewKeeper(route.Config{

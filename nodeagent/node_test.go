@@ -36,6 +36,7 @@ const nodeName = "node-1"
 // node is a real node: containerd, runc, network, and an agent over an API in memory.
 type node struct {
 	t      *testing.T
+	api    *objecttest.Server
 	client *object.Client
 	dir    string
 	c      *containerd
@@ -66,7 +67,7 @@ func startNodeWith(t *testing.T, configure func(cfg *nodeagent.Config)) *node {
 		removeGroups("howdah-test-" + filepath.Base(dir))
 	})
 	n := &node{t: t, dir: dir, configure: configure}
-	_, n.client = objecttest.Start(t)
+	n.api, n.client = objecttest.Start(t)
 	images := filepath.Join(dir, "images")
 	if err := os.Mkdir(images, 0o755); err != nil {
 		t.Fatal(err)

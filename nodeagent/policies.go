@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent/internal/cni"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/netpol"
@@ -24,27 +25,27 @@ import (
 )
 
 const (
-	// peerPods are the pods whose addresses are their own.
-	peerPods = "spec.hostNetwork=false,status.phase!=Failed,status.phase!=Succeeded"
-	// policiesTimeout is how long a new pod waits for the newest policies; then those that are known hold.
+	// policiesTimeout is how long a new pod waits for the newest policies, and for the pods that they select; then those that are known hold.
 	policiesTimeout = 2 * time.Second
 	// adoptRetry is the pause between tries to list the sandboxes that run already.
 	adoptRetry = time.Second
 )
 
-// policies joins the informers, the runtime and the pods' workers to the enforcer of network policies.
+// policies joins the informers, the runtime and the pods' workers to the enforcer of network policies. Policies wait until the pods that they
+// may select are known: with only some of them, they would cut what they are to let pass.
 type policies struct {
 	cfg      Config
 	enforcer *netpol.Enforcer
 	informer *object.Informer[*networkingv1.NetworkPolicy]
+	peers    *peers
+	known    chan struct{}                                    // closed when the enforcer has all peers
 	own      func(namespace, name string) (*corev1.Pod, bool) // this node's
 	adopted  func(pod *corev1.Pod, sandbox string)            // told of the sandboxes of an earlier life
 	runtime  runtimeapi.RuntimeServiceClient
-	replay   []func() // give everything in a cache to the enforcer
 }
 
-func newPolicies(cfg Config, informers *object.Informers, own func(namespace, name string) (*corev1.Pod, bool), adopted func(pod *corev1.Pod, sandbox string), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
-	p := &policies{cfg: cfg, own: own, adopted: adopted, runtime: runtime, informer: object.InformerFor(informers, object.NetworkPolicy)}
+func newPolicies(cfg Config, informers *object.Informers, pods *object.Informer[*corev1.Pod], own func(namespace, name string) (*corev1.Pod, bool), adopted func(pod *corev1.Pod, sandbox string), runtime runtimeapi.RuntimeServiceClient, node []netip.Addr, tell events) (*policies, error) {
+	p := &policies{cfg: cfg, own: own, adopted: adopted, runtime: runtime, informer: object.InformerFor(informers, object.NetworkPolicy), peers: newPeers(cfg.Objects), known: make(chan struct{})}
 	var err error
 	if p.enforcer, err = netpol.New(netpol.Config{
 		Pins: orDefault(cfg.Network.Pins, defaultPins) + "-policy", Link: cni.HostLink,
@@ -56,42 +57,83 @@ func newPolicies(cfg Config, informers *object.Informers, own func(namespace, na
 	}); err != nil {
 		return nil, err
 	}
-	inform(p, p.informer)
-	inform(p, object.InformerFor(informers, object.Namespace))
-	inform(p, object.InformerFor(informers, object.Pod, object.Option{FieldSelector: peerPods, Slim: func(o object.Object) {
-		if pod, ok := o.(*corev1.Pod); ok {
-			if hash, ok := podspec.Mirror(pod); ok { // sandboxes know the pod that it stands for
-				pod.UID = types.UID(hash)
-			}
-			netpol.SlimPod(pod)
-		}
-	}}))
+	p.follow(pods)
 	return p, nil
 }
 
-// inform gives the enforcer every change of a kind, in the trace of the change.
-func inform[T object.Object](p *policies, informer *object.Informer[T]) {
-	update := func(now T) {
-		p.enforcer.Update(trace.ContextWithRemoteSpanContext(context.Background(), informer.Trace(now)), now)
-	}
-	informer.AddHandler(func(old, now T) {
-		if any(now) == any(*new(T)) {
+// follow has the enforcer hear of every change.
+func (p *policies) follow(pods *object.Informer[*corev1.Pod]) {
+	p.informer.AddHandler(func(old, now *networkingv1.NetworkPolicy) {
+		if now == nil {
 			p.enforcer.Delete(context.Background(), old)
 			return
 		}
-		update(now)
+		p.peers.Ask()
+		select {
+		case <-p.known:
+			give(context.Background(), p.enforcer, p.informer, now)
+		default: // it is given with all others
+		}
 	})
-	p.replay = append(p.replay, func() {
-		for _, o := range informer.List("") {
-			update(o)
+	inform(p.enforcer, p.peers.namespaces)
+	inform(p.enforcer, p.peers.pods)
+	// Nobody may be following all pods, and the end of this node's own takes their rules away.
+	pods.AddHandler(func(old, now *corev1.Pod) {
+		if old != nil && (now == nil || podspec.Finished(now)) {
+			gone := *old
+			gone.UID = sandboxUID(old)
+			p.enforcer.Delete(context.Background(), &gone)
 		}
 	})
 }
 
-// run enforces until ctx ends; every informer has its full picture.
+// inform gives an enforcer every change of a kind.
+func inform[T object.Object](enforcer *netpol.Enforcer, informer *object.Informer[T]) {
+	informer.AddHandler(func(old, now T) {
+		if any(now) == any(*new(T)) {
+			enforcer.Delete(context.Background(), old)
+			return
+		}
+		give(context.Background(), enforcer, informer, now)
+	})
+}
+
+// give gives an enforcer the state of an object in the trace of the change that made it.
+func give[T object.Object](ctx context.Context, enforcer *netpol.Enforcer, informer *object.Informer[T], now T) {
+	enforcer.Update(trace.ContextWithRemoteSpanContext(ctx, informer.Trace(now)), now)
+}
+
+// giveAll gives an enforcer what a cache has: the handlers may not have heard of everything yet.
+func giveAll[T object.Object](ctx context.Context, enforcer *netpol.Enforcer, informer *object.Informer[T], namespace string) {
+	for _, o := range informer.List(namespace) {
+		give(ctx, enforcer, informer, o)
+		if now, ok := informer.Get(o.GetNamespace(), o.GetName()); !ok || now.GetUID() != o.GetUID() { // gone since, and told before
+			enforcer.Delete(ctx, o)
+		}
+	}
+}
+
+// run enforces until ctx ends; the informer of policies has its full picture.
 func (p *policies) run(ctx context.Context) error {
-	for _, all := range p.replay { // the handlers may not have heard of everything yet
-		all()
+	return task.Run(ctx, p.enforce, func(ctx context.Context) error {
+		return p.peers.Run(ctx, func() { p.learn(ctx) })
+	})
+}
+
+// learn gives the enforcer all peers, and then the policies that waited for them.
+func (p *policies) learn(ctx context.Context) {
+	giveAll(ctx, p.enforcer, p.peers.namespaces, "")
+	giveAll(ctx, p.enforcer, p.peers.pods, "")
+	close(p.known)
+	giveAll(ctx, p.enforcer, p.informer, "")
+}
+
+func (p *policies) enforce(ctx context.Context) error {
+	if len(p.informer.List("")) > 0 {
+		if err := p.awaitPeers(ctx); err != nil {
+			return err
+		}
+		giveAll(ctx, p.enforcer, p.informer, "")
 	}
 	for {
 		err := p.adopt(ctx)
@@ -109,6 +151,17 @@ func (p *policies) run(ctx context.Context) error {
 	}
 	p.enforcer.Synced()
 	return p.enforcer.Run(ctx)
+}
+
+// awaitPeers waits until the enforcer has all pods that policies may select.
+func (p *policies) awaitPeers(ctx context.Context) error {
+	p.peers.Ask()
+	select {
+	case <-p.known:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the pods that network policies select: %w", ctx.Err())
+	}
 }
 
 // adopt takes in the sandboxes of an earlier life: their rules are not to be taken away as those of sandboxes that are gone.
@@ -139,19 +192,19 @@ func (p *policies) isolate(ctx context.Context, pod *corev1.Pod, sandbox string)
 	return p.enforcer.Isolate(ctx, pod, sandbox)
 }
 
-// newest makes sure that the enforcer knows the policies of a namespace as they are: its news may be later than those of the pod.
+// newest makes sure that the enforcer knows the policies of a namespace as they are: its news may be later than those of the pod. A pod that
+// starts anew must not wait for an API that is away; a policy then lets in what is known of those that it selects.
 func (p *policies) newest(ctx context.Context, namespace string) {
 	ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
 	defer cancel()
-	if err := p.informer.CatchUp(ctx); err != nil { // a pod that starts anew must not wait for an API that is away
+	err := p.informer.CatchUp(ctx)
+	if len(p.informer.List(namespace)) > 0 {
+		err = errors.Join(err, p.awaitPeers(ctx))
+	}
+	if err != nil {
 		slog.Warn("a pod starts under the network policies that are known", "namespace", namespace, "err", err)
 	}
-	for _, policy := range p.informer.List(namespace) {
-		p.enforcer.Update(trace.ContextWithRemoteSpanContext(ctx, p.informer.Trace(policy)), policy)
-		if now, ok := p.informer.Get(namespace, policy.Name); !ok || now.UID != policy.UID { // gone since, and told before
-			p.enforcer.Delete(ctx, policy)
-		}
-	}
+	giveAll(ctx, p.enforcer, p.informer, namespace)
 }
 
 // enforce runs the enforcer. Where the kernel cannot, the node says so in its condition and goes on running what it runs.
