@@ -8,6 +8,9 @@
 //   - a leader that hangs, or is cut off, is not heard by the server for 1.5 s; a standby then ends its session;
 //   - a leader that gets no answer for 1.3 s, or loses its session, stops leading by itself, before it is replaced.
 //
+// A machine that has too much to do is no reason to replace a leader by a standby on it, nor to stop leading where nobody else would: each
+// counts the time in which it ran itself. The leader learns from the next answer whether its session, and with it the lock, is still there.
+//
 // The leader's sign of life is the activity of its session, which PostgreSQL tracks anyway: it writes nothing.
 package lease
 
@@ -29,6 +32,8 @@ const (
 	beatEvery   = 250 * time.Millisecond
 	giveUpAfter = 1300 * time.Millisecond
 	staleAfter  = 1500 * time.Millisecond
+	// leastPatience is what a server that was slow to answer is given the next time.
+	leastPatience = 500 * time.Millisecond
 	// callTimeout bounds every other call of the server; taking over may have to wait for a batch of writes.
 	callTimeout = 5 * time.Second
 	// class keeps the locks of roles apart from other advisory locks.

@@ -164,22 +164,9 @@ func TestStoppedProcessIsReplaced(t *testing.T) {
 		t.Run(signal, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), "LEASE_TEST_URL="+url)
-			out, err := child.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { child.Process.Kill(); child.Wait() })
-			var epoch int64
-			if _, err := fmt.Fscanf(out, "leading %d\n", &epoch); err != nil || epoch != 1 {
-				t.Fatalf("child leads epoch %d, %v", epoch, err)
-			}
+			leader := startLeader(t, url)
 			standby := stand(t, url, "standby")
-			if err := child.Process.Signal(signals[signal]); err != nil {
+			if err := leader.Signal(signals[signal]); err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
@@ -189,4 +176,53 @@ func TestStoppedProcessIsReplaced(t *testing.T) {
 			t.Logf("failover after %v", time.Since(begin))
 		})
 	}
+}
+
+// TestStoppedLeaderGoesOn stops a leader that has no standby for longer than a standby would wait: it leads on when it runs again.
+func TestStoppedLeaderGoesOn(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	leader := startLeader(t, url)
+	for range 3 { // stopped in the middle of a beat as well as between two
+		if err := leader.Signal(signals["STOP"]); err != nil {
+			t.Fatal(err)
+		}
+		awaitLed(t, url, lease.ErrNoLeader)
+		if err := leader.Signal(signals["CONT"]); err != nil {
+			t.Fatal(err)
+		}
+		awaitLed(t, url, nil)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var epoch int64
+	if err := conn.QueryRow(t.Context(), "SELECT epoch FROM howdah.leadership").Scan(&epoch); err != nil {
+		t.Fatal(err)
+	}
+	if epoch != 1 {
+		t.Errorf("epoch = %d, want 1: it was elected again", epoch)
+	}
+}
+
+// startLeader runs a process that leads until the test ends.
+func startLeader(t *testing.T, url string) *os.Process {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "LEASE_TEST_URL="+url)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	var epoch int64
+	if _, err := fmt.Fscanf(out, "leading %d\n", &epoch); err != nil || epoch != 1 {
+		t.Fatalf("child leads epoch %d, %v", epoch, err)
+	}
+	return child.Process
 }

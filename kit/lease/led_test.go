@@ -11,29 +11,31 @@ import (
 func TestLed(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	await := func(want error) {
-		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
-			err := lease.Led(t.Context(), url, "scheduler")
-			if errors.Is(err, want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%v, want %v", err, want)
-			}
-			time.Sleep(20 * time.Millisecond) // nothing tells of it
-		}
-	}
-	await(lease.ErrNoLeader)
+	awaitLed(t, url, lease.ErrNoLeader)
 	leader := stand(t, url, "a")
 	receive(t, leader.epochs, time.Minute, "leadership")
-	await(nil)
+	awaitLed(t, url, nil)
 	if err := lease.Led(t.Context(), url, "controllers"); !errors.Is(err, lease.ErrNoLeader) {
 		t.Errorf("another role: %v", err)
 	}
 	leader.stop()
-	await(lease.ErrNoLeader)
+	awaitLed(t, url, lease.ErrNoLeader)
+}
+
+// awaitLed asks until Led answers want.
+func awaitLed(t *testing.T, url string, want error) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := lease.Led(t.Context(), url, "scheduler")
+		if errors.Is(err, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+		time.Sleep(20 * time.Millisecond) // nothing tells of it
+	}
 }
 
 func TestLedWithoutDatabase(t *testing.T) {

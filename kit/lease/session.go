@@ -10,20 +10,25 @@ import (
 	"howdah.dev/kit/database"
 )
 
-// staleSQL ends the session that holds the role's lock when it has not been heard of for $3 seconds. One that
-// is busy in the server is alive; one that waits for its client in the middle of a message is not.
-const staleSQL = `
-SELECT count(pg_terminate_backend(a.pid))
+// holderSQL finds the session that holds the role's lock. One that is busy in the server is alive; one that waits for its client in the
+// middle of a message is not.
+const holderSQL = `
   FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1::bigint AND l.objid::bigint = $2::bigint AND l.objsubid = 2
    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND a.state_change < clock_timestamp() - make_interval(secs => $3)
    AND (a.state <> 'active' OR a.wait_event_type = 'Client')`
+
+// silenceSQL answers for how many seconds it has not been heard of; 0 where there is none.
+const silenceSQL = "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.state_change)), 0)::float8" + holderSQL
+
+// endSQL ends it when that is $3 seconds.
+const endSQL = "SELECT count(pg_terminate_backend(a.pid))" + holderSQL + " AND a.state_change < clock_timestamp() - make_interval(secs => $3)"
 
 // session is one connection, and with it possibly the role's lock.
 type session struct {
-	lease *Lease
-	conn  *pgx.Conn
+	lease  *Lease
+	conn   *pgx.Conn
+	leader watch
 }
 
 func (l *Lease) open(ctx context.Context) (*session, error) {
@@ -68,9 +73,8 @@ func (s *session) ask(ctx context.Context) (won bool, err error) {
 	if err := try(); err != nil || won {
 		return won, err
 	}
-	var ended int64
-	err = s.conn.QueryRow(ctx, staleSQL, int64(class), int64(uint32(s.lease.object)), staleAfter.Seconds()).Scan(&ended)
-	if err != nil || ended == 0 {
+	ended, err := s.endSilent(ctx)
+	if err != nil || !ended {
 		return false, err
 	}
 	s.lease.cfg.Logger.WarnContext(ctx, "ended the session of a silent leader", "role", s.lease.cfg.Role)
@@ -86,6 +90,21 @@ func (s *session) ask(ctx context.Context) (won bool, err error) {
 	return false, nil
 }
 
+// endSilent ends the session of a leader that has not been heard of for too long.
+func (s *session) endSilent(ctx context.Context) (ended bool, err error) {
+	var seconds float64
+	lock := []any{int64(class), int64(uint32(s.lease.object))}
+	if err := s.conn.QueryRow(ctx, silenceSQL, lock...).Scan(&seconds); err != nil {
+		return false, err
+	}
+	if !s.leader.see(time.Duration(seconds * float64(time.Second))) {
+		return false, nil
+	}
+	var sessions int64
+	err = s.conn.QueryRow(ctx, endSQL, append(lock, staleAfter.Seconds())...).Scan(&sessions)
+	return sessions > 0, err
+}
+
 // takeOver begins a new epoch: from its commit on no write of an older one lands.
 func (s *session) takeOver(ctx context.Context) (epoch int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
@@ -99,20 +118,20 @@ func (s *session) takeOver(ctx context.Context) (epoch int64, err error) {
 
 // beat keeps the session active and answers ErrLost as soon as it cannot be sure of it; nil when ctx ends.
 func (s *session) beat(ctx context.Context) error {
-	heard := time.Now()
+	var last time.Duration
 	for {
 		// Counted from before the last beat was sent: the server heard it later, so a standby counts longer.
-		sent := time.Now()
-		attempt, cancel := context.WithDeadline(ctx, heard.Add(giveUpAfter))
-		_, err := s.conn.Exec(attempt, "SELECT 1")
-		cancel()
+		spent, err := within(ctx, max(giveUpAfter-beatEvery-last, leastPatience), func(ctx context.Context) error {
+			_, err := s.conn.Exec(ctx, "SELECT 1")
+			return err
+		})
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrLost, err)
 		}
-		heard = sent
+		last = spent
 		if wait(ctx, beatEvery) != nil {
 			return nil
 		}
