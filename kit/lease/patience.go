@@ -16,8 +16,8 @@ var errPatience = errors.New("no answer in time")
 // within calls attempt, and ends its context when patience has passed of this process' own time: that in which it ran. One that is starved
 // of processors, or was stopped, has not been waiting in vain meanwhile, it has not looked. It answers how much of its own time went by.
 func within(ctx context.Context, patience time.Duration, attempt func(ctx context.Context) error) (spent time.Duration, err error) {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	done := make(chan error, 1)
 	go func() { done <- attempt(ctx) }()
 	ticker := time.NewTicker(tick)
@@ -31,13 +31,11 @@ func within(ctx context.Context, patience time.Duration, attempt func(ctx contex
 				continue
 			}
 		}
-		select {
-		case err := <-done:
-			return spent, err
-		default:
-			end(errPatience)
-			return spent, fmt.Errorf("%w: %w", errPatience, <-done)
+		end()
+		if err = <-done; err != nil {
+			err = fmt.Errorf("%w: %w", errPatience, err)
 		}
+		return spent, err // nil where the answer came all the same
 	}
 }
 

@@ -27,11 +27,12 @@ func TestWithin(t *testing.T) {
 		spent   time.Duration
 		want    error
 	}{
-		"an answer at once":  {after(0, nil), 0, nil},
-		"a late answer":      {after(930*time.Millisecond, nil), 900 * time.Millisecond, nil},
-		"an error":           {after(70*time.Millisecond, failed), 50 * time.Millisecond, failed},
-		"no answer":          {silent, time.Second, errPatience},
-		"an answer too late": {after(1010*time.Millisecond, nil), time.Second, errPatience},
+		"an answer at once":    {after(0, nil), 0, nil},
+		"a late answer":        {after(930*time.Millisecond, nil), 900 * time.Millisecond, nil},
+		"an error":             {after(70*time.Millisecond, failed), 50 * time.Millisecond, failed},
+		"no answer":            {silent, time.Second, errPatience},
+		"an answer too late":   {after(1010*time.Millisecond, nil), time.Second, errPatience},
+		"an answer at the end": {func(ctx context.Context) error { <-ctx.Done(); return nil }, time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
