@@ -21,8 +21,13 @@ const (
 	budget, leastGarbage, mostGarbage = 272 << 20, 112 << 20, 176 << 20
 	// mostPercent and leastPercent bound GOGC.
 	mostPercent, leastPercent = 200, 50
+	// largeHeap is what may live, in bytes, before the garbage grows faster than that again, up to as much as lives: marking gigabytes takes both
+	// processors for seconds, while allocating goes on, and saves an eighth of the peak (docs/performance.md). share is the part of the machine's memory
+	// that the process may take for that.
+	largeHeap, share = 512 << 20, 4
 	// slack is how far beyond that the process may go in a burst, in bytes: between two looks GOGC is that of what lived before, and where
 	// that grows by half, as in the removal of a large namespace, the garbage would too. leastLimit is where that begins to matter.
+	// Large heaps have more of what counts and is not garbage: free pieces between objects, and what comes to live between two looks.
 	slack, leastLimit = 32 << 20, 256 << 20
 	// quietRate is what a process may allocate in a second and still be at rest; quietLooks how often in a row it must have been.
 	quietRate, quietLooks = 8 << 20, 5
@@ -47,6 +52,7 @@ type Keeper struct {
 	limit   func(uint64)
 	release func()
 	clock   clock.WithTicker
+	machine uint64 // memory, in bytes, that the process has at most
 
 	last     reading
 	set      int
@@ -58,7 +64,7 @@ type Keeper struct {
 // New returns a keeper of this process. Where $GOGC is set, it leaves the growth of the heap alone, where $GOMEMLIMIT is, its limit.
 func New(clock clock.WithTicker) *Keeper {
 	k := &Keeper{
-		read: read, release: debug.FreeOSMemory, clock: clock,
+		read: read, release: debug.FreeOSMemory, clock: clock, machine: machineMemory("/"),
 		percent: func(n int) { debug.SetGCPercent(n) }, limit: func(n uint64) { debug.SetMemoryLimit(int64(n)) },
 	}
 	if os.Getenv("GOGC") != "" {
@@ -86,11 +92,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 func (k *Keeper) look(now time.Time) {
 	r := k.read()
-	if n := percentFor(r.live); n != k.set {
+	if n := percentFor(r.live, k.machine); n != k.set {
 		k.set = n
 		k.percent(n)
 	}
-	if n := limitFor(r); n != k.bound {
+	if n := limitFor(r, k.machine); n != k.bound {
 		k.bound = n
 		k.limit(n)
 	}
@@ -107,20 +113,25 @@ func (k *Keeper) look(now time.Time) {
 }
 
 // percentFor is GOGC for a heap of so many living bytes, in steps of five.
-func percentFor(live uint64) int {
+func percentFor(live, machine uint64) int {
 	if live == 0 {
 		return mostPercent
 	}
 	garbage := min(mostGarbage, max(leastGarbage, budget-min(budget, live)))
+	if live > largeHeap {
+		room := max(live, machine/share) - live
+		garbage = max(live*leastPercent/100, min(room, live, live/2+live-largeHeap))
+	}
 	return min(mostPercent, max(leastPercent, int(garbage*100/live)/5*5))
 }
 
 // limitFor is the memory, in bytes and steps of 16 MiB, at which the runtime collects sooner than GOGC says: what lives, the garbage that may
 // gather on it, and the slack. So it stays away from what a steady load needs.
-func limitFor(r reading) uint64 {
+func limitFor(r reading, machine uint64) uint64 {
 	const step = 16 << 20
-	garbage := r.live * uint64(percentFor(r.live)) / 100
-	return max(leastLimit, (r.live+garbage+r.other+slack+step-1)/step*step)
+	garbage := r.live * uint64(percentFor(r.live, machine)) / 100
+	spare := slack + (max(r.live, largeHeap)-largeHeap)/2
+	return max(leastLimit, (r.live+garbage+r.other+spare+step-1)/step*step)
 }
 
 func read() reading {

@@ -12,9 +12,17 @@ import (
 
 func TestPercent(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 200, 1: 200, 50 << 20: 200, 88 << 20: 200, 96 << 20: 180, 112 << 20: 140, 136 << 20: 100, 160 << 20: 70, 224 << 20: 50, 400 << 20: 50, 4 << 30: 50} {
-		if got := percentFor(live); got != want {
-			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
+	const none, small, large = 0, 4 << 10, 64 << 10
+	for _, c := range []struct {
+		live, machine uint64 // in MiB
+		want          int
+	}{
+		{0, none, 200}, {1, none, 200}, {50, small, 200}, {88, none, 200}, {96, none, 180}, {112, large, 140}, {136, none, 100}, {160, none, 70}, {224, none, 50}, {512, large, 50},
+		{640, none, 50}, {640, large, 70}, {800, large, 85}, {1024, large, 100}, {4096, large, 100}, {8192, large, 100}, {10240, large, 60}, {16384, large, 50},
+		{640, small, 60}, {800, small, 50}, {4096, small, 50},
+	} {
+		if got := percentFor(c.live<<20, c.machine<<20); got != c.want {
+			t.Errorf("%d MiB of %d: %d, want %d", c.live, c.machine, got, c.want)
 		}
 	}
 }
@@ -22,12 +30,13 @@ func TestPercent(t *testing.T) {
 // A steady load never meets the limit; what it is for is the time in which more lives than GOGC was set for.
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 336}, {112, 40, 352}, {4096, 50, 6240}} {
-		got := limitFor(reading{live: c.live << 20, other: c.other << 20})
+	for _, c := range []struct{ live, other, want uint64 }{{0, 0, 256}, {20, 10, 256}, {96, 30, 336}, {112, 40, 352}, {500, 40, 832}, {1024, 50, 2400}, {4096, 50, 10080}} {
+		const machine = 64 << 30
+		got := limitFor(reading{live: c.live << 20, other: c.other << 20}, machine)
 		if got>>20 != c.want {
 			t.Errorf("%d MiB live and %d others: %d, want %d", c.live, c.other, got>>20, c.want)
 		}
-		if steady := c.live<<20 + c.live<<20*uint64(percentFor(c.live<<20))/100 + c.other<<20; got < steady+slack {
+		if steady := c.live<<20 + c.live<<20*uint64(percentFor(c.live<<20, machine))/100 + c.other<<20; got < steady+slack {
 			t.Errorf("%d MiB live: the limit is %d, and GOGC lets it be %d", c.live, got>>20, steady>>20)
 		}
 	}
