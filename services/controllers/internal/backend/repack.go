@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,10 +47,7 @@ func Repack(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	sets := map[string]*corev1.EndpointSubset{}
 	for port, has := range byPort {
 		keys := slices.SortedFunc(maps.Keys(has), func(a, b addressKey) int { return cmp.Or(cmp.Compare(a.ip, b.ip), cmp.Compare(a.uid, b.uid)) })
-		name := ""
-		for _, key := range keys {
-			name += fmt.Sprintf("%q %q %t,", key.ip, key.uid, has[key])
-		}
+		name := nameOf(keys, has)
 		set := sets[name]
 		if set == nil {
 			set = &corev1.EndpointSubset{}
@@ -73,6 +71,17 @@ func Repack(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	}
 	sortByHash(repacked)
 	return repacked
+}
+
+// nameOf tells sets of addresses apart, ready and not. It is called for thousands at every change of one.
+func nameOf(keys []addressKey, ready map[addressKey]bool) string {
+	var name []byte
+	for _, key := range keys {
+		name = strconv.AppendQuote(name, key.ip)
+		name = strconv.AppendQuote(name, string(key.uid))
+		name = strconv.AppendBool(name, ready[key])
+	}
+	return string(name)
 }
 
 // noPort stands for a subset without ports.

@@ -1,11 +1,13 @@
 package backend
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -80,5 +82,19 @@ func TestPortsAreInKubernetesOrder(t *testing.T) {
 	}
 	if want := []string{"admin", "http", "metrics", "dns"}; !slices.Equal(got, want) {
 		t.Errorf("ports %v, want %v", got, want)
+	}
+}
+
+// BenchmarkRepack is of a service with 2,500 pods, whose change of one it is called for.
+func BenchmarkRepack(b *testing.B) {
+	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Port: 80}, {Name: "b", Port: 81}}}
+	for i := range 2500 {
+		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{
+			IP: fmt.Sprintf("10.1.%d.%d", i/250, i%250), TargetRef: &corev1.ObjectReference{UID: types.UID(fmt.Sprintf("3f1d0f5e-8b0e-4b7c-9a55-%012d", i))},
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Repack([]corev1.EndpointSubset{subset})
 	}
 }
