@@ -57,6 +57,52 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+func TestBatchIsShared(t *testing.T) {
+	t.Parallel()
+	var p pending
+	queue := func(actor, kind string, count, writes int) {
+		for i := range count {
+			var keys []string
+			for n := range writes {
+				keys = append(keys, fmt.Sprint("/core/", kind, "/", actor, "/", i, "-", n))
+			}
+			r := requestOf(keys...)
+			for n := range r.writes {
+				r.writes[n].Actor = actor
+			}
+			p.requests = append(p.requests, r)
+		}
+	}
+	queue("controllers", "pods", 1000, 1)
+	queue("scheduler", "pods", 600, 1)
+	queue("backup", "secrets", 1, 300) // a batch of its own
+	queue("controllers", "events", 10, 20)
+	queue("admin", "pods", 1, 1)
+	queue("admin", "services", 30, 1)
+	var got []string
+	for len(p.requests) > 0 {
+		counts := map[string]int{}
+		for _, r := range p.next() {
+			counts[r.flow().actor+r.flow().kind] += len(r.writes)
+		}
+		got = append(got, fmt.Sprint(counts))
+	}
+	want := []string{
+		// Nobody keeps the one or the thirty waiting, and what was meant for the backup is not left empty.
+		"map[admin/core/pods/:1 admin/core/services/:30 controllers/core/events/:40 controllers/core/pods/:129 scheduler/core/pods/:56]",
+		"map[controllers/core/events/:60 controllers/core/pods/:132 scheduler/core/pods/:64]",
+		"map[controllers/core/events/:60 controllers/core/pods/:132 scheduler/core/pods/:64]",
+	}
+	for n := range want {
+		if got[n] != want[n] {
+			t.Errorf("batch %d: %s, want %s", n, got[n], want[n])
+		}
+	}
+	if len(got) != 9 { // 1,831 writes in eight full ones, and the backup
+		t.Errorf("%d batches: %v", len(got), got)
+	}
+}
+
 // Whatever comes: batches have distinct keys, keep the order of each key, keep groups whole, stay in bounds, and end.
 func TestBatchProperties(t *testing.T) {
 	t.Parallel()
@@ -70,6 +116,10 @@ func TestBatchProperties(t *testing.T) {
 				keys = append(keys, fmt.Sprint(first+len(keys)))
 			}
 			r := requestOf(keys...)
+			actor := fmt.Sprint(random.IntN(1 + random.IntN(20)))
+			for n := range r.writes {
+				r.writes[n].Actor = actor
+			}
 			for _, key := range keys {
 				order[key] = append(order[key], r)
 			}
