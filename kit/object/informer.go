@@ -158,6 +158,15 @@ func (i *Informer[T]) ByIndex(index, value string) []T {
 	return typed[T](objects)
 }
 
+// Filed returns how many cached objects an indexer filed under value.
+func (i *Informer[T]) Filed(index, value string) int {
+	keys, err := i.shared.GetIndexer().IndexKeys(index, value)
+	if err != nil {
+		panic("object: " + err.Error()) // an index that nobody made
+	}
+	return len(keys)
+}
+
 func typed[T Object](objects []any) []T {
 	result := make([]T, 0, len(objects))
 	for _, o := range objects {

@@ -34,18 +34,6 @@ func Selects(s *corev1.Service, set map[string]string) bool {
 	return len(s.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(s.Spec.Selector).Matches(labels.Set(set))
 }
 
-// Select returns the pods that the service's selector selects.
-func Select(s *corev1.Service, pods []*corev1.Pod) []*corev1.Pod {
-	selector := labels.SelectorFromValidatedSet(s.Spec.Selector)
-	var selected []*corev1.Pod
-	for _, p := range pods {
-		if selector.Matches(labels.Set(p.Labels)) {
-			selected = append(selected, p)
-		}
-	}
-	return selected
-}
-
 // Ports resolves the service's ports on a pod. A named target port that no
 // container of the pod has is left out.
 func Ports(s *corev1.Service, p *corev1.Pod) []Port {

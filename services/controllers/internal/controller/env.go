@@ -78,6 +78,8 @@ const (
 	ByController = "controller"
 	// ByNode files a pod under the name of its node, "" while it has none.
 	ByNode = "node"
+	// ByLabel files a pod under each of its labels, see Selected.
+	ByLabel = "label"
 	// ByClaim files a pod that has no node yet under the keys of the claims that its volumes are.
 	ByClaim = "claim"
 )
@@ -85,7 +87,7 @@ const (
 // OrphansOf is the ByController value of a namespace's objects that have no controller.
 func OrphansOf(namespace string) string { return "orphans/" + namespace }
 
-// Pods returns the informer of all pods, by namespace, controller and node.
+// Pods returns the informer of all pods, by namespace, controller, node and labels.
 // Its objects come without managedFields, which no controller reads.
 func (e *Env) Pods() *object.Informer[*corev1.Pod] {
 	if e.pods == nil {
@@ -96,6 +98,7 @@ func (e *Env) Pods() *object.Informer[*corev1.Pod] {
 					return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 				},
 				ByClaim: byClaim,
+				ByLabel: byLabel,
 			},
 			Slim: func(p object.Object) { p.SetManagedFields(nil) },
 		})

@@ -105,7 +105,7 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
 		return wait, nil
 	}
-	selected := backend.Select(s, c.pods.List(s.Namespace))
+	selected := controller.Selected(c.pods, s.Namespace, s.Spec.Selector)
 	c.pace.Ran(s.UID, s.Generation, len(selected), now)
 	if !exists {
 		current = nil

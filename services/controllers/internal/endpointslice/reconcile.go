@@ -178,7 +178,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 	if wait := c.pace.Wait(s.UID, s.Generation, now); wait > 0 {
 		return wait, nil
 	}
-	seen := Observed{Pods: backend.Select(s, c.pods.List(s.Namespace)), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
+	seen := Observed{Pods: controller.Selected(c.pods, s.Namespace, s.Spec.Selector), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
 	seen.Trigger = c.triggers.Last(s, seen.Pods)
 	for _, slice := range c.slices.ByIndex(byService, key) {
 		if slice.Labels[discoveryv1.LabelManagedBy] == Manager {
