@@ -53,18 +53,24 @@ func TestMirror(t *testing.T) {
 	controllertest.Await(c, object.EndpointSlice, "the stray is gone", func(s []*discoveryv1.EndpointSlice) bool { return len(s) == 2 })
 	for _, annotations := range []map[string]string{{"note": "one", "other": "two"}, {"note": "three"}, nil} {
 		e.Annotations = annotations
-		var err error
-		if e, err = object.For(c.Client, object.Endpoints).Update(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		e = updated(t, c, e)
 		controllertest.Await(c, object.EndpointSlice, "the annotations on both slices, and no others", func(s []*discoveryv1.EndpointSlice) bool {
 			return len(s) == 2 && maps.Equal(s[0].Annotations, annotations) && maps.Equal(s[1].Annotations, annotations)
 		})
 	}
+	port := func(s *discoveryv1.EndpointSlice) int32 { return *s.Ports[0].Port }
+	e.Subsets[0].Addresses[0].Hostname, e.Subsets[0].Addresses[1].Hostname = "four", "six"
+	e = updated(t, c, e)
+	controllertest.Await(c, object.EndpointSlice, "slices written by their names", func(s []*discoveryv1.EndpointSlice) bool {
+		return len(s) == 2 && s[0].GenerateName == "" && s[1].GenerateName == "" && s[0].Endpoints[0].Hostname != nil
+	})
+	e.Subsets[0].Ports[0].Port = 81
+	e = updated(t, c, e)
+	controllertest.Await(c, object.EndpointSlice, "slices that became others", func(s []*discoveryv1.EndpointSlice) bool {
+		return len(s) == 2 && port(s[0]) == 81 && port(s[1]) == 81 && s[0].GenerateName == "custom-" && s[1].GenerateName == "custom-"
+	})
 	e.Labels[discoveryv1.LabelSkipMirror] = "true"
-	if _, err := object.For(c.Client, object.Endpoints).Update(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	updated(t, c, e)
 	controllertest.Gone(c, object.EndpointSlice)
 	const want = `# HELP endpoint_slice_mirroring_controller_desired_endpoint_slices Slices that there would be if all but the last of each group were full.
 # TYPE endpoint_slice_mirroring_controller_desired_endpoint_slices gauge
@@ -80,4 +86,13 @@ endpoint_slice_mirroring_controller_num_endpoint_slices 0
 		"endpoint_slice_mirroring_controller_endpoints_desired", "endpoint_slice_mirroring_controller_num_endpoint_slices"); err != nil {
 		t.Error(err)
 	}
+}
+
+func updated(t *testing.T, c *controllertest.Cluster, e *corev1.Endpoints) *corev1.Endpoints {
+	t.Helper()
+	e, err := object.For(c.Client, object.Endpoints).Update(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

@@ -116,7 +116,7 @@ func (p *Plan) recycle() {
 // become returns a slice that exists, with all that another was to have.
 func become(was, next *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := was.DeepCopy()
-	slice.Labels, slice.Annotations = next.Labels, next.Annotations
+	slice.GenerateName, slice.Labels, slice.Annotations = next.GenerateName, next.Labels, next.Annotations
 	slice.Ports, slice.Endpoints = next.Ports, next.Endpoints
 	return slice
 }
@@ -248,6 +248,9 @@ func (w *writer) finish(drafts []*draft, some bool) {
 		}
 		updated := d.was.DeepCopy()
 		updated.Labels, updated.Endpoints = w.owner.Labels, d.now
+		if w.owner.Mirrors {
+			updated.GenerateName = "" // Kubernetes writes such a slice anew, by its name
+		}
 		w.annotate(updated)
 		w.plan.Update = append(w.plan.Update, updated)
 	}
