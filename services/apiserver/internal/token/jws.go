@@ -114,16 +114,22 @@ func unverified(token string, claims any) error {
 	return json.Unmarshal(body, claims)
 }
 
-var errSignature = errors.New("go-jose/go-jose: error in cryptographic primitive") // Kubernetes' text
+var (
+	errSignature = errors.New("go-jose/go-jose: error in cryptographic primitive") // Kubernetes' text
+	errAlgorithm = errors.New("the token's algorithm is not its key's")
+)
 
-// open verifies a token's signature by one of the keys that find has for its ID, and decodes its claims.
+// malformed is what is wrong with a token that cannot be read, before any key is asked.
+type malformed struct{ error }
+
+// open verifies a token's signature by one of the keys that find has for its ID, and decodes its claims. It fails with malformed where the token cannot be read.
 func open(token string, find func(id string) []Key, claims any) error {
 	if len(token) > maxToken {
-		return errors.New("the token is too long")
+		return malformed{errors.New("the token is too long")}
 	}
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return errors.New("the token has not three parts")
+		return malformed{errors.New("the token has not three parts")}
 	}
 	var head header
 	raw, err := encoding.DecodeString(parts[0])
@@ -131,11 +137,11 @@ func open(token string, find func(id string) []Key, claims any) error {
 		err = json.Unmarshal(raw, &head)
 	}
 	if err != nil {
-		return fmt.Errorf("the token's header: %w", err)
+		return malformed{fmt.Errorf("the token's header: %w", err)}
 	}
 	signature, err := encoding.DecodeString(parts[2])
 	if err != nil {
-		return fmt.Errorf("the token's signature: %w", err)
+		return malformed{fmt.Errorf("the token's signature: %w", err)}
 	}
 	keys := find(head.KeyID)
 	if len(keys) == 0 {
@@ -162,7 +168,7 @@ func open(token string, find func(id string) []Key, claims any) error {
 // verify checks a signature. The algorithm is the key's, whatever the token says.
 func verify(key crypto.PublicKey, alg, text string, signature []byte) error {
 	if own, err := Algorithm(key); err != nil || own != alg {
-		return errors.New("the token's algorithm is not its key's")
+		return errAlgorithm
 	}
 	hash, sum := digest(alg, text)
 	switch k := key.(type) {

@@ -331,6 +331,12 @@ func (a *Authority) claimed(ctx context.Context, token string) (any, error) {
 	}
 	done := a.Cache.Miss()
 	err := open(token, func(id string) []Key { return a.source.Find(ctx, id) }, c)
+	switch { // as Kubernetes tells them
+	case errors.As(err, &malformed{}):
+		err = authn.ErrNotMine
+	case errors.Is(err, errAlgorithm):
+		err = errSignature
+	}
 	if done(err); err != nil {
 		return nil, err
 	}
