@@ -341,9 +341,12 @@ func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error
 	return obj, nil
 }
 
-// Default fills unset fields.
+// Default fills unset fields. A custom object is made of the configuration that was applied, which stays as it is: kubectl's annotation is to have it.
 func (c converter) Default(in runtime.Object) {
 	obj, ok := in.(registry.Object)
+	if u, tree := in.(*unstructured.Unstructured); tree && c.kind.Custom != nil && !c.kind.Custom.Sound(u) {
+		u.Object = runtime.DeepCopyJSON(u.Object)
+	}
 	if res := c.table.FindKind(in.GetObjectKind().GroupVersionKind()); ok && res != nil {
 		res.Default(obj)
 	}
