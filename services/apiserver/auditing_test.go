@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -265,6 +266,43 @@ func TestAuditOfAWatch(t *testing.T) {
 			t.Fatal(stages)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestAuditOfAWatchThatIsLeft: whose client leaves while it is told something was answered all the same.
+func TestAuditOfAWatchThatIsLeft(t *testing.T) {
+	t.Parallel()
+	f, events := audited(t)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	if _, err := f.api.Watch(ctx, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "kube-public"}); err != nil {
+		t.Fatal(err) // nothing of it is read: the server has more to send than the way holds
+	}
+	ended := func(stage auditv1.Stage) (code int32) {
+		for _, e := range events() {
+			if e.Verb == "watch" && e.ObjectRef.Namespace == "kube-public" && e.Stage == stage {
+				code = e.ResponseStatus.Code
+			}
+		}
+		return code
+	}
+	f.await("the watch", func() bool { return ended(auditv1.StageResponseStarted) != 0 })
+	read := f.begun(t, &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "default"}) // another, which shows that both are told
+	for i := range 4 {
+		f.must(f.create("v1/configmaps", "kube-public", fmt.Sprintf(`{"metadata":{"name":"big-%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 500_000))))
+	}
+	f.must(f.create("v1/configmaps", "default", `{"metadata":{"name":"last"}}`))
+	for last := false; !last; {
+		got, err := read.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = slices.ContainsFunc(got.Events, func(e *apiv1.WatchEvent) bool { return strings.Contains(string(e.Object), `"last"`) })
+	}
+	leave()
+	f.await("its end", func() bool { return ended(auditv1.StageResponseComplete) != 0 })
+	if code := ended(auditv1.StageResponseComplete); code != 200 {
+		t.Errorf("the watch ended with %d", code)
 	}
 }
 

@@ -115,9 +115,9 @@ func (w *watch) measure() (closed func()) {
 	}
 }
 
-// serve begins the watch and tells of events until ctx ends, or it has failed and told so.
+// serve begins the watch and tells of events until ctx ends, or it has failed and told so. A client that leaves while it is told something ends it, too.
 func (w *watch) serve(ctx context.Context, req *apiv1.WatchRequest) error {
-	if err := w.tell(ctx, req); !w.failed {
+	if err := w.tell(ctx, req); !w.failed && !(w.opened && w.stream.Context().Err() != nil) {
 		return err
 	}
 	return nil
