@@ -30,6 +30,8 @@ type Observed struct {
 	Pods []*corev1.Pod
 	// Slices are those for the service that bear this controller's label.
 	Slices []*discoveryv1.EndpointSlice
+	// Taken says whether a slice of the service's namespace has the name, whoever's it is.
+	Taken func(name string) bool
 	// Zone returns a node's zone, "" where it has none.
 	Zone func(node string) string
 	// Nodes returns all nodes. It is asked only where hints depend on them.
@@ -41,7 +43,7 @@ type Observed struct {
 // Decide plans the slices of one service, and says what became of hints that are given by the CPUs of zones.
 func Decide(s *corev1.Service, seen Observed) (pack.Plan, []Event) {
 	o := pack.Owner{
-		Namespace: s.Namespace, Prefix: s.Name + "-", Reference: *metav1.NewControllerRef(s, serviceKind), Limit: maxEndpoints,
+		Namespace: s.Namespace, Prefix: s.Name + "-", Reference: *metav1.NewControllerRef(s, serviceKind), Limit: maxEndpoints, Taken: seen.Taken,
 		Labels: labels(s), Annotations: map[string]string{}, Without: []string{corev1.EndpointsLastChangeTriggerTime},
 	}
 	backend.Annotate(o.Annotations, seen.Trigger)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -350,6 +351,22 @@ func TestDualStack(t *testing.T) {
 func decide(s *corev1.Service, seen Observed) pack.Plan {
 	plan, _ := Decide(s, seen)
 	return plan
+}
+
+// TestLongNames: the slices of a Service whose name is as long as it may be have 63 letters, and none that another slice has.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s", 63)
+	s := newService(func(s *corev1.Service) { s.Name = long })
+	seen := Observed{Pods: []*corev1.Pod{newPod(1, nil)}, Zone: zone}
+	slice := one(t, decide(s, seen))
+	if slice.GenerateName != long+"-" || len(slice.Name) != 63 || !strings.HasPrefix(slice.Name, long[:58]) {
+		t.Errorf("slice %s, made of %s", slice.Name, slice.GenerateName)
+	}
+	seen.Taken = func(name string) bool { return name == slice.Name }
+	if other := one(t, decide(s, seen)); other.Name == slice.Name || len(other.Name) != 63 {
+		t.Errorf("%s is another's, and the slice is called %s", slice.Name, other.Name)
+	}
 }
 
 // TestStrays: slices with the controller's label that are not the service's own go, as a restored backup's, which lead to pods of another time.

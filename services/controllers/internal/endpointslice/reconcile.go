@@ -179,6 +179,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 		return wait, nil
 	}
 	seen := Observed{Pods: controller.Selected(c.pods, s.Namespace, s.Spec.Selector), Zone: c.zone, Nodes: func() []*corev1.Node { return c.nodes.List("") }}
+	seen.Taken = func(name string) bool { _, taken := c.slices.Get(s.Namespace, name); return taken }
 	seen.Trigger = c.triggers.Last(s, seen.Pods)
 	for _, slice := range c.slices.ByIndex(byService, key) {
 		if slice.Labels[discoveryv1.LabelManagedBy] == Manager {

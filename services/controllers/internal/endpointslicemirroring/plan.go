@@ -40,8 +40,8 @@ type Skipped struct {
 	All     int // and those that are too many
 }
 
-// Decide plans the slices that mirror the Endpoints. Subsets with the same ports count as one.
-func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pack.Plan, skipped Skipped) {
+// Decide plans the slices that mirror the Endpoints, with names that are not taken. Subsets with the same ports count as one.
+func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, taken func(name string) bool) (plan pack.Plan, skipped Skipped) {
 	groups := map[string]*pack.Group{}
 	subsets := backend.Repack(e.Subsets)
 	for i := range subsets {
@@ -68,7 +68,7 @@ func Decide(e *corev1.Endpoints, existing []*discoveryv1.EndpointSlice) (plan pa
 	}
 	return pack.Slices(pack.Owner{
 		Namespace: e.Namespace, Prefix: e.Name + "-", Reference: *metav1.NewControllerRef(e, endpointsKind), Limit: maxAddresses,
-		Labels: labels(e), Annotations: annotations(e), Mirrors: true,
+		Labels: labels(e), Annotations: annotations(e), Mirrors: true, Taken: taken,
 	}, groups, existing), skipped
 }
 

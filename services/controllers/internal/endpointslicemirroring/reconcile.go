@@ -103,7 +103,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 		return 0, err
 	}
 	own, strays := pack.Sort(existing, e)
-	plan, skipped := Decide(e, own)
+	plan, skipped := Decide(e, own, func(name string) bool { _, taken := c.slices.Get(e.Namespace, name); return taken })
 	plan.Delete = append(plan.Delete, strays...)
 	c.metrics.planned(key, plan, skipped)
 	if plan.Empty() {

@@ -26,14 +26,20 @@ type Group struct {
 // Owner is whom the slices belong to, and what each of them bears.
 type Owner struct {
 	Namespace   string
-	Prefix      string // of the slices' names
+	Prefix      string // of the slices' names, which keep as much of it as leaves them 63 letters
 	Reference   metav1.OwnerReference
 	Labels      map[string]string
 	Annotations map[string]string // set on slices that are written anyway
 	Without     []string          // annotations that these lose
 	Mirrors     bool              // that slices have other annotations is a reason to write them, with these and no others
 	Limit       int               // most endpoints a slice
+
+	// Taken says whether a slice has the name: two owners may share all that names keep of theirs. nil knows of none.
+	Taken func(name string) bool
 }
+
+// longestPrefix is what a name of 63 letters leaves for the prefix of a generated one, as the API server has it.
+const longestPrefix = 58
 
 // Plan is what to write. Names of created slices follow from what is in the
 // cache, so that a create from a stale cache fails instead of doubling.
@@ -286,6 +292,7 @@ func (w *writer) annotate(slice *discoveryv1.EndpointSlice) {
 // name returns the first free name for a slice of the group.
 func (w *writer) name(key string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	prefix := w.owner.Prefix[:min(len(w.owner.Prefix), longestPrefix)]
 	for i := uint32(0); ; i++ {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(string(w.owner.Reference.UID) + key))
@@ -296,10 +303,11 @@ func (w *writer) name(key string) string {
 			suffix[j] = letters[sum%uint64(len(letters))]
 			sum /= uint64(len(letters))
 		}
-		name := w.owner.Prefix + string(suffix)
-		if !w.names[name] {
-			w.names[name] = true
-			return name
+		name := prefix + string(suffix)
+		if w.names[name] || w.owner.Taken != nil && w.owner.Taken(name) {
+			continue
 		}
+		w.names[name] = true
+		return name
 	}
 }
