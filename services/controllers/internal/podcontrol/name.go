@@ -1,13 +1,17 @@
 package podcontrol
 
-import "k8s.io/apimachinery/pkg/util/rand"
+import (
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
-// suffix is how many letters follow the prefix of a generated name.
-const suffix = 5
+// A generated name has at most 63 letters, as the API server makes them: so many of its prefix, and suffix others.
+const longestPrefix, suffix = 58, 5
 
-// Names returns n names for new pods of the owner, each a prefix and five letters: first those whose creation may have landed
+// Names returns n names for new pods of the owner, each made of generateName: first those whose creation may have landed
 // already, so that trying again cannot make a second pod.
 func (c *Control) Names(owner Owner, generateName string, n int) []string {
+	prefix := generateName[:min(len(generateName), longestPrefix)]
 	names := make([]string, 0, n)
 	taken := map[string]bool{}
 	add := func(name string) {
@@ -16,17 +20,20 @@ func (c *Control) Names(owner Owner, generateName string, n int) []string {
 			names = append(names, name)
 		}
 	}
-	for _, name := range c.expect.takeUnsure(owner.GetUID(), generateName, n) {
+	for _, name := range c.expect.takeUnsure(owner.GetUID(), prefix, n) {
 		add(name)
 	}
 	for len(names) < n {
-		add(generateName + rand.String(suffix))
+		add(prefix + rand.String(suffix))
 	}
 	return names
 }
 
-// GenerateName is the prefix of names of an owner's pods, as short as a host name with five more letters needs it.
+// GenerateName is what an owner's pods say that their names were made of: all of its name, however much of it fits into theirs, and a dash where a
+// name may be that long.
 func GenerateName(owner string) string {
-	p := owner + "-"
-	return p[:min(len(p), 58)]
+	if len(owner) == validation.DNS1123SubdomainMaxLength {
+		return owner
+	}
+	return owner + "-"
 }
