@@ -18,8 +18,8 @@ import (
 const (
 	// podClaimAnnotation says for which claim of its pod a generated one is.
 	podClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
-	// nameBase is how much of the pod's and the claim's name a generated name keeps, suffix how long the rest of it is: as generateName has it.
-	nameBase, suffix = 58, 5
+	// nameBase is how long the pod's and the claim's name may be together, with their dashes, to be kept whole in a generated one; suffix is how long the rest of it is.
+	nameBase, suffix = 57, 5
 )
 
 // done says whether a pod needs its claims no more: it has ended, or it will never begin.
@@ -34,9 +34,14 @@ func generatedName(p *corev1.Pod, c *corev1.PodResourceClaim) string {
 	return base(p, c) + end
 }
 
+// base is what the name of a generated claim begins with. Of names that are too long each keeps its share, so that something is left of the claim's.
 func base(p *corev1.Pod, c *corev1.PodResourceClaim) string {
 	text := p.Name + "-" + c.Name + "-"
-	return text[:min(len(text), nameBase)]
+	if len(text) <= nameBase {
+		return text
+	}
+	share := func(name string) string { return strings.TrimRight(name[:len(name)*nameBase/len(text)], ".") } // a dash cannot follow a dot
+	return share(p.Name) + "-" + share(c.Name)
 }
 
 // generate returns the claim that the template makes for a pod.
