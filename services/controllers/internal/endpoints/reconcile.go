@@ -127,6 +127,8 @@ func (c *endpoints) reconcile(ctx context.Context, key string) (time.Duration, e
 		return 0, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return 0, nil
+	case ctx.Err() != nil:
+		return 0, err // it is this process that ends, or leads no more: nothing is wrong with the endpoints
 	case apierrors.IsConflict(err):
 		return 0, err // the cache is behind
 	case apierrors.IsAlreadyExists(err):

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -134,4 +135,28 @@ func TestNothingOfAStaleObject(t *testing.T) {
 	}
 	release()
 	has("the pod is ready", 1, 0)
+}
+
+// TestAnEndingProcessTellsNothing: that a write was broken off is no news about its service.
+func TestAnEndingProcessTellsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := &controllertest.Cluster{T: t, Client: objecttest.New().Serve(t)}
+	controllertest.Create(cluster, object.Service, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
+	})
+	informers, events := object.NewInformers(cluster.Client), record.NewFakeRecorder(10)
+	c := build(&controller.Env{
+		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return events },
+	})
+	controllertest.Freeze(t, informers)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.reconcile(ctx, "default/web"); err == nil {
+		t.Fatal("a write succeeds though its context has ended")
+	}
+	select {
+	case e := <-events.Events:
+		t.Errorf("told of: %s", e)
+	default:
+	}
 }

@@ -51,10 +51,8 @@ type endpointSlices struct {
 	told map[types.UID]string // what was told last of a service's hints
 }
 
-// New returns the controller. metrics may be nil.
-func New(env *controller.Env, metrics *Metrics) controller.Unit {
-	metrics.began()
-	c := &endpointSlices{
+func build(env *controller.Env, metrics *Metrics) *endpointSlices {
+	return &endpointSlices{
 		client: env.Client, pods: env.Pods(),
 		services: object.InformerFor(env.Informers, object.Service),
 		nodes:    object.InformerFor(env.Informers, object.Node),
@@ -64,6 +62,12 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 		events: env.Recorder("endpoint-slice-controller"), clock: env.Clock, pace: pace.New(), told: map[types.UID]string{},
 		metrics: metrics, written: written.New(env.Clock),
 	}
+}
+
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
+	metrics.began()
+	c := build(env, metrics)
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslice", Kind: "Service", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
@@ -195,7 +199,7 @@ func (c *endpointSlices) sync(ctx context.Context, key string) (wait time.Durati
 		c.written.Note(s.UID, written.Newest(stored))
 	}
 	c.metrics.applied(s, plan, err)
-	if err != nil && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsConflict(err) && ctx.Err() == nil { // else it is this process that ends, or leads no more
 		c.events.Eventf(s, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Service %s/%s: %v", s.Namespace, s.Name, err)
 	}

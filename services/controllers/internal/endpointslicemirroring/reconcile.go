@@ -32,10 +32,8 @@ type mirror struct {
 	written   *written.Versions // of the slices of Endpoints
 }
 
-// New returns the controller. metrics may be nil.
-func New(env *controller.Env, metrics *Metrics) controller.Unit {
-	metrics.began()
-	c := &mirror{
+func build(env *controller.Env, metrics *Metrics) *mirror {
+	return &mirror{
 		metrics:   metrics,
 		client:    env.Client,
 		services:  object.InformerFor(env.Informers, object.Service),
@@ -45,6 +43,12 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 		}}),
 		events: env.Recorder("endpoint-slice-mirroring-controller"), written: written.New(env.Clock),
 	}
+}
+
+// New returns the controller. metrics may be nil.
+func New(env *controller.Env, metrics *Metrics) controller.Unit {
+	metrics.began()
+	c := build(env, metrics)
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "endpointslicemirroring", Kind: "Endpoints", Workers: 2, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
@@ -120,7 +124,7 @@ func (c *mirror) reconcile(ctx context.Context, key string) (time.Duration, erro
 	if len(stored) > 0 {
 		c.written.Note(e.UID, written.Newest(stored))
 	}
-	if err != nil && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsConflict(err) && ctx.Err() == nil { // else it is this process that ends, or leads no more
 		c.events.Eventf(e, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Endpoints %s/%s: %v", e.Namespace, e.Name, err)
 	}

@@ -1,6 +1,7 @@
 package endpointslicemirroring
 
 import (
+	"context"
 	"maps"
 	"strings"
 	"testing"
@@ -10,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
+	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
@@ -95,4 +98,31 @@ func updated(t *testing.T, c *controllertest.Cluster, e *corev1.Endpoints) *core
 		t.Fatal(err)
 	}
 	return e
+}
+
+// TestAnEndingProcessTellsNothing: that a write was broken off is no news about its Endpoints.
+func TestAnEndingProcessTellsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := &controllertest.Cluster{T: t, Client: objecttest.New().Serve(t)}
+	controllertest.Create(cluster, object.Service, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{},
+	})
+	controllertest.Create(cluster, object.Endpoints, &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}}},
+	})
+	informers, events := object.NewInformers(cluster.Client), record.NewFakeRecorder(10)
+	c := build(&controller.Env{
+		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return events },
+	}, nil)
+	controllertest.Freeze(t, informers)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.reconcile(ctx, "default/web"); err == nil {
+		t.Fatal("a write succeeds though its context has ended")
+	}
+	select {
+	case e := <-events.Events:
+		t.Errorf("told of: %s", e)
+	default:
+	}
 }
