@@ -12,12 +12,7 @@ import (
 var ErrNoLeader = errors.New("nobody leads")
 
 // ledSQL finds the session that holds the role's lock, unless it has not been heard of for $3 seconds.
-const ledSQL = `
-SELECT EXISTS (
-SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
- WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1::bigint AND l.objid::bigint = $2::bigint AND l.objsubid = 2
-   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND a.state_change >= clock_timestamp() - make_interval(secs => $3))`
+const ledSQL = "SELECT EXISTS (SELECT" + holderSQL + " AND a.state_change >= clock_timestamp() - make_interval(secs => $3))"
 
 // Led asks the database, over a connection of its own, whether somebody leads the role and gives signs of life.
 func Led(ctx context.Context, databaseURL, role string) error {

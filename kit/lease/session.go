@@ -10,19 +10,20 @@ import (
 	"howdah.dev/kit/database"
 )
 
-// holderSQL finds the session that holds the role's lock. One that is busy in the server is alive; one that waits for its client in the
-// middle of a message is not.
+// holderSQL finds the session that holds the role's lock.
 const holderSQL = `
   FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1::bigint AND l.objid::bigint = $2::bigint AND l.objsubid = 2
-   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND (a.state <> 'active' OR a.wait_event_type = 'Client')`
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// atRest leaves out a session that is busy in the server, which is alive; one that waits for its client in the middle of a message is not.
+const atRest = " AND (a.state <> 'active' OR a.wait_event_type = 'Client')"
 
 // silenceSQL answers for how many seconds it has not been heard of; 0 where there is none.
-const silenceSQL = "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.state_change)), 0)::float8" + holderSQL
+const silenceSQL = "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.state_change)), 0)::float8" + holderSQL + atRest
 
 // endSQL ends it when that is $3 seconds.
-const endSQL = "SELECT count(pg_terminate_backend(a.pid))" + holderSQL + " AND a.state_change < clock_timestamp() - make_interval(secs => $3)"
+const endSQL = "SELECT count(pg_terminate_backend(a.pid))" + holderSQL + atRest + " AND a.state_change < clock_timestamp() - make_interval(secs => $3)"
 
 // session is one connection, and with it possibly the role's lock.
 type session struct {

@@ -341,7 +341,8 @@ func toObject(res *registry.Resource, in runtime.Object) (registry.Object, error
 	return obj, nil
 }
 
-// Default fills unset fields. A custom object is made of the configuration that was applied, which stays as it is: kubectl's annotation is to have it.
+// Default fills unset fields. A custom object may share maps with the configuration that was applied, which kubectl's annotation is made of later: one that
+// has fields to fill gets its own.
 func (c converter) Default(in runtime.Object) {
 	obj, ok := in.(registry.Object)
 	if u, tree := in.(*unstructured.Unstructured); tree && c.kind.Custom != nil && !c.kind.Custom.Sound(u) {

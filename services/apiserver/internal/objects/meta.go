@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/apiserver/internal/codec"
 	"howdah.dev/services/apiserver/internal/registry"
 )
@@ -134,12 +135,11 @@ const suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789" // no vowels and nothing th
 
 // generateName makes a name of at most 63 characters: the prefix and five random ones.
 func generateName(prefix string) string {
-	prefix = prefix[:min(len(prefix), 58)]
-	var suffix [5]byte
+	var suffix [object.SuffixLength]byte
 	for i := range suffix {
 		suffix[i] = suffixAlphabet[rand.IntN(len(suffixAlphabet))]
 	}
-	return prefix + string(suffix[:])
+	return object.NamePrefix(prefix) + string(suffix[:])
 }
 
 // validate returns every problem of a new object.

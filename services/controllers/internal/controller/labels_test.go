@@ -13,6 +13,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/controllers/internal/controller"
+	"howdah.dev/services/controllers/internal/controller/controllertest"
 )
 
 // TestSelected holds what the index finds against a look at each pod, while pods come, go and get other labels.
@@ -21,7 +22,7 @@ func TestSelected(t *testing.T) {
 	_, client := objecttest.Start(t)
 	env := &controller.Env{Client: client, Informers: object.NewInformers(client)}
 	cache := env.Pods()
-	go func() { _ = env.Informers.Run(t.Context()) }()
+	(&controllertest.Cluster{T: t}).Go(env.Informers.Run)
 	if !env.Informers.Wait(t.Context()) {
 		t.Fatal("no pods")
 	}

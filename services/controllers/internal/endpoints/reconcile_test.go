@@ -144,19 +144,7 @@ func TestAnEndingProcessTellsNothing(t *testing.T) {
 	controllertest.Create(cluster, object.Service, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
 	})
-	informers, events := object.NewInformers(cluster.Client), record.NewFakeRecorder(10)
-	c := build(&controller.Env{
-		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return events },
+	controllertest.TellsNothing(cluster, "default/web", func(env *controller.Env) func(context.Context, string) (time.Duration, error) {
+		return build(env).reconcile
 	})
-	controllertest.Freeze(t, informers)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.reconcile(ctx, "default/web"); err == nil {
-		t.Fatal("a write succeeds though its context has ended")
-	}
-	select {
-	case e := <-events.Events:
-		t.Errorf("told of: %s", e)
-	default:
-	}
 }

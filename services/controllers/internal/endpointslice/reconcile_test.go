@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/kit/object"
@@ -87,19 +86,7 @@ func TestAnEndingProcessTellsNothing(t *testing.T) {
 	controllertest.Create(cluster, object.Service, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
 	})
-	informers, events := object.NewInformers(cluster.Client), record.NewFakeRecorder(10)
-	c := build(&controller.Env{
-		Client: cluster.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return events },
-	}, nil)
-	controllertest.Freeze(t, informers)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.reconcile(ctx, "default/web"); err == nil {
-		t.Fatal("a write succeeds though its context has ended")
-	}
-	select {
-	case e := <-events.Events:
-		t.Errorf("told of: %s", e)
-	default:
-	}
+	controllertest.TellsNothing(cluster, "default/web", func(env *controller.Env) func(context.Context, string) (time.Duration, error) {
+		return build(env, nil).reconcile
+	})
 }

@@ -10,14 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers/internal/podcontrol"
 )
 
 // indexVariable is the environment variable that tells a container the completion index of its pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
-
-// longestPrefix is what a host name of 63 letters leaves for the prefix of a generated name.
-const longestPrefix = 58
 
 // podsOf returns a function that makes the job's pods. They share the template's parts.
 func podsOf(job *batchv1.Job) func(n NewPod, name string) *corev1.Pod {
@@ -62,7 +60,7 @@ func prefix(job *batchv1.Job, index int) string {
 		return podcontrol.GenerateName(job.Name)
 	}
 	end := fmt.Sprintf("-%d-", index)
-	return job.Name[:min(len(job.Name), longestPrefix-len(end))] + end
+	return job.Name[:min(len(job.Name), object.LongestPrefix-len(end))] + end
 }
 
 // told returns the containers with the variable of the index, unless they have one of that name.

@@ -142,7 +142,7 @@ func TestPodsOfAnIndexedJob(t *testing.T) {
 func TestLongNamesOfPods(t *testing.T) {
 	t.Parallel()
 	job := newJob(func(j *batchv1.Job) { j.Name = strings.Repeat("n", 63) })
-	if p := prefix(job, 12345); len(p) != longestPrefix || !strings.HasSuffix(p, "n-12345-") {
+	if p := prefix(job, 12345); len(p) != object.LongestPrefix || !strings.HasSuffix(p, "n-12345-") {
 		t.Errorf("prefix %q", p)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/endpointslice/util"
+
+	"howdah.dev/kit/object"
 )
 
 // Group is the endpoints that share a family and ports.
@@ -26,7 +28,7 @@ type Group struct {
 // Owner is whom the slices belong to, and what each of them bears.
 type Owner struct {
 	Namespace   string
-	Prefix      string // of the slices' names, which keep as much of it as leaves them 63 letters
+	Prefix      string // of the slices' names, all of their generateName
 	Reference   metav1.OwnerReference
 	Labels      map[string]string
 	Annotations map[string]string // set on slices that are written anyway
@@ -37,9 +39,6 @@ type Owner struct {
 	// Taken says whether a slice has the name: two owners may share all that names keep of theirs. nil knows of none.
 	Taken func(name string) bool
 }
-
-// longestPrefix is what a name of 63 letters leaves for the prefix of a generated one, as the API server has it.
-const longestPrefix = 58
 
 // Plan is what to write. Names of created slices follow from what is in the
 // cache, so that a create from a stale cache fails instead of doubling.
@@ -292,7 +291,7 @@ func (w *writer) annotate(slice *discoveryv1.EndpointSlice) {
 // name returns the first free name for a slice of the group.
 func (w *writer) name(key string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	prefix := w.owner.Prefix[:min(len(w.owner.Prefix), longestPrefix)]
+	prefix := object.NamePrefix(w.owner.Prefix)
 	for i := uint32(0); ; i++ {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(string(w.owner.Reference.UID) + key))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/controllers/internal/written"
 )
 
@@ -80,7 +81,7 @@ func (e *expectations) takeUnsure(owner types.UID, prefix string, n int) []strin
 	}
 	var taken, left []string
 	for _, name := range x.unsure {
-		if len(taken) < n && strings.HasPrefix(name, prefix) && len(name) == len(prefix)+suffix {
+		if len(taken) < n && strings.HasPrefix(name, prefix) && len(name) == len(prefix)+object.SuffixLength {
 			taken = append(taken, name)
 		} else {
 			left = append(left, name)

@@ -3,15 +3,14 @@ package podcontrol
 import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
-)
 
-// A generated name has at most 63 letters, as the API server makes them: so many of its prefix, and suffix others.
-const longestPrefix, suffix = 58, 5
+	"howdah.dev/kit/object"
+)
 
 // Names returns n names for new pods of the owner, each made of generateName: first those whose creation may have landed
 // already, so that trying again cannot make a second pod.
 func (c *Control) Names(owner Owner, generateName string, n int) []string {
-	prefix := generateName[:min(len(generateName), longestPrefix)]
+	prefix := object.NamePrefix(generateName)
 	names := make([]string, 0, n)
 	taken := map[string]bool{}
 	add := func(name string) {
@@ -24,7 +23,7 @@ func (c *Control) Names(owner Owner, generateName string, n int) []string {
 		add(name)
 	}
 	for len(names) < n {
-		add(prefix + rand.String(suffix))
+		add(prefix + rand.String(object.SuffixLength))
 	}
 	return names
 }

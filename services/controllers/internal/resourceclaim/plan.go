@@ -13,13 +13,15 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"howdah.dev/kit/object"
 )
 
 const (
 	// podClaimAnnotation says for which claim of its pod a generated one is.
 	podClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
-	// nameBase is how long the pod's and the claim's name may be together, with their dashes, to be kept whole in a generated one; suffix is how long the rest of it is.
-	nameBase, suffix = 57, 5
+	// nameBase is how long the pod's and the claim's name may be together, with their dashes, to be kept whole in a generated one.
+	nameBase = object.LongestPrefix - 1
 )
 
 // done says whether a pod needs its claims no more: it has ended, or it will never begin.
@@ -30,7 +32,7 @@ func done(p *corev1.Pod) bool {
 // generatedName follows from the pod and its claim, so that a claim is not made twice, whatever the caches show.
 func generatedName(p *corev1.Pod, c *corev1.PodResourceClaim) string {
 	sum := sha256.Sum256([]byte(string(p.UID) + "/" + c.Name))
-	end := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:suffix]
+	end := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:object.SuffixLength]
 	return base(p, c) + end
 }
 

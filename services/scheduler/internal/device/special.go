@@ -11,26 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/object"
 	"howdah.dev/services/scheduler/internal/table"
 )
 
 // A pod has one special claim at most, for all of its extended resources that are devices. The scheduler makes it with the placement, and takes it
 // back where that comes to nothing; else it goes with the pod.
 
-const (
-	// nameBase is how much of the pod's name a claim's keeps, suffix how long the rest of it is: as generateName has it.
-	nameBase, suffix = 58, 5
-)
-
 // SpecialName is the name of a pod's special claim. It follows from the pod, so that it is not made twice, whatever the caches show.
 func SpecialName(pod *corev1.Pod) string {
 	sum := sha256.Sum256([]byte(string(pod.UID) + "/extended resources"))
-	return specialBase(pod) + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:suffix]
+	return specialBase(pod) + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:object.SuffixLength]
 }
 
 func specialBase(pod *corev1.Pod) string {
-	text := pod.Name + "-extended-resources-"
-	return text[:min(len(text), nameBase)]
+	return object.NamePrefix(pod.Name + "-extended-resources-")
 }
 
 // specialOf is how the special claim of a pod is called if there is one, "" where there can be none.

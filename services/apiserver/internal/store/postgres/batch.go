@@ -2,7 +2,8 @@ package postgres
 
 import "sort"
 
-// maxPending is how many requests are looked at for a batch: enough that nobody fills it, and the queue behind it, alone.
+// maxPending is how many requests are looked at for a batch: twice what waited while 50,000 pods were made at once (docs/performance.md). What does not
+// fit waits in the queue behind it, and there it is first come, first served.
 const maxPending = 4096
 
 // pending holds the requests that were taken off the queue but not committed yet, in order of arrival. It belongs to the committer.

@@ -211,3 +211,24 @@ func Freeze(t *testing.T, informers *object.Informers) {
 		t.Fatal("the caches do not fill")
 	}
 }
+
+// TellsNothing reconciles a key that has something to write, in a process that ends before it is written: the write fails, which is no news
+// about any object. build makes the reconcile function.
+func TellsNothing(c *Cluster, key string, build func(*controller.Env) func(ctx context.Context, key string) (time.Duration, error)) {
+	c.Helper()
+	informers, events := object.NewInformers(c.Client), record.NewFakeRecorder(10)
+	reconcile := build(&controller.Env{
+		Client: c.Client, Informers: informers, Clock: clock.RealClock{}, Recorder: func(string) record.EventRecorder { return events },
+	})
+	Freeze(c.T, informers)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := reconcile(ctx, key); err == nil {
+		c.Fatal("a write succeeds though its context has ended")
+	}
+	select {
+	case e := <-events.Events:
+		c.Errorf("told of: %s", e)
+	default:
+	}
+}
