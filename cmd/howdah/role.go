@@ -148,7 +148,7 @@ func (r *role) serveOn(ctx context.Context, listener net.Listener, tlsConfig *tl
 
 // dialAPI connects to the apiservers.
 func (r *role) dialAPI(target string) (*grpc.ClientConn, error) {
-	conn, err := rpc.Dial(target, r.identity.Client("apiserver"))
+	conn, err := rpc.Dial(target, r.identity.Client("apiserver"), rpc.Pack()...)
 	if err != nil {
 		return nil, fmt.Errorf("dial apiserver: %w", err)
 	}

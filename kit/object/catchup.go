@@ -10,10 +10,32 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
-// catchUpEvery is how often a cache is asked how far it is: it tells nobody.
-const catchUpEvery = 5 * time.Millisecond
+const (
+	// catchUpEvery is how often a cache is asked how far it is: it tells nobody.
+	catchUpEvery = 5 * time.Millisecond
+	// catchUpRetry is how long after an error of the API it is asked again.
+	catchUpRetry = 250 * time.Millisecond
+)
+
+// TakeOver ends Rest and waits until every informer of the set has caught up: a new leader that plans without what the one before has
+// written, which can write no more once the fence is set, makes things again. Where the API gives errors it is asked again until ctx ends.
+func (s *Informers) TakeOver(ctx context.Context, clock clock.Clock) error {
+	s.Wake()
+	for {
+		err := s.CatchUp(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("catch up: %w", err)
+		case <-clock.After(catchUpRetry):
+		}
+	}
+}
 
 // CatchUp waits until every informer of the set has caught up, see Informer.CatchUp.
 func (s *Informers) CatchUp(ctx context.Context) error {

@@ -21,6 +21,7 @@ import (
 // caches. Make informers first, then Run.
 type Informers struct {
 	client *Client
+	pace   pace
 
 	mu      sync.Mutex
 	byKey   map[string]any
@@ -32,7 +33,7 @@ type Informers struct {
 
 // NewInformers returns an empty set.
 func NewInformers(client *Client) *Informers {
-	return &Informers{client: client, byKey: map[string]any{}}
+	return &Informers{client: client, pace: pace{changed: make(chan struct{})}, byKey: map[string]any{}}
 }
 
 // Option narrows or extends an informer.
@@ -82,7 +83,7 @@ func InformerFor[T Object](set *Informers, kind Kind[T], options ...Option) *Inf
 	}
 	inf, ok := set.byKey[key].(*Informer[T])
 	if !ok {
-		inf = newInformer(set.client, kind, o)
+		inf = newInformer(set.client, kind, o, &set.pace)
 		set.byKey[key] = inf
 		set.run = append(set.run, inf.shared.RunWithContext)
 		set.synced = append(set.synced, inf.shared.HasSynced)
@@ -96,9 +97,9 @@ func InformerFor[T Object](set *Informers, kind Kind[T], options ...Option) *Inf
 	return inf
 }
 
-func newInformer[T Object](client *Client, kind Kind[T], o Option) *Informer[T] {
+func newInformer[T Object](client *Client, kind Kind[T], o Option, pace *pace) *Informer[T] {
 	inf := &Informer[T]{client: client, kind: kind, option: o, traces: &traces{}}
-	source := &source[T]{For(client, kind), o, inf.traces}
+	source := &source[T]{For(client, kind), o, inf.traces, pace}
 	inf.shared = cache.NewSharedIndexInformer(source, kind.New(), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	return inf
 }
@@ -106,6 +107,7 @@ func newInformer[T Object](client *Client, kind Kind[T], o Option) *Informer[T] 
 // Run follows the API until ctx ends, also where there is nothing to follow:
 // its end ends the parts beside it.
 func (s *Informers) Run(ctx context.Context) error {
+	defer s.Wake()
 	s.mu.Lock()
 	s.started = true
 	parts := s.run
@@ -216,6 +218,7 @@ type source[T Object] struct {
 	resource Resource[T]
 	option   Option
 	traces   *traces
+	pace     *pace
 }
 
 // IsWatchListSemanticsUnSupported makes the reflector list in chunks and
@@ -247,7 +250,7 @@ func (s *source[T]) ListWithContext(ctx context.Context, options metav1.ListOpti
 
 func (s *source[T]) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.LabelSelector, options.FieldSelector = s.option.LabelSelector, s.option.FieldSelector
-	w, err := s.resource.watch(untraced(ctx), "", options, &follower{traces: s.traces, slim: s.option.slim}, grpc.WaitForReady(true))
+	w, err := s.resource.watch(untraced(ctx), "", options, &follower{traces: s.traces, slim: s.option.slim, pace: s.pace}, grpc.WaitForReady(true))
 	if apierrors.IsServiceUnavailable(err) {
 		// The reflector lists anew after any error but this one, and a server
 		// that restarts must not be asked for everything by everyone.

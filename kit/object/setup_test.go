@@ -63,11 +63,12 @@ type faulty struct {
 	refuse         chan error  // each error refuses one watch
 	cut            chan error  // ends a watch that stands, with nil without a word
 	from           chan string // the revision that each watch starts at
+	gather         chan int64  // how long each watch gathers changes, in ms
 }
 
 func startFaulty(t *testing.T) (*faulty, *object.Client) {
 	t.Helper()
-	f := &faulty{Server: objecttest.New(), refuse: make(chan error, 10), cut: make(chan error), from: make(chan string, 100)}
+	f := &faulty{Server: objecttest.New(), refuse: make(chan error, 10), cut: make(chan error), from: make(chan string, 100), gather: make(chan int64, 100)}
 	listener, server := rpc.ListenInMemory(), rpc.NewServer(nil, prometheus.NewRegistry())
 	apiv1.RegisterObjectServiceServer(server, f)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,6 +90,7 @@ func (f *faulty) List(r *apiv1.ListRequest, stream grpc.ServerStreamingServer[ap
 func (f *faulty) Watch(r *apiv1.WatchRequest, stream grpc.ServerStreamingServer[apiv1.WatchResponse]) error {
 	f.watches.Add(1)
 	f.from <- r.GetResourceVersion()
+	f.gather <- r.GetGatherMilliseconds()
 	select {
 	case err := <-f.refuse:
 		return err

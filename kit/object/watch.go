@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +32,7 @@ func (r Resource[T]) Watch(ctx context.Context, namespace string, options metav1
 type follower struct {
 	traces *traces
 	slim   func(runtime.Object)
+	pace   *pace
 }
 
 func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1.ListOptions, by *follower, call ...grpc.CallOption) (watch.Interface, error) {
@@ -42,7 +46,6 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 			return e, true
 		}), nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	request := &apiv1.WatchRequest{
 		Group: r.kind.GVK.Group, Version: r.kind.GVK.Version, Resource: r.kind.Resource, Namespace: namespace,
 		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
@@ -58,33 +61,27 @@ func (r Resource[T]) watch(ctx context.Context, namespace string, options metav1
 			request.SendInitialEvents = "true"
 		}
 	}
-	var values *rpc.Values
-	if by != nil {
-		values = rpc.TakeValues(r.kind.New())
-		call = append(call, values)
-	}
-	stream, err := r.client.api.Watch(ctx, request, call...)
-	if err == nil {
-		_, err = stream.Recv() // the empty first response: the watch stands
-	}
-	if err != nil {
-		cancel()
+	w := &watcher[T]{kind: r.kind, api: r.client.api, request: request, call: call, by: by, results: make(chan watch.Event, 256)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	if err := w.open(); err != nil {
+		w.cancel()
 		return nil, apistatus.FromGRPC(err)
 	}
-	w := &watcher[T]{kind: r.kind, stream: stream, values: values, by: by, results: make(chan watch.Event, 256), ctx: ctx, cancel: cancel}
 	go w.receive()
 	return w, nil
 }
 
-// watcher turns a stream into a watch.Interface. receive owns the goroutine;
-// it ends with the stream.
+// watcher turns streams, one after the other, into a watch.Interface. receive owns the goroutine; it ends with the stream, unless the pace
+// has changed: then the next one begins where this one ends.
 type watcher[T Object] struct {
-	kind   Kind[T]
-	stream interface {
-		Recv() (*apiv1.WatchResponse, error)
-	}
-	values  *rpc.Values // nil: none are taken
-	by      *follower   // nil: no informer
+	kind    Kind[T]
+	api     apiv1.ObjectServiceClient
+	request *apiv1.WatchRequest // what follows its revision is still to be told
+	call    []grpc.CallOption
+	stream  grpc.ServerStreamingClient[apiv1.WatchResponse]
+	paced   context.Context // of the stream: ends with the pace that it has
+	values  *rpc.Values     // nil: none are taken
+	by      *follower       // nil: no informer
 	results chan watch.Event
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -94,11 +91,36 @@ type watcher[T Object] struct {
 func (w *watcher[T]) Stop()                          { w.once.Do(w.cancel) }
 func (w *watcher[T]) ResultChan() <-chan watch.Event { return w.results }
 
+// open begins a stream. What it leaves behind when it fails ends with the watch.
+func (w *watcher[T]) open() error {
+	request, call := proto.CloneOf(w.request), w.call
+	w.paced = w.ctx
+	if w.by != nil {
+		w.values = rpc.TakeValues(w.kind.New())
+		call = append(slices.Clip(call), w.values)
+		gather, changed := w.by.pace.now()
+		request.GatherMilliseconds = gather.Milliseconds()
+		w.paced = while(w.ctx, changed)
+	}
+	stream, err := w.api.Watch(w.paced, request, call...)
+	if err != nil {
+		return err
+	}
+	w.stream = stream
+	_, err = stream.Recv() // the empty first response: the watch stands
+	return err
+}
+
 func (w *watcher[T]) receive() {
 	defer close(w.results)
 	defer w.Stop()
 	for {
 		response, err := w.stream.Recv()
+		if err != nil && w.paced.Err() != nil && w.ctx.Err() == nil {
+			if err = w.open(); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			w.fail(apistatus.FromGRPC(err))
 			return
@@ -116,6 +138,9 @@ func (w *watcher[T]) receive() {
 			}
 			if !w.send(event) {
 				return
+			}
+			if e.GetRevision() > 0 {
+				w.request.ResourceVersion, w.request.SendInitialEvents, w.request.ResourceVersionMatch = strconv.FormatInt(e.GetRevision(), 10), "", ""
 			}
 		}
 	}

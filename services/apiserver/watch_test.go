@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"howdah.dev/kit/apistatus"
 	apiv1 "howdah.dev/proto/gen/howdah/api/v1"
 	"howdah.dev/services/apiserver/internal/memstore"
 )
@@ -259,6 +263,46 @@ func mustBuild(t testing.TB, cfg Config) *Server {
 		t.Fatal(err)
 	}
 	return server
+}
+
+func TestWatchInNoHurry(t *testing.T) {
+	f := startMemory(t)
+	create := func(name string) {
+		t.Helper()
+		f.must(f.create("v1/configmaps", "default", `{"metadata":{"name":"`+name+`","labels":{"app":"a"}}}`))
+	}
+	maps := &apiv1.WatchRequest{Version: "v1", Resource: "configmaps", Namespace: "default", LabelSelector: "app=a", GatherMilliseconds: 3000}
+	create("stays")
+	create("leaves")
+	w := f.open(t, maps)
+	for range 2 {
+		if e := w.next(); e.GetType() != "ADDED" {
+			t.Fatalf("the state begins with %s of %s", e.GetType(), nameOf(t, e))
+		}
+	}
+	create("comes")
+	create("comes-and-goes")
+	f.patch("v1/configmaps", "stays", `{"metadata":{"labels":{"n":"1"}}}`)
+	f.patch("v1/configmaps", "leaves", `{"metadata":{"labels":{"app":"b"}}}`)
+	f.delete("v1/configmaps", "comes-and-goes")
+	f.patch("v1/configmaps", "stays", `{"metadata":{"labels":{"n":"2"}}}`)
+	f.patch("v1/configmaps", "comes", `{"metadata":{"labels":{"n":"1"}}}`)
+	var got []string
+	for range 3 {
+		e := w.next()
+		got = append(got, e.GetType()+" "+nameOf(t, e))
+	}
+	if want := []string{"DELETED leaves", "MODIFIED stays", "ADDED comes"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	maps.GatherMilliseconds = 10_001
+	stream, err := f.api.Watch(f.ctx, maps)
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err = apistatus.FromGRPC(err); !apierrors.IsBadRequest(err) {
+		t.Errorf("a watch that gathers for too long: %v", err)
+	}
 }
 
 func TestAtomicBatchArrivesTogether(t *testing.T) {

@@ -95,6 +95,7 @@ func (l *life) run(ctx context.Context) error {
 		}
 		ctx, end := context.WithCancel(ctx)
 		defer end()
+		l.informers.Rest()
 		err := l.cfg.Leadership.Run(ctx, func(ctx context.Context, epoch int64) error {
 			defer end() // queues run once: a second term needs a new life
 			return l.lead(ctx, epoch)
@@ -127,28 +128,17 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 	return task.Run(ctx, l.loops...)
 }
 
-const (
-	// catchUpTimeout bounds how long a new leader waits for what the one before has written.
-	catchUpTimeout = 15 * time.Second
-	// catchUpRetry is how long after an error of the API it is asked again.
-	catchUpRetry = 250 * time.Millisecond
-)
+// catchUpTimeout bounds how long a new leader waits for what the one before has written.
+const catchUpTimeout = 15 * time.Second
 
-// catchUp lets the caches show what the leader before has written, which can write no more since the fence is set: one that plans without
-// it makes things again. A process that does not get there leads no longer, and begins a new life with fresh caches.
+// catchUp lets the caches show what the leader before has written. A process that does not get there leads no longer, and begins a new life
+// with fresh caches.
 func (l *life) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	for {
-		err := l.informers.CatchUp(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			slog.WarnContext(ctx, "caches stay behind: the leadership is given up", "err", err)
-			return fmt.Errorf("catch up: %w", err)
-		case <-l.cfg.Clock.After(catchUpRetry):
-		}
+	err := l.informers.TakeOver(ctx, l.cfg.Clock)
+	if err != nil {
+		slog.WarnContext(ctx, "caches stay behind: the leadership is given up", "err", err)
 	}
+	return err
 }

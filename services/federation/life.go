@@ -133,6 +133,7 @@ func (l *life) run(ctx context.Context) error {
 		}
 		ctx, end := context.WithCancel(ctx)
 		defer end()
+		l.informers.Rest()
 		err := l.cfg.Leadership.Run(ctx, func(ctx context.Context, epoch int64) error {
 			defer end() // queues run once: a second term needs a new life
 			return l.lead(ctx, epoch)
@@ -149,12 +150,8 @@ func (l *life) run(ctx context.Context) error {
 	return err
 }
 
-const (
-	// catchUpTimeout bounds how long a new leader waits for what the one before has written.
-	catchUpTimeout = 15 * time.Second
-	// catchUpRetry is how long after an error of the API it is asked again.
-	catchUpRetry = 250 * time.Millisecond
-)
+// catchUpTimeout bounds how long a new leader waits for what the one before has written.
+const catchUpTimeout = 15 * time.Second
 
 // lead carries until the leadership ends.
 func (l *life) lead(ctx context.Context, epoch int64) error {
@@ -171,21 +168,15 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 func (l *life) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	for {
-		err := l.informers.CatchUp(ctx)
-		if err == nil {
-			var own *corev1.Namespace
-			if own, err = object.For(l.cfg.Objects, object.Namespace).Get(ctx, "", "kube-system"); err == nil {
-				l.federation = string(own.UID)
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the caches do not catch up: %w", err)
-		case <-l.cfg.Clock.After(catchUpRetry):
-		}
+	if err := l.informers.TakeOver(ctx, l.cfg.Clock); err != nil {
+		return err
 	}
+	own, err := object.For(l.cfg.Objects, object.Namespace).Get(ctx, "", "kube-system")
+	if err != nil {
+		return fmt.Errorf("look who the federation is: %w", err)
+	}
+	l.federation = string(own.UID)
+	return nil
 }
 
 // handle calls the queues for what there is, and for every change from then on.

@@ -110,18 +110,23 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 func (s *Server) Ready(ctx context.Context) bool { return s.informers.Wait(ctx) }
 
 // Run follows the cluster until ctx ends, and schedules while it leads. A
-// standby keeps its caches warm, so that it can take over at once.
+// standby keeps its caches warm, if not as new as a leader's, so that it can take over at once.
 func (s *Server) Run(ctx context.Context) error {
 	return task.Run(ctx, s.informers.Run, s.profiles.sendEvents, func(ctx context.Context) error {
 		if !s.informers.Wait(ctx) {
 			return ctx.Err()
 		}
+		s.informers.Rest()
 		return s.cfg.Leadership.Run(ctx, s.lead)
 	})
 }
 
 func (s *Server) lead(ctx context.Context, epoch int64) error {
 	s.cfg.Objects.SetFence(Role, epoch)
+	defer s.informers.Rest()
+	if err := s.informers.TakeOver(ctx, s.cfg.Clock); err != nil {
+		return err
+	}
 	binder := newBinder(s)
 	defer binder.drain()
 	return task.Run(ctx, binder.Run, func(ctx context.Context) error { return s.schedule(ctx, binder) })

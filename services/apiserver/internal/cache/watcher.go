@@ -89,6 +89,13 @@ func (w *Watcher) Take() ([]*Event, error) {
 	return events, w.err
 }
 
+// Pressing reports whether what waits should be taken now: the watcher has ended, or so much waits that it might be ended.
+func (w *Watcher) Pressing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil || len(w.buffer) >= maxBuffer/2
+}
+
 // Progress returns a revision up to which the watcher has had everything, if nothing waits to be taken.
 func (w *Watcher) Progress() (int64, bool) {
 	applied := w.resource.cache.Applied()

@@ -29,6 +29,8 @@ const (
 	bookmarkBefore = 2 * time.Second
 	// responseBytes is about the most that one response carries; a transaction is never split.
 	responseBytes = 1 << 20
+	// maxGather is the longest that a watch may wait for more to tell at once.
+	maxGather = 10 * time.Second
 	// responseEvents is the most events of the initial state that one response carries.
 	responseEvents = 1000
 )
@@ -81,6 +83,7 @@ func (s *Server) newWatch(stream grpc.ServerStreamingServer[apiv1.WatchResponse]
 	if !some {
 		w.scope = nothing
 	}
+	w.gathering = time.Duration(req.GetGatherMilliseconds()) * time.Millisecond
 	w.hides = s.Initializers != nil && !req.GetIncludeUninitialized()
 	if _, err := parseRevision(req.GetResourceVersion()); err != nil {
 		return nil, err
@@ -186,6 +189,9 @@ func validateWatch(req *apiv1.WatchRequest) error {
 	if errs := listvalidation.ValidateListOptions(options, true); len(errs) > 0 {
 		return invalidOptions(req.GetLabelSelector(), req.GetFieldSelector(), errs)
 	}
+	if gather := req.GetGatherMilliseconds(); gather < 0 || gather > maxGather.Milliseconds() {
+		return apierrors.NewBadRequest(fmt.Sprintf("gather_milliseconds is %d, and must be from 0 to %d", gather, maxGather.Milliseconds()))
+	}
 	return nil
 }
 
@@ -208,6 +214,7 @@ type watch struct {
 	told      prometheus.Counter
 	sizes     prometheus.Observer // of events' objects
 	join      int64               // the caller has what follows this revision from a feed; 0: it does not, or the watch was handed over already
+	gathering time.Duration       // how long changes of an object are waited for and told as one; 0: each is told at once
 	giver     *rpc.Giver          // of objects themselves, to clients in this process that take them; nil: to none
 }
 
@@ -336,7 +343,7 @@ func (w *watch) run(ctx context.Context) error {
 				w.sent = max(w.sent, revision)
 			}
 		case <-w.watcher.Signal():
-			events, ended := w.watcher.Take()
+			events, ended := w.take(ctx)
 			if err := w.send(ctx, events); err != nil {
 				return err
 			}
@@ -348,6 +355,23 @@ func (w *watch) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// take returns what is to be told now, and the reason where the watcher has ended.
+func (w *watch) take(ctx context.Context) ([]*cache.Event, error) {
+	if w.gathering == 0 {
+		return w.watcher.Take()
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.gathering)
+	defer cancel()
+	for ctx.Err() == nil && !w.watcher.Pressing() {
+		select {
+		case <-w.watcher.Signal():
+		case <-ctx.Done():
+		}
+	}
+	events, ended := w.watcher.Take()
+	return cache.Merge(events), ended
 }
 
 // beforeEnd is the time to the next bookmark: that of the last one of a watch, if it comes first, or else the usual.

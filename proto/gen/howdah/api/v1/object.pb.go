@@ -488,8 +488,11 @@ type WatchRequest struct {
 	Feed bool `protobuf:"varint,16,opt,name=feed,proto3" json:"feed,omitempty"`
 	// Shows objects, too, that wait for initializers.
 	IncludeUninitialized bool `protobuf:"varint,17,opt,name=include_uninitialized,json=includeUninitialized,proto3" json:"include_uninitialized,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The caller is in no hurry: after a change the server waits for so long, and then tells of each object that has changed its last state,
+	// in the order of these last changes, as one change. An object that came and went meanwhile is not told of. At most 10,000; 0 tells of every change at once.
+	GatherMilliseconds int64 `protobuf:"varint,18,opt,name=gather_milliseconds,json=gatherMilliseconds,proto3" json:"gather_milliseconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
@@ -639,6 +642,13 @@ func (x *WatchRequest) GetIncludeUninitialized() bool {
 		return x.IncludeUninitialized
 	}
 	return false
+}
+
+func (x *WatchRequest) GetGatherMilliseconds() int64 {
+	if x != nil {
+		return x.GatherMilliseconds
+	}
+	return 0
 }
 
 // WatchResponse carries changes in commit order.
@@ -2803,7 +2813,7 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\fListResponse\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12)\n" +
-	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\xef\x04\n" +
+	"\x10content_encoding\x18\x03 \x01(\tR\x0fcontentEncoding\"\xa0\x05\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2823,7 +2833,8 @@ const file_howdah_api_v1_object_proto_rawDesc = "" +
 	"\n" +
 	"join_after\x18\x0f \x01(\x03R\tjoinAfter\x12\x12\n" +
 	"\x04feed\x18\x10 \x01(\bR\x04feed\x123\n" +
-	"\x15include_uninitialized\x18\x11 \x01(\bR\x14includeUninitialized\"\x7f\n" +
+	"\x15include_uninitialized\x18\x11 \x01(\bR\x14includeUninitialized\x12/\n" +
+	"\x13gather_milliseconds\x18\x12 \x01(\x03R\x12gatherMilliseconds\"\x7f\n" +
 	"\rWatchResponse\x121\n" +
 	"\x06events\x18\x01 \x03(\v2\x19.howdah.api.v1.WatchEventR\x06events\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
