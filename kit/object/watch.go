@@ -91,8 +91,17 @@ type watcher[T Object] struct {
 func (w *watcher[T]) Stop()                          { w.once.Do(w.cancel) }
 func (w *watcher[T]) ResultChan() <-chan watch.Event { return w.results }
 
-// open begins a stream. What it leaves behind when it fails ends with the watch.
+// open begins a stream, and another one where the pace changes meanwhile.
 func (w *watcher[T]) open() error {
+	for {
+		if err := w.begin(); err == nil || w.paced.Err() == nil || w.ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// begin begins a stream. What it leaves behind when it fails ends with the watch.
+func (w *watcher[T]) begin() error {
 	request, call := proto.CloneOf(w.request), w.call
 	w.paced = w.ctx
 	if w.by != nil {
