@@ -19,6 +19,7 @@ import (
 type pair struct {
 	conn    *grpc.ClientConn
 	calls   [2]atomic.Int32 // that have come
+	came    chan struct{}   // by each call, once it is counted
 	streams [2]atomic.Int32
 	held    atomic.Pointer[chan struct{}] // calls stay until it is closed
 	holder  atomic.Int32                  // only those of this server; 2: of both
@@ -26,7 +27,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{}
+	p := &pair{came: make(chan struct{}, 10_000)}
 	p.holder.Store(2)
 	dir := cluster(t)
 	id := identity(t, dir, "apiserver")
@@ -36,6 +37,10 @@ func newPair(t *testing.T) *pair {
 		address := overTLS(t, id, &service{
 			get: func(ctx context.Context) error {
 				p.calls[n].Add(1)
+				select {
+				case p.came <- struct{}{}:
+				default: // nobody waits for so many
+				}
 				if held := p.held.Load(); held != nil && (p.holder.Load() == 2 || p.holder.Load() == int32(n)) {
 					select {
 					case <-*held:
@@ -121,13 +126,21 @@ func TestFewCallsGoToOneServer(t *testing.T) {
 		t.Errorf("%d and %d streams, want as many at each", a, b)
 	}
 
+	for len(p.came) > 0 {
+		<-p.came
+	}
 	release := p.hold(t, 2)
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() { _ = call(t, p.conn) })
 	}
-	for deadline := time.Now().Add(time.Minute); p.calls[0].Load()+p.calls[1].Load() < 100 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+	late := time.After(time.Minute)
+	for range 100 {
+		select {
+		case <-p.came:
+		case <-late:
+			t.Fatal("not all calls came")
+		}
 	}
 	if a, b := p.calls[first].Load(), p.calls[1-first].Load(); a < 64 || a+b != 100 || b < 30 {
 		t.Errorf("of 100 calls at a time %d are at the first server and %d at the other, want 64 and 36", a, b)
