@@ -148,9 +148,17 @@ func (w *watcher[T]) receive() {
 			if !w.send(event) {
 				return
 			}
-			if e.GetRevision() > 0 {
-				w.request.ResourceVersion, w.request.SendInitialEvents, w.request.ResourceVersionMatch = strconv.FormatInt(e.GetRevision(), 10), "", ""
-			}
+		}
+		w.resumeAfter(response.GetEvents())
+	}
+}
+
+// resumeAfter has the next stream begin after the events that were told.
+func (w *watcher[T]) resumeAfter(told []*apiv1.WatchEvent) {
+	for _, e := range slices.Backward(told) {
+		if e.GetRevision() > 0 {
+			w.request.ResourceVersion, w.request.SendInitialEvents, w.request.ResourceVersionMatch = strconv.FormatInt(e.GetRevision(), 10), "", ""
+			return
 		}
 	}
 }

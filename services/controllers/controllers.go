@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
@@ -28,17 +29,11 @@ import (
 // Config.Role says otherwise.
 const Role = "controllers"
 
-// Leadership runs lead while this process is the leader; lead's context ends
-// with the leadership.
-type Leadership interface {
-	Run(ctx context.Context, lead func(ctx context.Context, epoch int64) error) error
-}
-
 // Config is what the controllers need. Zero durations, counts and rates mean
 // Kubernetes' defaults.
 type Config struct {
 	Objects    *object.Client
-	Leadership Leadership
+	Leadership leading.Leadership
 	Clock      clock.WithTicker
 	Registerer prometheus.Registerer
 

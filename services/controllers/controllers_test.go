@@ -14,17 +14,11 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/kit/pki"
 )
-
-// alone leads from the start.
-type alone struct{}
-
-func (alone) Run(ctx context.Context, lead func(context.Context, int64) error) error {
-	return lead(ctx, 1)
-}
 
 // setup runs controllers against a test API with a default namespace.
 func setup(t *testing.T, change func(*Config)) (*objecttest.Server, *object.Client) {
@@ -32,7 +26,7 @@ func setup(t *testing.T, change func(*Config)) (*objecttest.Server, *object.Clie
 	api, client := objecttest.Start(t)
 	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	cfg := Config{
-		Objects: client, Leadership: alone{}, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
+		Objects: client, Leadership: leadingtest.New(), Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(),
 		ClusterCIDR: "10.244.0.0/16", RootCA: &pki.Authorities{PEM: []byte("the CA")},
 	}
 	if change != nil {

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,64 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	controllersv1 "howdah.dev/proto/gen/howdah/controllers/v1"
 )
-
-// election lets one candidate lead at a time and can depose it.
-type election struct {
-	mu     sync.Mutex
-	epoch  int64
-	turn   chan struct{} // holds a token while nobody leads
-	depose context.CancelFunc
-}
-
-func newElection() *election {
-	e := &election{turn: make(chan struct{}, 1)}
-	e.turn <- struct{}{}
-	return e
-}
-
-// Run implements Leadership as kit/lease does: lead is called again after a loss.
-func (e *election) Run(ctx context.Context, lead func(context.Context, int64) error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.turn:
-		}
-		e.mu.Lock()
-		e.epoch++
-		epoch := e.epoch
-		leading, depose := context.WithCancel(ctx)
-		e.depose = depose
-		e.mu.Unlock()
-		err := lead(leading, epoch)
-		lost := leading.Err() != nil
-		depose()
-		e.turn <- struct{}{}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !lost {
-			return err
-		}
-	}
-}
-
-func (e *election) deposeLeader() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.depose()
-}
-
-// current is the epoch of the last leader.
-func (e *election) current() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.epoch
-}
 
 // TestFailover: when a leader is deposed, another takes over within two
 // seconds, and the deposed one can lead again later. Each write bears the
@@ -94,7 +40,7 @@ func TestFailover(t *testing.T) {
 	}
 	client := api.Serve(t)
 	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	leadership := newElection()
+	leadership := leadingtest.New()
 	var servers []*Server
 	for range 2 {
 		s, err := New(Config{Objects: api.Serve(t), Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry()})
@@ -142,7 +88,7 @@ func TestFailover(t *testing.T) {
 		if leaders != 1 {
 			t.Errorf("%d leaders", leaders)
 		}
-		leadership.deposeLeader()
+		leadership.Depose()
 	}
 	if n := api.Calls("create pods"); n != 12 {
 		t.Errorf("%d pods were created, want 12", n)
@@ -167,7 +113,7 @@ func TestNewLeaderWaitsForItsCaches(t *testing.T) {
 	client := api.Serve(t)
 	late, lateClient := api.ServeLate(t)
 	create(t, client, object.Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	leadership := newElection()
+	leadership := leadingtest.New()
 	follow := func(client *object.Client) *Server {
 		s, err := New(Config{Objects: client, Leadership: leadership, Clock: clock.RealClock{}, Registerer: prometheus.NewRegistry(), Enabled: "workloads,network"})
 		if err != nil {
@@ -204,7 +150,7 @@ func TestNewLeaderWaitsForItsCaches(t *testing.T) {
 		releases = append(releases, late.Hold(resource))
 	}
 	made("before")
-	leadership.deposeLeader()
+	leadership.Depose()
 	for _, release := range releases {
 		time.Sleep(50 * time.Millisecond) // nothing tells that a leader waits
 		if queues, err := standby.ListQueues(t.Context(), &controllersv1.ListQueuesRequest{}); err != nil || queues.GetLeader() {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 )
@@ -174,18 +175,18 @@ func TestJobsOnTheRealAPI(t *testing.T) {
 func TestJobsOverFailovers(t *testing.T) {
 	t.Parallel()
 	const want = 80
-	api, leadership := objecttest.New(), newElection()
+	api, leadership := objecttest.New(), leadingtest.New()
 	var writes, created atomic.Int64
 	api.Intercept = func(w objecttest.Write) error {
 		var epoch int64
-		if n, _ := fmt.Sscanf(w.Fence, "controllers/%d", &epoch); n == 1 && epoch < leadership.current() { // as the store does
+		if n, _ := fmt.Sscanf(w.Fence, "controllers/%d", &epoch); n == 1 && epoch < leadership.Epoch() { // as the store does
 			return apierrors.NewConflict(schema.GroupResource{Resource: w.Resource}, w.Name, errors.New("the leadership has passed on"))
 		}
 		if w.Verb == "create" && w.Resource == "pods" {
 			created.Add(1)
 		}
 		if (w.Resource == "jobs" || w.Resource == "pods" && w.Subresource == "") && writes.Add(1)%40 == 0 {
-			go leadership.deposeLeader()
+			go leadership.Depose()
 		}
 		return nil
 	}

@@ -2,14 +2,13 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/record"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/kit/task"
@@ -84,40 +83,21 @@ func (l *life) wait(ctx context.Context) bool {
 	return true
 }
 
-// errOver ends a life whose leadership is over.
-var errOver = errors.New("leadership is over")
+// catchUpTimeout bounds how long a new leader waits for what the one before has written. A process that does not get there leads no longer, and
+// begins a new life with fresh caches.
+const catchUpTimeout = 15 * time.Second
 
 // run follows the cluster until ctx ends or a leadership has been lost.
 func (l *life) run(ctx context.Context) error {
-	elect := func(ctx context.Context) error {
-		if !l.wait(ctx) {
-			return ctx.Err()
-		}
-		ctx, end := context.WithCancel(ctx)
-		defer end()
-		l.informers.Rest()
-		err := l.cfg.Leadership.Run(ctx, func(ctx context.Context, epoch int64) error {
-			defer end() // queues run once: a second term needs a new life
-			return l.lead(ctx, epoch)
-		})
-		if err == nil || ctx.Err() != nil {
-			return errOver
-		}
-		return err
+	role := leading.Role{
+		Name: l.cfg.Role, Leadership: l.cfg.Leadership, Objects: l.cfg.Objects, Informers: l.informers, Clock: l.cfg.Clock,
+		Ready: l.wait, Patience: catchUpTimeout,
 	}
-	err := task.Run(ctx, append([]task.Func{elect}, l.parts...)...)
-	if errors.Is(err, errOver) {
-		return nil
-	}
-	return err
+	return role.Once(ctx, l.lead, l.parts...)
 }
 
-// lead runs the queues until the leadership ends.
-func (l *life) lead(ctx context.Context, epoch int64) error {
-	l.cfg.Objects.SetFence(l.cfg.Role, epoch)
-	if err := l.catchUp(ctx); err != nil {
-		return err
-	}
+// lead runs the queues until the leadership ends. They run once: a second term needs a new life.
+func (l *life) lead(ctx context.Context) error {
 	l.env.Lead()
 	l.leading.Store(true)
 	defer l.leading.Store(false)
@@ -126,19 +106,4 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 		return ctx.Err()
 	}
 	return task.Run(ctx, l.loops...)
-}
-
-// catchUpTimeout bounds how long a new leader waits for what the one before has written.
-const catchUpTimeout = 15 * time.Second
-
-// catchUp lets the caches show what the leader before has written. A process that does not get there leads no longer, and begins a new life
-// with fresh caches.
-func (l *life) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
-	defer cancel()
-	err := l.informers.TakeOver(ctx, l.cfg.Clock)
-	if err != nil {
-		slog.WarnContext(ctx, "caches stay behind: the leadership is given up", "err", err)
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object/objecttest"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestRunningControllers(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	s, err := New(Config{Objects: objecttest.New().Serve(t), Leadership: alone{}, Clock: clock.RealClock{}, Registerer: registry, Enabled: "job,podgc,nodeipam"})
+	s, err := New(Config{Objects: objecttest.New().Serve(t), Leadership: leadingtest.New(), Clock: clock.RealClock{}, Registerer: registry, Enabled: "job,podgc,nodeipam"})
 	if err != nil {
 		t.Fatal(err)
 	}

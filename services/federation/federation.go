@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/federation/api"
@@ -22,16 +23,10 @@ import (
 // Role is the name under which the federation elects its leader.
 const Role = "federation"
 
-// Leadership runs lead while this process is the leader; lead's context ends
-// with the leadership.
-type Leadership interface {
-	Run(ctx context.Context, lead func(ctx context.Context, epoch int64) error) error
-}
-
 // Config is what the role needs. Zero durations and counts mean the defaults.
 type Config struct {
 	Objects    *object.Client
-	Leadership Leadership
+	Leadership leading.Leadership
 	Clock      clock.WithTicker
 	Registerer prometheus.Registerer
 	// Probe is how often a member is asked whether it is ready (10 s), ProbeTimeout how long it may take (5 s), and ProbeFailures how often in succession it has

@@ -2,7 +2,6 @@ package federation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/kit/task"
@@ -122,41 +122,20 @@ func (l *life) indexed(index, value string) []*api.Placement {
 	return append(l.placements.ByIndex(index, value), l.clusterPlacements.ByIndex(index, value)...)
 }
 
-// errOver ends a life whose leadership is over.
-var errOver = errors.New("leadership is over")
+// catchUpTimeout bounds how long a new leader waits for what the one before has written, and for who the federation is.
+const catchUpTimeout = 15 * time.Second
 
 // run follows the API until ctx ends or a leadership has been lost.
 func (l *life) run(ctx context.Context) error {
-	elect := func(ctx context.Context) error {
-		if !l.informers.Wait(ctx) {
-			return ctx.Err()
-		}
-		ctx, end := context.WithCancel(ctx)
-		defer end()
-		l.informers.Rest()
-		err := l.cfg.Leadership.Run(ctx, func(ctx context.Context, epoch int64) error {
-			defer end() // queues run once: a second term needs a new life
-			return l.lead(ctx, epoch)
-		})
-		if err == nil || ctx.Err() != nil {
-			return errOver
-		}
-		return err
+	role := leading.Role{
+		Name: Role, Leadership: l.cfg.Leadership, Objects: l.cfg.Objects, Informers: l.informers, Clock: l.cfg.Clock, Patience: catchUpTimeout,
 	}
-	err := task.Run(ctx, elect, l.informers.Run, task.Func(l.send))
-	if errors.Is(err, errOver) {
-		return nil
-	}
-	return err
+	return role.Once(ctx, l.lead, l.informers.Run, task.Func(l.send))
 }
 
-// catchUpTimeout bounds how long a new leader waits for what the one before has written.
-const catchUpTimeout = 15 * time.Second
-
-// lead carries until the leadership ends.
-func (l *life) lead(ctx context.Context, epoch int64) error {
-	l.cfg.Objects.SetFence(Role, epoch)
-	if err := l.catchUp(ctx); err != nil {
+// lead carries until the leadership ends. Queues run once: a second term needs a new life.
+func (l *life) lead(ctx context.Context) error {
+	if err := l.introduce(ctx); err != nil {
 		return err
 	}
 	l.handle()
@@ -164,13 +143,10 @@ func (l *life) lead(ctx context.Context, epoch int64) error {
 	return task.Run(ctx, l.templates.Run, l.plans.Run, l.statuses.Run, l.accepts.Run, l.runMembers)
 }
 
-// catchUp lets the caches show what the leader before has written, and learns who the federation is.
-func (l *life) catchUp(ctx context.Context) error {
+// introduce learns who the federation is.
+func (l *life) introduce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	if err := l.informers.TakeOver(ctx, l.cfg.Clock); err != nil {
-		return err
-	}
 	own, err := object.For(l.cfg.Objects, object.Namespace).Get(ctx, "", "kube-system")
 	if err != nil {
 		return fmt.Errorf("look who the federation is: %w", err)

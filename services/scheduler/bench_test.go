@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/services/scheduler/internal/cluster"
 	"howdah.dev/services/scheduler/internal/config"
@@ -152,7 +153,7 @@ func BenchmarkGroup(b *testing.B) {
 func BenchmarkBurst(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		w := start(b, newElection(true), func(w *world) {
+		w := start(b, leadingtest.New(), func(w *world) {
 			addMany(w, object.Node, burstNodes, func(i int) *corev1.Node { return node(numbered("node", i), "16") })
 		})
 		b.StartTimer()

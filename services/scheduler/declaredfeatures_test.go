@@ -6,13 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 )
 
 // TestAPodWaitsForANodeWithItsFeature: it says why, and goes when a node comes to declare the feature.
 func TestAPodWaitsForANodeWithItsFeature(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("n1", "1")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("n1", "1")) })
 	p := pod("p", "10m")
 	p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
 	w.addPod(t.Context(), p)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 
@@ -81,7 +82,7 @@ func usedBy(c *resourcev1.ResourceClaim) string {
 // TestAPodGetsItsDevice: before it is bound, its claim is protected, has a device of the node, and is reserved for it.
 func TestAPodGetsItsDevice(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		w.addNode(node("n2", "1"))
 		create(w, object.DeviceClass, gpuClass())
@@ -124,7 +125,7 @@ func TestAPodGetsItsDevice(t *testing.T) {
 // TestAPodWaitsForItsClaims: it is not tried before; then at once.
 func TestAPodWaitsForItsClaims(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.DeviceClass, gpuClass())
 		create(w, object.ResourceSlice, gpus("n1", 2))
@@ -166,7 +167,7 @@ func TestWhatWakesAPodThatClaims(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, newElection(true), func(w *world) {
+			w := start(t, leadingtest.New(), func(w *world) {
 				w.addNode(node("n1", "1"))
 				create(w, object.ResourceClaim, gpuClaim("x"))
 				test.prepare(w)
@@ -183,7 +184,7 @@ func TestWhatWakesAPodThatClaims(t *testing.T) {
 func TestNoTwoPodsHaveADevice(t *testing.T) {
 	t.Parallel()
 	const devices, own, sharing = 8, 12, 30
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		create(w, object.DeviceClass, gpuClass())
 		for i := range 2 {
 			n := numbered("n", i)
@@ -248,7 +249,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	create(w, object.DeviceClass, gpuClass())
 	create(w, object.ResourceSlice, gpus("n1", 1))
 	create(w, object.ResourceClaim, gpuClaim("x"))
-	w.s = w.scheduler(newElection(true))
+	w.s = w.scheduler(leadingtest.New())
 	w.addPod(t.Context(), podClaiming("p", "x"))
 	pods := w.awaitPods("the pod to be bound", bound(1))
 	if condition(pods["p"]) != nil && condition(pods["p"]).Status == corev1.ConditionFalse {
@@ -273,7 +274,7 @@ func TestAClaimThatCannotBeWritten(t *testing.T) {
 	create(w, object.DeviceClass, gpuClass())
 	create(w, object.ResourceSlice, gpus("n1", 2))
 	create(w, object.ResourceClaim, gpuClaim("x"), gpuClaim("y"))
-	w.s = w.scheduler(newElection(true))
+	w.s = w.scheduler(leadingtest.New())
 	w.addPod(t.Context(), podClaiming("p", "y", "x"))
 	pods := w.awaitPods("the condition", func(pods map[string]*corev1.Pod) bool { return condition(pods["p"]) != nil })
 	want := `running PreBind plugin "DynamicResources": add reservation to claim shop/x: resourceclaims.resource.k8s.io "x" is forbidden: not today`
@@ -304,7 +305,7 @@ func TestARefusedBindingLetsTheClaimGo(t *testing.T) {
 	create(w, object.DeviceClass, gpuClass())
 	create(w, object.ResourceSlice, gpus("n1", 1))
 	create(w, object.ResourceClaim, gpuClaim("x"))
-	w.s = w.scheduler(newElection(true))
+	w.s = w.scheduler(leadingtest.New())
 	w.addPod(t.Context(), podClaiming("p", "x"))
 	await(w, object.ResourceClaim, "the claim to be reserved", func(c *resourcev1.ResourceClaim) bool { return len(c.Status.ReservedFor) == 1 })
 	await(w, object.ResourceClaim, "the claim to be let go", func(c *resourcev1.ResourceClaim) bool {
@@ -320,7 +321,7 @@ func TestARefusedBindingLetsTheClaimGo(t *testing.T) {
 // TestDevicesAreGivenBackForAnotherNode: the claim's devices are on a node that is full, nobody uses them, and another node has some.
 func TestDevicesAreGivenBackForAnotherNode(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.DeviceClass, gpuClass())
 		create(w, object.ResourceSlice, gpus("n1", 1))
@@ -344,7 +345,7 @@ func TestDevicesAreGivenBackForAnotherNode(t *testing.T) {
 // TestAPodWaitsForItsDevicesToBeReady: what their driver says of them decides; a device that fails is given back, and another one is chosen.
 func TestAPodWaitsForItsDevicesToBeReady(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.DeviceClass, gpuClass())
 		s := gpus("n1", 1)

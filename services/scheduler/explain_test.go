@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	schedulerv1 "howdah.dev/proto/gen/howdah/scheduler/v1"
+
+	"howdah.dev/kit/leading/leadingtest"
 )
 
 func explain(t *testing.T, w *world, name string) *schedulerv1.ExplainResponse {
@@ -23,7 +25,7 @@ func explain(t *testing.T, w *world, name string) *schedulerv1.ExplainResponse {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("a-small", "1"))
 		tainted := node("b-tainted", "8")
 		tainted.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/scheduler/internal/device"
@@ -97,7 +98,7 @@ func TestAPodGetsDevicesByAnExtendedResource(t *testing.T) {
 	w.addNode(node("n1", "1"))
 	create(w, object.DeviceClass, gpuNamed())
 	create(w, object.ResourceSlice, gpus("n1", 2))
-	w.s = w.scheduler(newElection(true))
+	w.s = w.scheduler(leadingtest.New())
 	w.addPod(t.Context(), podAsking("p", "2"))
 	p := w.awaitPods("the pod to be bound", bound(1))["p"]
 	w.hasDevices(p, 2)
@@ -165,7 +166,7 @@ func TestWhatWakesAPodThatAsksForDevices(t *testing.T) {
 			w.client = w.api.Serve(t)
 			w.addNode(node("n1", "1"))
 			test.prepare(w)
-			w.s = w.scheduler(newElection(true))
+			w.s = w.scheduler(leadingtest.New())
 			w.addPod(t.Context(), podAsking("p", "1"))
 			w.awaitPods("the pod to be refused", func(pods map[string]*corev1.Pod) bool { return condition(pods["p"]) != nil })
 			test.change(w)
@@ -198,7 +199,7 @@ func TestASpecialClaimThatCannotBe(t *testing.T) {
 			w.addNode(node("n1", "1"))
 			create(w, object.DeviceClass, gpuNamed())
 			create(w, object.ResourceSlice, gpus("n1", 1))
-			w.s = w.scheduler(newElection(true))
+			w.s = w.scheduler(leadingtest.New())
 			w.addPod(t.Context(), podAsking("p", "1"))
 			p := w.awaitPods("the pod to be bound", bound(1))["p"]
 			if want != "" {
@@ -230,7 +231,7 @@ func TestWhatIsLeftOfASpecialClaim(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			turn := newElection(false)
+			turn := leadingtest.Closed()
 			w := start(t, turn, func(w *world) {
 				w.addNode(node("n1", "1"))
 				create(w, object.DeviceClass, gpuNamed())
@@ -244,7 +245,7 @@ func TestWhatIsLeftOfASpecialClaim(t *testing.T) {
 			create(w, object.ResourceClaim, left)
 			was := w.specials()[0].UID
 			w.soon("the claim to be known", func() bool { return w.s.cache.Devices.Shown("shop", left.Name) != nil })
-			turn.open()
+			turn.Open()
 			w.hasDevices(w.awaitPods("the pod to be bound", bound(1))["p"], 1)
 			if got := w.specials(); len(got) != 1 || (got[0].UID == was) != test.resume {
 				t.Errorf("claims: %v", got)
@@ -257,7 +258,7 @@ func TestWhatIsLeftOfASpecialClaim(t *testing.T) {
 func TestNoTwoPodsHaveADeviceByResources(t *testing.T) {
 	t.Parallel()
 	const devices, each = 8, 10
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		create(w, object.DeviceClass, gpuNamed())
 		for i := range 2 {
 			n := numbered("n", i)

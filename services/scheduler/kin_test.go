@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 )
 
@@ -72,7 +73,7 @@ func TestWhoSelectsPodsHasThemSpread(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			var owner []metav1.OwnerReference
-			w := start(t, newElection(true), func(w *world) {
+			w := start(t, leadingtest.New(), func(w *world) {
 				w.configuration = configured(t, apartByDefault)
 				w.addNode(node("roomy", "4"))
 				w.addNode(node("full", "10m"))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/scheduler/internal/cluster"
@@ -77,7 +78,7 @@ const everyTime = `,profile="default-scheduler"`
 // TestMetricsOfPods follows pods that go to nodes, that no node takes, that make room, and that may not be tried yet.
 func TestMetricsOfPods(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("a", "4"))
 		w.addNode(node("b", "4"))
 	})
@@ -164,7 +165,7 @@ func (w *world) updateNode(n *corev1.Node) {
 
 func TestMetricsOfAFailedBinding(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		refused := false
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Subresource == "binding" && !refused {
@@ -295,7 +296,7 @@ func TestPodResources(t *testing.T) {
 	w.addPod(t.Context(), limited)
 	w.addPod(t.Context(), done)
 	w.addPod(t.Context(), pod("waits", "100m"))
-	w.scheduler(newElection(false))
+	w.scheduler(leadingtest.Closed())
 	for deadline := time.Now().Add(time.Minute); len(series(t, many)) < 7 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 )
 
@@ -61,7 +62,7 @@ func TestOthersWakePods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, newElection(true), func(w *world) {
+			w := start(t, leadingtest.New(), func(w *world) {
 				w.addNode(node("n1", "1"))
 				c.prepare(w)
 			})
@@ -76,7 +77,7 @@ func TestOthersWakePods(t *testing.T) {
 // TestReplicasAreSpreadOverZones: pods of one controller that come at once go to all zones, and pods that would rather be apart to all nodes.
 func TestReplicasAreSpreadOverZones(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		for name, zone := range map[string]string{"a1": "A", "a2": "A", "a3": "A", "b1": "B"} {
 			n := node(name, "8")
 			n.Labels[corev1.LabelTopologyZone] = zone

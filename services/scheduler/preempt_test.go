@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 
@@ -44,7 +45,7 @@ func disruptionOf(p *corev1.Pod) *corev1.PodCondition {
 // TestPreemption: the pod of the lowest priority goes with its grace period, its node is kept for the preemptor, which takes it when there is room.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("a", "2")); w.addNode(node("b", "2")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("a", "2")); w.addNode(node("b", "2")) })
 	for _, p := range []*corev1.Pod{ranked("a-low", "1", 1), ranked("a-middle", "1", 5), ranked("b-middle", "2", 5)} {
 		p.Spec.NodeName = p.Name[:1]
 		w.addPod(t.Context(), p)
@@ -84,7 +85,7 @@ func TestPreemptionIsRefused(t *testing.T) {
 	t.Parallel()
 	never := ranked("never", "1", 9)
 	never.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n", "1"))
 		low := ranked("low", "1", 1)
 		low.Spec.NodeName = "n"
@@ -122,7 +123,7 @@ func TestPreemptionIsRefused(t *testing.T) {
 // TestPreemptionByTheMoreImportant: a node that is kept for one pod goes to another of a higher priority, and budgets choose the victims.
 func TestPreemptionByTheMoreImportant(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("a", "1"))
 		w.addNode(node("b", "1"))
 		for _, name := range []string{"a-low", "b-low"} {
@@ -161,7 +162,7 @@ func TestPreemptionSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	var failures atomic.Int32
 	failures.Store(1)
-	leadership := newElection(true)
+	leadership := leadingtest.New()
 	w := start(t, leadership, func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Verb == "delete" && strings.HasPrefix(write.Fence, "scheduler/") && failures.Add(-1) >= 0 {
@@ -176,8 +177,8 @@ func TestPreemptionSurvivesFailures(t *testing.T) {
 	})
 	w.addPod(t.Context(), ranked("high", "1", 9))
 	w.awaitPods("the victim to go at last", func(pods map[string]*corev1.Pod) bool { return pods["low"].DeletionTimestamp != nil })
-	leadership.end(t)
-	next := newElection(true)
+	leadership.End(t)
+	next := leadingtest.New()
 	w.scheduler(next)
 	w.addPod(t.Context(), ranked("late", "1", 3))
 	w.awaitPods("the late one to wait", func(pods map[string]*corev1.Pod) bool { return condition(pods["late"]) != nil })
@@ -188,7 +189,7 @@ func TestPreemptionSurvivesFailures(t *testing.T) {
 // TestNobodyGoesForRoomThatIsThere has a pod tried again for which there is room since it was refused, and no other removed.
 func TestNobodyGoesForRoomThatIsThere(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("n", "2")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("n", "2")) })
 	w.addPod(t.Context(), ranked("low", "1", 1))
 	w.awaitPods("the low one to be placed", func(pods map[string]*corev1.Pod) bool { return pods["low"].Spec.NodeName == "n" })
 	room := func(p *corev1.Pod) verdict { return w.s.roomFor(p, w.s.profiles.of(p), preempt.NewBudgets(nil)) }
@@ -204,7 +205,7 @@ func TestNobodyGoesForRoomThatIsThere(t *testing.T) {
 func TestManyPreemptors(t *testing.T) {
 	t.Parallel()
 	const count = 20
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		addMany(w, object.Node, count, func(i int) *corev1.Node { return node(numbered("node", i), "2") })
 		addMany(w, object.Pod, 2*count, func(i int) *corev1.Pod {
 			p := ranked(numbered("low", i), "1", 1)

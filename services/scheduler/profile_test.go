@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 )
 
@@ -49,7 +50,7 @@ func TestProfiles(t *testing.T) {
 		p.Spec.SchedulerName = scheduler
 		return p
 	}
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.configuration = configured(t, twoProfiles)
 		w.addNode(node("empty", "4"))
 		w.addNode(node("half", "4"))

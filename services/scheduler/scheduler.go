@@ -16,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/task"
 	schedulerv1 "howdah.dev/proto/gen/howdah/scheduler/v1"
@@ -29,16 +30,10 @@ import (
 // Role is the name under which schedulers elect their leader.
 const Role = "scheduler"
 
-// Leadership runs lead while this process is the leader; lead's context ends
-// with the leadership.
-type Leadership interface {
-	Run(ctx context.Context, lead func(ctx context.Context, epoch int64) error) error
-}
-
 // Config is what a scheduler needs.
 type Config struct {
 	Objects    *object.Client
-	Leadership Leadership
+	Leadership leading.Leadership
 	// Name is the schedulerName of the pods that this scheduler places where there is no Configuration.
 	Name string
 	// Configuration says what it does for which pods; nil is Kubernetes' default profile for those of Name.
@@ -112,21 +107,11 @@ func (s *Server) Ready(ctx context.Context) bool { return s.informers.Wait(ctx) 
 // Run follows the cluster until ctx ends, and schedules while it leads. A
 // standby keeps its caches warm, if not as new as a leader's, so that it can take over at once.
 func (s *Server) Run(ctx context.Context) error {
-	return task.Run(ctx, s.informers.Run, s.profiles.sendEvents, func(ctx context.Context) error {
-		if !s.informers.Wait(ctx) {
-			return ctx.Err()
-		}
-		s.informers.Rest()
-		return s.cfg.Leadership.Run(ctx, s.lead)
-	})
+	role := leading.Role{Name: Role, Leadership: s.cfg.Leadership, Objects: s.cfg.Objects, Informers: s.informers, Clock: s.cfg.Clock}
+	return task.Run(ctx, s.informers.Run, s.profiles.sendEvents, func(ctx context.Context) error { return role.Terms(ctx, s.lead) })
 }
 
-func (s *Server) lead(ctx context.Context, epoch int64) error {
-	s.cfg.Objects.SetFence(Role, epoch)
-	defer s.informers.Rest()
-	if err := s.informers.TakeOver(ctx, s.cfg.Clock); err != nil {
-		return err
-	}
+func (s *Server) lead(ctx context.Context) error {
 	binder := newBinder(s)
 	defer binder.drain()
 	return task.Run(ctx, binder.Run, func(ctx context.Context) error { return s.schedule(ctx, binder) })

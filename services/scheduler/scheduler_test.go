@@ -14,13 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 )
 
 func TestPodsAreBoundInBatches(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		addMany(w, object.Node, 10, func(i int) *corev1.Node { return node(numbered("node", i), "16") })
 		addMany(w, object.Pod, 500, func(i int) *corev1.Pod { return pod(numbered("web", i), "100m") })
 	})
@@ -50,7 +51,7 @@ func TestOnlyItsOwnPods(t *testing.T) {
 	other.Spec.SchedulerName = "my-scheduler"
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 	placed.Spec.NodeName = "elsewhere"
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("n", "4")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("n", "4")) })
 	for _, p := range []*corev1.Pod{other, gated, placed, pod("mine", "1")} {
 		w.addPod(t.Context(), p)
 	}
@@ -68,7 +69,7 @@ func TestOnlyItsOwnPods(t *testing.T) {
 
 func TestUnschedulablePodsSayWhyAndAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("small", "1"))
 		cordoned := node("cordoned", "16")
 		cordoned.Spec.Unschedulable = true
@@ -98,7 +99,7 @@ func TestUnschedulablePodsSayWhyAndAreTriedAgain(t *testing.T) {
 
 func TestAPodThatLeavesMakesRoom(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("n", "1")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("n", "1")) })
 	w.addPod(t.Context(), pod("first", "1"))
 	w.awaitPods("the first pod", bound(1))
 	w.addPod(t.Context(), pod("second", "1"))
@@ -133,7 +134,7 @@ func TestARefusedBindingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var refusals, bindings atomic.Int32
 	refusals.Store(1)
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Subresource != "binding" {
 				return nil
@@ -156,7 +157,7 @@ func TestARefusedBindingIsTriedAgain(t *testing.T) {
 func TestAPodThatIsDeletedMeanwhileIsForgotten(t *testing.T) {
 	t.Parallel()
 	binding, goOn := make(chan struct{}), make(chan struct{})
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Subresource != "binding" || write.Name != "gone" {
 				return nil
@@ -185,7 +186,7 @@ func TestAPodThatIsDeletedMeanwhileIsForgotten(t *testing.T) {
 func TestStandbyStaysPassiveAndTakesOver(t *testing.T) {
 	t.Parallel()
 	var fences atomic.Value
-	closed := newElection(false)
+	closed := leadingtest.Closed()
 	w := start(t, closed, func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Subresource == "binding" {
@@ -202,7 +203,7 @@ func TestStandbyStaysPassiveAndTakesOver(t *testing.T) {
 	if n := w.s.queue.Counts()["active"]; n > 1 || w.api.Calls("create pods") != 1 {
 		t.Errorf("a standby has bound a pod: %d create calls", w.api.Calls("create pods"))
 	}
-	closed.open()
+	closed.Open()
 	w.awaitPods("the new leader to bind", bound(1))
 	if fences.Load() != "scheduler/1" {
 		t.Errorf("the binding bears the fence %q", fences.Load())
@@ -211,7 +212,7 @@ func TestStandbyStaysPassiveAndTakesOver(t *testing.T) {
 
 func TestLossOfLeadershipHandsWorkBack(t *testing.T) {
 	t.Parallel()
-	election := newElection(true)
+	election := leadingtest.New()
 	stuck, goOn := make(chan struct{}, 1), make(chan struct{})
 	var fence atomic.Value
 	w := start(t, election, func(w *world) {
@@ -241,11 +242,11 @@ func TestLossOfLeadershipHandsWorkBack(t *testing.T) {
 	_ = w
 	<-stuck
 	go func() { time.Sleep(20 * time.Millisecond); close(goOn) }()
-	election.end(t)
+	election.End(t)
 	if _, pods, assumed := w.s.cache.Counts(); pods != 0 || assumed != 0 {
 		t.Errorf("%d pods count on nodes, %d of them assumed, after the leadership ended", pods, assumed)
 	}
-	election.open()
+	election.Open()
 	w.awaitPods("the next leader to bind what fits", bound(4*110)) // the nodes take 110 pods each
 	if fence.Load() != "scheduler/2" {
 		t.Errorf("the fence is %v", fence.Load())
@@ -254,7 +255,7 @@ func TestLossOfLeadershipHandsWorkBack(t *testing.T) {
 
 func TestSpansOfAPod(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) { w.addNode(node("n", "16")) })
+	w := start(t, leadingtest.New(), func(w *world) { w.addNode(node("n", "16")) })
 	ctx, root := otel.Tracer("test").Start(t.Context(), "kubectl apply")
 	w.addPod(ctx, pod("traced", "1"))
 	root.End()

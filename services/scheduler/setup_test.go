@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"howdah.dev/kit/leading"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 )
@@ -30,65 +30,6 @@ func TestMain(m *testing.M) {
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	os.Exit(m.Run())
 }
-
-// election makes candidates leader and deposes them as a test asks for it.
-type election struct {
-	mu     sync.Mutex
-	epoch  int64
-	turn   chan struct{} // holds a token while somebody may become leader
-	depose context.CancelFunc
-	ended  chan struct{} // a token for each leadership that ended
-}
-
-func newElection(open bool) *election {
-	e := &election{turn: make(chan struct{}, 1), ended: make(chan struct{}, 10)}
-	if open {
-		e.turn <- struct{}{}
-	}
-	return e
-}
-
-// Run implements Leadership as kit/lease does: lead is called again after a loss.
-func (e *election) Run(ctx context.Context, lead func(context.Context, int64) error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.turn:
-		}
-		leading, depose := context.WithCancel(ctx)
-		e.mu.Lock()
-		e.epoch++
-		epoch := e.epoch
-		e.depose = depose
-		e.mu.Unlock()
-		err := lead(leading, epoch)
-		lost := leading.Err() != nil
-		depose()
-		e.ended <- struct{}{}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !lost {
-			return err
-		}
-	}
-}
-
-// end deposes the leader and waits until it has handed everything back.
-func (e *election) end(t testing.TB) {
-	t.Helper()
-	e.mu.Lock()
-	e.depose()
-	e.mu.Unlock()
-	select {
-	case <-e.ended:
-	case <-time.After(time.Minute):
-		t.Fatal("the deposed leader does not let go")
-	}
-}
-
-func (e *election) open() { e.turn <- struct{}{} }
 
 // world is an API with a scheduler on it.
 type world struct {
@@ -105,7 +46,7 @@ type world struct {
 
 // start runs a scheduler with its leadership until the test ends, on an API
 // that prepare may have filled.
-func start(t testing.TB, leadership Leadership, prepare func(w *world)) *world {
+func start(t testing.TB, leadership leading.Leadership, prepare func(w *world)) *world {
 	t.Helper()
 	w := &world{TB: t, api: objecttest.New()}
 	w.client = w.api.Serve(t)
@@ -117,7 +58,7 @@ func start(t testing.TB, leadership Leadership, prepare func(w *world)) *world {
 }
 
 // scheduler runs one more scheduler on the same API.
-func (w *world) scheduler(leadership Leadership) *Server {
+func (w *world) scheduler(leadership leading.Leadership) *Server {
 	w.Helper()
 	client := w.api.Serve(w.TB) // each has its own fence
 	var ticks clock.WithTicker = clock.RealClock{}

@@ -8,6 +8,7 @@ import (
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/services/internal/devicetaint"
 )
@@ -15,7 +16,7 @@ import (
 // TestARuleKeepsDevicesFromPods: while there is one; when it goes, who waits is tried again.
 func TestARuleKeepsDevicesFromPods(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.DeviceClass, gpuClass())
 		create(w, object.ResourceSlice, gpus("n1", 1))

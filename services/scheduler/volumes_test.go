@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/kit/leading/leadingtest"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/object/objecttest"
 	"howdah.dev/services/scheduler/internal/plugin"
@@ -122,7 +123,7 @@ func chosen(claim string) func(*corev1.PersistentVolumeClaim) bool {
 // TestAPodWaitsForItsVolumes: a volume that is found and one that is made. Other pods do not wait for them.
 func TestAPodWaitsForItsVolumes(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "2"))
 		w.addNode(node("n2", "2"))
 		create(w, object.StorageClass, class("local", volume.NotSupportedProvisioner), class("late", "disks.example.com"))
@@ -175,7 +176,7 @@ func TestAPodWaitsForItsVolumes(t *testing.T) {
 // TestAProvisionerThatGivesUpSendsThePodBack: it takes the chosen node off the claim. The pod is then placed anew.
 func TestAProvisionerThatGivesUpSendsThePodBack(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.StorageClass, class("late", "disks.example.com"))
 		create(w, object.PersistentVolumeClaim, claim("data", "late"))
@@ -208,7 +209,7 @@ func TestAVolumeThatCannotBeWrittenIsGivenBack(t *testing.T) {
 	t.Parallel()
 	var refusals atomic.Int32
 	refusals.Store(1)
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Resource == "persistentvolumes" && write.Verb == "patch" && refusals.Add(-1) >= 0 {
 				return apierrors.NewConflict(object.PersistentVolume.GroupResource(), write.Name, errors.New("try again"))
@@ -233,7 +234,7 @@ func TestAVolumeThatCannotBeWrittenIsGivenBack(t *testing.T) {
 // TestAPodThatGoesWhileItWaits leaves its place, and its volume to nobody but its claim.
 func TestAPodThatGoesWhileItWaits(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.StorageClass, class("local", volume.NotSupportedProvisioner))
 		create(w, object.PersistentVolumeClaim, claim("data", "local"))
@@ -259,7 +260,7 @@ func TestAPodThatGoesWhileItWaits(t *testing.T) {
 // TestAPodThatAnotherBindsWhileItWaits is where the other put it, and its place is free.
 func TestAPodThatAnotherBindsWhileItWaits(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(true), func(w *world) {
+	w := start(t, leadingtest.New(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.StorageClass, class("late", "disks.example.com"))
 		create(w, object.PersistentVolumeClaim, claim("data", "late"))
@@ -280,7 +281,7 @@ func TestAPodThatAnotherBindsWhileItWaits(t *testing.T) {
 // TestTheLossOfLeadershipEndsTheWait: the next leader goes on from what is written.
 func TestTheLossOfLeadershipEndsTheWait(t *testing.T) {
 	t.Parallel()
-	election := newElection(true)
+	election := leadingtest.New()
 	w := start(t, election, func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.StorageClass, class("late", "disks.example.com"))
@@ -288,11 +289,11 @@ func TestTheLossOfLeadershipEndsTheWait(t *testing.T) {
 	})
 	p := w.addPod(t.Context(), podUsing("db", "1", "data"))
 	await(w, object.PersistentVolumeClaim, "the claim to be provisioned", chosen("data"))
-	election.end(t)
+	election.End(t)
 	if on := w.s.volumes.node(p.UID); on != "" || w.s.cache.Placed(p.UID) {
 		t.Errorf("the pod waits on %q, and counts: %t, after the leadership ended", on, w.s.cache.Placed(p.UID))
 	}
-	election.open()
+	election.Open()
 	create(w, object.PersistentVolume, local("new", "n1"))
 	w.bind("data", "new")
 	w.awaitPods("the pod", bound(1))
@@ -301,7 +302,7 @@ func TestTheLossOfLeadershipEndsTheWait(t *testing.T) {
 // TestWhatIsNotWrittenIsGivenBack: a leader that is deposed before it could write leaves the volume to whoever comes first.
 func TestWhatIsNotWrittenIsGivenBack(t *testing.T) {
 	t.Parallel()
-	w := start(t, newElection(false), func(w *world) {
+	w := start(t, leadingtest.Closed(), func(w *world) {
 		w.addNode(node("n1", "1"))
 		create(w, object.StorageClass, class("local", volume.NotSupportedProvisioner))
 		create(w, object.PersistentVolumeClaim, claim("data", "local"))
@@ -381,7 +382,7 @@ func TestStorageWakesPods(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, newElection(true), func(w *world) {
+			w := start(t, leadingtest.New(), func(w *world) {
 				w.addNode(node("n1", "1"))
 				tt.prepare(w)
 			})
@@ -411,7 +412,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	w.addNode(node("n1", "1"))
 	create(w, object.StorageClass, class("late", "disks.example.com"))
 	create(w, object.PersistentVolumeClaim, claim("data", "late"))
-	w.s = w.scheduler(newElection(true))
+	w.s = w.scheduler(leadingtest.New())
 	p := w.addPod(t.Context(), podUsing("db", "1", "data"))
 	w.awaitPods("the pod to wait", func(pods map[string]*corev1.Pod) bool { return pods["db"].Status.NominatedNodeName == "n1" })
 	w.soon("what was written to be answered", func() bool { return w.s.volumes.node(p.UID) != "" })
