@@ -1,5 +1,6 @@
 # The two commands are `make up` and `make test`; `make help` lists the others.
 .DEFAULT_GOAL := help
+export CGO_ENABLED := 0
 .PHONY: help up down simulate join test e2e e2e-ha conformance kubectl-tests compare churn build images lint generate bench clean
 
 help: ## list the targets
@@ -39,7 +40,7 @@ compare: ## record what Kubernetes' own apiserver answers to the cases of test/c
 	@ONLY='$(ONLY)' hack/compare.sh
 
 build: ## build the binary into .build/bin
-	CGO_ENABLED=0 go build -o .build/bin/howdah ./cmd/howdah
+	go build -o .build/bin/howdah ./cmd/howdah
 
 images: ## build every image
 	@hack/images.sh build

@@ -32,6 +32,7 @@ import (
 	"howdah.dev/gateway/internal/role"
 	"howdah.dev/gateway/internal/stream"
 	"howdah.dev/gateway/internal/telemetry"
+	"howdah.dev/kit/stack"
 )
 
 // router sends each request to what serves it.
@@ -96,7 +97,7 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 	metrics := telemetry.NewMetrics(config.Registerer)
 	inner := telemetry.Trace(http.HandlerFunc(rt.serve), config.UntracedReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deepen(0)
+		stack.Deepen()
 		info := request.Resolve(r.Method, r.URL)
 		recorder := telemetry.Record(w)
 		end := metrics.Begin(info)
@@ -118,16 +119,6 @@ func newHandler(config Config, elsewhere *remote.Set, reporter *report.Reporter,
 		config.Connections.announce(recorder.Header(), r)
 		inner.ServeHTTP(recorder, r.WithContext(telemetry.WithInfo(report.With(r.Context(), fate), info)))
 	}), nil
-}
-
-// deepen makes the goroutine's stack as large as most requests need, while there is little on it: it would grow by doubling, and
-// each time all frames are copied, which is 7 % of what a get costs.
-//
-//go:noinline
-func deepen(n int) byte {
-	var room [12 << 10]byte
-	room[n] = 1
-	return room[len(room)-1-n]
 }
 
 // expiration observes how long clients' certificates are still good, as alerts for Kubernetes read it.

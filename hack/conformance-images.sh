@@ -22,7 +22,7 @@ csi=(hostpathplugin:v1.17.1 csi-node-driver-registrar:v2.16.0 livenessprobe:v2.1
     csi-resizer:v2.1.0 csi-snapshotter:v8.5.0 csi-snapshot-metadata:v0.2.0 snapshot-controller:v8.5.0)
 
 # program MODULE NAME PACKAGE compiles it without libc, for any base image.
-program() { CGO_ENABLED=0 GOWORK=off run_logged "$log" go -C "$ROOT/test/$1" build -o "$programs/$2" "$3"; }
+program() { GOWORK=off run_logged "$log" go -C "$ROOT/test/$1" build -o "$programs/$2" "$3"; }
 
 say "building the programs of the conformance tests' pods (minutes the first time)"
 program conformance agnhost k8s.io/kubernetes/test/images/agnhost

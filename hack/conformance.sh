@@ -13,11 +13,11 @@ reports=$BUILD/conformance
 mkdir -p "$reports" "$BUILD/bin"
 
 say "building Kubernetes' conformance tests (minutes the first time)"
-# Without cgo, as the programs of the tests' pods: what both use is compiled once. And vet would read every package that they use.
-CGO_ENABLED=0 GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/conformance" test -vet=off -c -ldflags "$KUBERNETES_LDFLAGS" -o "$BUILD/bin/conformance.test" .
+# Not vetted: vet would read every package that the tests use.
+GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/conformance" test -vet=off -c -ldflags "$KUBERNETES_LDFLAGS" -o "$BUILD/bin/conformance.test" .
 GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/conformance" build -o "$BUILD/bin/ginkgo" github.com/onsi/ginkgo/v2/ginkgo
 # Some tests copy kubectl into a pod: it must run without the host's libraries.
-CGO_ENABLED=0 GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/kubectl" build -ldflags "$KUBERNETES_LDFLAGS" -o "$reports/kubectl" .
+GOWORK=off run_logged "$BUILD/log/conformance-build.log" go -C "$ROOT/test/kubectl" build -ldflags "$KUBERNETES_LDFLAGS" -o "$reports/kubectl" .
 # Only our own nodes can be given images; elsewhere a registry must have them.
 if [ "$KUBECONFIG" = "$STATE/kubeconfig" ]; then "$(dirname "$0")/conformance-images.sh"; fi
 # Told no number, the tests take the cluster for one of no nodes, and skip what needs two.

@@ -147,10 +147,19 @@ test_images() {
     printf '%s\n' "$ids" >"$archive.ids"
 }
 
+# program builds howdah for the images.
+program() {
+    say "building howdah (minutes the first time)"
+    GOOS=linux GOARCH=$(docker version --format '{{.Server.Arch}}') \
+        run_logged "$log/howdah.log" go -C "$ROOT" build -ldflags '-s -w' -o "$BUILD/image/howdah" ./cmd/howdah
+}
+
 build() {
     base
     test_images
-    say "building howdah's images (minutes the first time)"
+    program
+    say "building the images (minutes the first time)"
+    export HOWDAH_BINARY=given
     run_shown "$log/build.log" compose build --progress=plain
     docker image prune -f --filter label=com.docker.compose.project=howdah >/dev/null 2>&1 || true
 }

@@ -130,7 +130,7 @@ install_kubectl() {
     minor=$(kubectl_minor kubectl || true)
     if [ -n "$minor" ] && [ "$minor" -ge 32 ] && [ "$minor" -le 36 ]; then return 0; fi
     say "building kubectl 1.36 from its module (found here: ${minor:+1.}${minor:-none})"
-    GOWORK=off CGO_ENABLED=0 run_logged "$log" go -C "$ROOT/test/kubectl" build -trimpath \
+    GOWORK=off run_logged "$log" go -C "$ROOT/test/kubectl" build \
         -ldflags "-s -w $KUBERNETES_LDFLAGS" \
         -o "$BUILD/bin/kubectl" .
 }
@@ -145,7 +145,6 @@ need nft nftables
 install_kubectl
 "$(dirname "$0")/docker.sh" start
 if [ -n "$for_tests" ]; then
-    need gcc gcc libc6-dev
     install_postgres
     install_auto_failover
     need busybox busybox-static

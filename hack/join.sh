@@ -39,7 +39,7 @@ if [ "$count" = 0 ]; then
     exit 0
 fi
 
-[ -x "$BUILD/bin/howdah" ] || (cd "$ROOT" && CGO_ENABLED=0 go build -o "$BUILD/bin/howdah" ./cmd/howdah)
+[ -x "$BUILD/bin/howdah" ] || (cd "$ROOT" && go build -o "$BUILD/bin/howdah" ./cmd/howdah)
 run_logged "$log" compose --profile join up -d --no-build --no-deps node3
 until_done "containerd does not answer on node3" on_node ctr version
 command=$("$BUILD/bin/howdah" token create --ttl 10m --description "make join" --print-join-command)

@@ -20,7 +20,7 @@ chmod -R u+w "$work"
 chmod +x "$work"/test/fixtures/pkg/kubectl/plugins/{,*/}kubectl-* # modules carry no modes
 GOWORK=off run_logged "$BUILD/log/kubectl-tests.log" go -C "$ROOT/test/kubectl" build -ldflags "$KUBERNETES_LDFLAGS" -o "$work/bin/kubectl" .
 GOWORK=off run_logged "$BUILD/log/kubectl-tests.log" go -C "$ROOT/test/conformance" build -o "$work/bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
-CGO_ENABLED=0 run_logged "$BUILD/log/kubectl-tests.log" go -C "$ROOT/cmd/howdah" build -o "$work/bin/howdah" .
+run_logged "$BUILD/log/kubectl-tests.log" go -C "$ROOT/cmd/howdah" build -o "$work/bin/howdah" .
 
 data=$(mktemp -d) howdah=
 as_postgres() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=postgres --regid=postgres --clear-groups env PATH="$PATH" "$@"; else "$@"; fi; }

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"howdah.dev/kit/apistatus"
+	"howdah.dev/kit/stack"
 )
 
 // stopTimeout bounds a graceful stop: watches never end by themselves.
@@ -49,7 +50,7 @@ func NewServer(tlsConfig *tls.Config, registerer prometheus.Registerer) *Server 
 	observer := otelgrpc.NewServerHandler(otelgrpc.WithFilter(traced))
 	server := grpc.NewServer(
 		grpc.Creds(transport),
-		grpc.StatsHandler(observer),
+		grpc.StatsHandler(deepened{observer}),
 		grpc.ChainUnaryInterceptor(calls.unary, statusUnary),
 		grpc.ChainStreamInterceptor(calls.stream, statusStream),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
@@ -103,6 +104,14 @@ func (s *Server) ServeUntil(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve gRPC: %w", err)
 	}
 	return nil
+}
+
+// deepened makes room on the stacks of calls: that a call is tagged is the first that its goroutine does with what is ours.
+type deepened struct{ stats.Handler }
+
+func (d deepened) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	stack.Deepen()
+	return d.Handler.TagRPC(ctx, info)
 }
 
 // traced leaves health checks and reflection out of the traces.
