@@ -54,7 +54,7 @@ var scenarios = slices.Concat([]scenario{
 	{"idle", idle}, {"floor", floor}, {"objects", objects}, {"json", inJSON}, {"list", list}, {"watch", watch},
 }, breadthScenarios(), []scenario{
 	{"deployment-1000", replicas(1000)}, {"deployment-5000", replicas(5000)},
-	{"podstart", podStart}, {"services", services}, {"memory", memory},
+	{"crowd", crowd}, {"podstart", podStart}, {"services", services}, {"memory", memory},
 })
 
 // bench measures one control plane.
@@ -78,6 +78,7 @@ type settings struct {
 	profiles string         // folder; empty: none are taken
 	only     *regexp.Regexp // names of the scenarios that are run
 	kinds    *regexp.Regexp // names of the requests that the scenarios of breadth measure
+	crowd    int            // pods of the scenario that has many at once; 0: it is not run
 }
 
 func (b *bench) report(f figure) {
@@ -111,11 +112,12 @@ func run(ctx context.Context) (err error) {
 		clients     = flag.String("clients", "1,16,128", "numbers of clients for which single requests are measured")
 		period      = flag.Duration("period", 3*time.Second, "how long each number of clients creates, and gets")
 		encrypt     = flag.String("encrypt", "", "how secrets are encrypted in the database: aescbc, aesgcm or secretbox; empty: they are not")
+		many        = flag.Int("crowd", 0, "pods of the scenario crowd, which needs as much room on simulated nodes; 0 leaves it out")
 		only        = flag.String("only", ".", "pattern of the scenarios to run")
 		kinds       = flag.String("kinds", ".", "pattern of the kinds of requests that the scenarios breadth-... measure")
 	)
 	flag.Parse()
-	s := settings{out: json.NewEncoder(os.Stdout), prometheus: *prometheus, period: *period, profiles: *profiles}
+	s := settings{out: json.NewEncoder(os.Stdout), prometheus: *prometheus, period: *period, profiles: *profiles, crowd: *many}
 	if s.only, err = regexp.Compile(*only); err != nil {
 		return err
 	}
