@@ -74,10 +74,18 @@ func DetachTC(prefix string, keep map[int]bool) error {
 			}
 			for _, f := range filters {
 				if b, ok := f.(*netlink.BpfFilter); ok && strings.HasPrefix(b.Name, prefix) {
-					errs = append(errs, netlink.FilterDel(f))
+					errs = append(errs, remove(b))
 				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove takes a filter away that was there a moment ago. Its interface, and with it the filter, may have gone meanwhile, as that of a pod that ends.
+func remove(filter *netlink.BpfFilter) error {
+	if err := netlink.FilterDel(filter); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove the filter %s of interface %d: %w", filter.Name, filter.LinkIndex, err)
+	}
+	return nil
 }
