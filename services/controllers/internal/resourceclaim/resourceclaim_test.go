@@ -202,25 +202,35 @@ func TestAClaimForExtendedResourcesGoesWithItsPod(t *testing.T) {
 	controllertest.Await(c, claimKind, "the end of the claim", func(list []*resourcev1.ResourceClaim) bool { return len(list) == 0 })
 }
 
-// TestAClaimGoesWithItsReplacedPod: another pod of the name has come, and the garbage collector has not been there yet.
-func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
-	t.Parallel()
-	seen := make(chan struct{}, 1)
-	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) {
-		env.Pods().AddHandler(func(_, _ *corev1.Pod) {
-			select {
-			case seen <- struct{}{}:
-			default:
-			}
-		})
-		return New(env, nil), nil
-	})
-	controllertest.Create(c, object.Pod, newPod("p", ""))
-	select { // a claim of a pod that the controller has not seen is the garbage collector's
-	case <-seen:
+// seen holds a token once the controller has heard of a pod.
+type seen chan struct{}
+
+func (s seen) note(_, _ *corev1.Pod) {
+	select {
+	case s <- struct{}{}:
+	default: // and of more
+	}
+}
+
+func (s seen) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s:
 	case <-time.After(time.Minute):
 		t.Fatal("the controller does not see the pod")
 	}
+}
+
+// TestAClaimGoesWithItsReplacedPod: another pod of the name has come, and the garbage collector has not been there yet.
+func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
+	t.Parallel()
+	pods := make(seen, 1)
+	c := controllertest.Start(t, clock.RealClock{}, nil, func(env *controller.Env) (controller.Unit, error) {
+		env.Pods().AddHandler(pods.note)
+		return New(env, nil), nil
+	})
+	controllertest.Create(c, object.Pod, newPod("p", ""))
+	pods.await(t) // a claim of a pod that the controller has not seen is the garbage collector's
 	gone := newPod("p", "")
 	gone.UID = "gone"
 	asked := fromTemplate("c")
@@ -232,19 +242,15 @@ func TestAClaimGoesWithItsReplacedPod(t *testing.T) {
 func TestAClaimOfAPodThatIsNotShownStays(t *testing.T) {
 	t.Parallel()
 	var late *objecttest.Late
-	seen := make(chan struct{})
+	pods := make(seen, 1)
 	c := controllertest.Start(t, clock.RealClock{}, func(c *controllertest.Cluster) {
 		late, c.Client = c.API.ServeLate(t)
 	}, func(env *controller.Env) (controller.Unit, error) {
-		env.Pods().AddHandler(func(old, _ *corev1.Pod) {
-			if old == nil {
-				close(seen)
-			}
-		})
+		env.Pods().AddHandler(pods.note)
 		return New(env, nil), nil
 	})
 	controllertest.Create(c, object.Pod, newPod("p", ""))
-	<-seen
+	pods.await(t)
 	release := late.Hold("pods")
 	defer release()
 	controllertest.Delete(c, object.Pod, "n", "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
