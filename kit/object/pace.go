@@ -21,10 +21,19 @@ func (s *Informers) Rest() { s.pace.rest() }
 // Wake ends Rest: what the informers lag behind is on its way when it returns, and CatchUp waits for it.
 func (s *Informers) Wake() { s.pace.wake() }
 
+// Refresh waits until every informer of the set has caught up, without the lag of Rest, which goes on afterwards.
+func (s *Informers) Refresh(ctx context.Context) error {
+	s.pace.hurry(1)
+	defer s.pace.hurry(-1)
+	return s.CatchUp(ctx)
+}
+
 // pace says how much informers are in a hurry.
 type pace struct {
 	mu      sync.Mutex
 	resting *time.Timer // since Rest, until Wake
+	lags    bool        // from some moments after Rest, until Wake
+	hurried int         // how many want it not to lag nevertheless
 	gather  time.Duration
 	changed chan struct{} // closed when gather changes
 }
@@ -40,7 +49,8 @@ func (p *pace) rest() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.resting == timer { // not woken meanwhile
-			p.set(restGather)
+			p.lags = true
+			p.set()
 		}
 	})
 	p.resting = timer
@@ -53,10 +63,23 @@ func (p *pace) wake() {
 		p.resting.Stop()
 		p.resting = nil
 	}
-	p.set(0)
+	p.lags = false
+	p.set()
 }
 
-func (p *pace) set(gather time.Duration) {
+// hurry adds to those who want it not to lag, or takes from them.
+func (p *pace) hurry(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hurried += n
+	p.set()
+}
+
+func (p *pace) set() {
+	gather := time.Duration(0)
+	if p.lags && p.hurried == 0 {
+		gather = restGather
+	}
 	if p.gather != gather {
 		p.gather = gather
 		close(p.changed)

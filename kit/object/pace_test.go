@@ -43,19 +43,27 @@ func TestInformersRest(t *testing.T) {
 	set.Rest()
 	expect(1000, last)
 	last = create("meanwhile")
+	if err := set.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(0, last)
+	expect(1000, last)
 	if err := set.TakeOver(t.Context(), clock.RealClock{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(0, last)
+	if err := set.Refresh(t.Context()); err != nil { // which does not put those to rest that are awake
+		t.Fatal(err)
+	}
 	create("after")
 	set.Rest()
 	set.Wake() // before it has begun
 	create("at once")
-	if n := api.lists.Load(); n != 2 {
-		t.Errorf("%d lists, want one and one to catch up", n)
+	if n := api.lists.Load(); n != 4 {
+		t.Errorf("%d lists, want one and three to catch up", n)
 	}
-	if n := api.watches.Load(); n != 3 {
-		t.Errorf("%d watches, want 3", n)
+	if n := api.watches.Load(); n != 5 {
+		t.Errorf("%d watches, want 5", n)
 	}
 	if len(changes) != 0 {
 		t.Errorf("the handler was told twice: %s", <-changes)

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,11 +14,19 @@ import (
 	"howdah.dev/services/scheduler/internal/cluster"
 )
 
+// refreshTimeout bounds how long an explanation waits for what was written before it was asked for.
+const refreshTimeout = 5 * time.Second
+
 // Explain implements schedulerv1.SchedulerServiceServer. A standby answers
-// too, from its own caches; the queue's state is then its own as well.
-func (s *Server) Explain(_ context.Context, r *schedulerv1.ExplainRequest) (*schedulerv1.ExplainResponse, error) {
+// too, from its own caches, which show what was written before the question; the queue's state is then its own as well.
+func (s *Server) Explain(ctx context.Context, r *schedulerv1.ExplainRequest) (*schedulerv1.ExplainResponse, error) {
 	if !s.pods.HasSynced() || !s.nodes.HasSynced() {
 		return nil, apierrors.NewServiceUnavailable("the scheduler's caches are not filled yet")
+	}
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	if err := s.informers.Refresh(ctx); err != nil {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("the scheduler's caches stay behind: %v", err))
 	}
 	pod, ok := s.pods.Get(r.GetNamespace(), r.GetName())
 	if !ok {
