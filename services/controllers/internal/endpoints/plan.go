@@ -3,9 +3,9 @@
 package endpoints
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +78,7 @@ func subsets(s *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 		if p.Spec.NodeName != "" {
 			address.NodeName = &p.Spec.NodeName
 		}
-		key := fmt.Sprint(numbers(ports))
+		key := keyOf(ports)
 		g := groups[key]
 		if g == nil {
 			g = &corev1.EndpointSubset{}
@@ -100,13 +100,15 @@ func subsets(s *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	return backend.Repack(all)
 }
 
-// numbers is what tells two pods' ports apart.
-func numbers(ports []backend.Port) [][3]string {
-	var n [][3]string
+// keyOf tells two pods' ports apart. It is asked of thousands of pods at every change of one.
+func keyOf(ports []backend.Port) string {
+	var key []byte
 	for _, p := range ports {
-		n = append(n, [3]string{p.Name, fmt.Sprint(p.Number), string(p.Protocol)})
+		key = strconv.AppendQuote(key, p.Name)
+		key = strconv.AppendInt(key, int64(p.Number), 10)
+		key = append(key, p.Protocol...)
 	}
-	return n
+	return string(key)
 }
 
 // truncate drops what is over capacity, addresses that are not ready first. The subsets give way by their sizes, so that none is lost to one before it;

@@ -4,16 +4,18 @@ package pack
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/endpointslice/util"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/object"
 )
@@ -90,7 +92,7 @@ func Slices(o Owner, groups map[string]*Group, existing []*discoveryv1.EndpointS
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		util.NewPortMapKey(groups[key].Ports) // which sorts them as Kubernetes does, by their hash
-		slices.SortFunc(groups[key].Endpoints, func(a, b discoveryv1.Endpoint) int { return cmp.Compare(endpointKey(&a), endpointKey(&b)) })
+		slices.SortFunc(groups[key].Endpoints, func(a, b discoveryv1.Endpoint) int { return identityOf(&a).compare(identityOf(&b)) })
 		slices.SortFunc(left[key], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 		w.pack(key, groups[key], left[key])
 		n := len(groups[key].Endpoints)
@@ -130,7 +132,7 @@ func become(was, next *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 func Key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
 	keys := make([]string, len(ports))
 	for i, p := range ports {
-		keys[i] = fmt.Sprintf("|%s/%d/%s/%s", value(p.Name), value(p.Port), value(p.Protocol), value(p.AppProtocol))
+		keys[i] = "|" + value(p.Name) + "/" + strconv.Itoa(int(value(p.Port))) + "/" + string(value(p.Protocol)) + "/" + value(p.AppProtocol)
 	}
 	slices.Sort(keys)
 	return string(family) + strings.Join(keys, "")
@@ -144,13 +146,26 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// endpointKey tells endpoints apart: the same pod at the same address is the same endpoint.
-func endpointKey(e *discoveryv1.Endpoint) string {
-	uid := ""
-	if e.TargetRef != nil {
-		uid = string(e.TargetRef.UID)
+// identity tells endpoints apart: the same pod at the same address is the same endpoint.
+type identity struct {
+	addresses string
+	uid       types.UID
+}
+
+func identityOf(e *discoveryv1.Endpoint) (id identity) {
+	if len(e.Addresses) == 1 { // almost all: nothing is copied
+		id.addresses = e.Addresses[0]
+	} else {
+		id.addresses = strings.Join(e.Addresses, " ")
 	}
-	return fmt.Sprint(e.Addresses, uid)
+	if e.TargetRef != nil {
+		id.uid = e.TargetRef.UID
+	}
+	return id
+}
+
+func (id identity) compare(other identity) int {
+	return cmp.Or(cmp.Compare(id.addresses, other.addresses), cmp.Compare(id.uid, other.uid))
 }
 
 // writer is a plan in the making.
@@ -207,32 +222,32 @@ func (w *writer) pack(key string, g *Group, existing []*discoveryv1.EndpointSlic
 // keep sorts a group's endpoints into those that are in a slice already,
 // brought up to date there, and the rest.
 func (w *writer) keep(g *Group, existing []*discoveryv1.EndpointSlice) (drafts []*draft, rest []discoveryv1.Endpoint) {
-	wanted := make(map[string]discoveryv1.Endpoint, len(g.Endpoints))
-	for _, e := range g.Endpoints {
-		wanted[endpointKey(&e)] = e
+	wanted := make(map[identity]*discoveryv1.Endpoint, len(g.Endpoints))
+	for i := range g.Endpoints {
+		wanted[identityOf(&g.Endpoints[i])] = &g.Endpoints[i]
 	}
 	for _, slice := range existing {
 		d := &draft{was: slice}
 		for i := range slice.Endpoints {
-			k := endpointKey(&slice.Endpoints[i])
-			e, ok := wanted[k]
+			id := identityOf(&slice.Endpoints[i])
+			e, ok := wanted[id]
 			if !ok {
 				d.changed = true
 				w.plan.Tally.Removed++
 				continue
 			}
-			delete(wanted, k)
-			if !same(&slice.Endpoints[i], &e) {
+			delete(wanted, id)
+			if !same(&slice.Endpoints[i], e) {
 				d.changed = true
 				w.plan.Tally.Updated++
 			}
-			d.now = append(d.now, e)
+			d.now = append(d.now, *e)
 		}
 		drafts = append(drafts, d)
 	}
-	for _, e := range g.Endpoints {
-		if _, ok := wanted[endpointKey(&e)]; ok {
-			rest = append(rest, e)
+	for i := range g.Endpoints {
+		if _, ok := wanted[identityOf(&g.Endpoints[i])]; ok {
+			rest = append(rest, g.Endpoints[i])
 		}
 	}
 	return drafts, rest
@@ -261,8 +276,15 @@ func (w *writer) finish(drafts []*draft, some bool) {
 	}
 }
 
-// same compares what clients see of an endpoint.
-func same(a, b *discoveryv1.Endpoint) bool { return apiequality.Semantic.DeepEqual(a, b) }
+// same compares what clients see of an endpoint. Field by field, since a Service has thousands, each compared whenever one has changed.
+func same(a, b *discoveryv1.Endpoint) bool {
+	return slices.Equal(a.Addresses, b.Addresses) &&
+		ptr.Equal(a.Conditions.Ready, b.Conditions.Ready) && ptr.Equal(a.Conditions.Serving, b.Conditions.Serving) &&
+		ptr.Equal(a.Conditions.Terminating, b.Conditions.Terminating) &&
+		ptr.Equal(a.Hostname, b.Hostname) && ptr.Equal(a.TargetRef, b.TargetRef) && maps.Equal(a.DeprecatedTopology, b.DeprecatedTopology) &&
+		ptr.Equal(a.NodeName, b.NodeName) && ptr.Equal(a.Zone, b.Zone) &&
+		(a.Hints == nil && b.Hints == nil || apiequality.Semantic.DeepEqual(a.Hints, b.Hints))
+}
 
 func (w *writer) create(key string, g *Group, endpoints []discoveryv1.Endpoint) {
 	slice := &discoveryv1.EndpointSlice{
