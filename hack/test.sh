@@ -44,7 +44,7 @@ export HOWDAH_TEST_CONTAINERD=$BUILD/containerd/containerd HOWDAH_TEST_BIN=$BUIL
 failed=()   # a failure does not keep the other tests from running
 # All modules at once: most of the longest wait as much as they compute, and the next begin beside them. These come first, since go test begins in
 # this order. What needs a running cluster is not a unit test.
-packages=$(cd "$ROOT" && for module in nodeagent cmd/howdah test services gateway kit $(go list -m -f '{{.Dir}}'); do
+packages=$(cd "$ROOT" && for module in nodeagent cmd/howdah test services $(go list -m -f '{{.Dir}}'); do
     (cd "$module" && go list ./...) || exit 1
 done | grep -vE '^howdah\.dev/test/(e2e|ha)(/|$)' | awk '!seen[$0]++')
 say "testing $(wc -l <<<"$packages") packages"

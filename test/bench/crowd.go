@@ -21,6 +21,8 @@ const (
 	crowdReplicas = 2500
 	// simulatedLabel is that of nodes that run nothing.
 	simulatedLabel = "howdah.dev/simulated"
+	// crowdAsked is how often it is asked how far the crowd is: seldom enough to be nothing beside that.
+	crowdAsked = 500 * time.Millisecond
 	// scrapeEvery is how often Prometheus asks the services of a cluster how they are.
 	scrapeEvery = 15 * time.Second
 )
@@ -55,10 +57,8 @@ func crowd(ctx context.Context, b *bench) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
-		for _, f := range []figure{waited("write", other.writes), waited("read", other.reads)} {
-			f.Scenario = fmt.Sprintf("%d pods: %s, %s", b.crowd, s.what, f.Scenario)
-			b.report(f)
-		}
+		b.waited(s.what+", another's write", other.writes)
+		b.waited(s.what+", another's read", other.reads)
 	}
 	return b.remove(ctx, crowdNamespace)
 }
@@ -67,6 +67,13 @@ func crowd(ctx context.Context, b *bench) error {
 func (b *bench) crowded(what string, start time.Time) {
 	took := time.Since(start).Seconds()
 	b.report(figure{Scenario: fmt.Sprintf("%d pods: %s", b.crowd, what), Count: b.crowd, Seconds: took, PerSec: float64(b.crowd) / took})
+}
+
+// waited reports how long single calls took beside them.
+func (b *bench) waited(what string, took []time.Duration) {
+	f := latencies(took)
+	f.Scenario = fmt.Sprintf("%d pods: %s", b.crowd, what)
+	b.report(f)
 }
 
 func crowdComes(ctx context.Context, b *bench) error {
@@ -84,7 +91,7 @@ func crowdComes(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	err := poll(ctx, func() (bool, error) {
+	err := asking(ctx, crowdAsked, func() (bool, error) {
 		all, err := b.client.AppsV1().Deployments(crowdNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -115,9 +122,7 @@ func crowdIsListed(ctx context.Context, b *bench) error {
 			}
 			took = append(took, time.Since(start))
 		}
-		f := latencies(took)
-		f.Scenario = fmt.Sprintf("%d pods: list of %s, until read", b.crowd, way.name)
-		b.report(f)
+		b.waited(fmt.Sprintf("list of %s, until read", way.name), took)
 	}
 	return nil
 }
@@ -129,7 +134,7 @@ func crowdGoes(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, func() (bool, error) {
+	err = asking(ctx, crowdAsked, func() (bool, error) {
 		pods, err := b.client.CoreV1().Pods(crowdNamespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return err == nil && len(pods.Items) == 0, err
 	})
@@ -137,18 +142,6 @@ func crowdGoes(ctx context.Context, b *bench) error {
 		b.crowded("removal", start)
 	}
 	return err
-}
-
-// poll asks twice a second, so that its questions are nothing beside what it waits for.
-func poll(ctx context.Context, done func() (bool, error)) error {
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 // crowdDeployment is the n-th of the crowd.
@@ -180,7 +173,7 @@ func (b *bench) crowdedServices(ctx context.Context, what string, begin time.Tim
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		b.report(figure{Scenario: fmt.Sprintf("%d pods: %s, service %s", b.crowd, what, name), MiB: held[name] / (1 << 20), CPU: 100 * took[name],
-			Seconds: since.Seconds(), Note: "the most that it held, and what it took on the average"})
+			Seconds: since.Seconds(), Note: "the most that it held, and what it took on the average of the last minute at least"})
 	}
 	return nil
 }
@@ -233,11 +226,4 @@ func (s *somebody) leave() error {
 		return fmt.Errorf("somebody else: %w", s.err)
 	}
 	return nil
-}
-
-// waited is how long another waited for its calls.
-func waited(verb string, took []time.Duration) figure {
-	f := latencies(took)
-	f.Scenario = "another's " + verb
-	return f
 }

@@ -172,7 +172,12 @@ func (b *bench) remove(ctx context.Context, name string) error {
 
 // until polls every 5 ms.
 func until(ctx context.Context, done func() (bool, error)) error {
-	ticker := time.NewTicker(5 * time.Millisecond)
+	return asking(ctx, 5*time.Millisecond, done)
+}
+
+// asking polls until done, or an error.
+func asking(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		if ok, err := done(); ok || err != nil {
