@@ -141,7 +141,15 @@ func (f *Formation) make(ctx context.Context) error {
 			}
 		}
 	}
-	return f.AwaitSettled(ctx)
+	if err := f.AwaitSettled(ctx); err != nil {
+		return err
+	}
+	for _, m := range append(f.Members, f.monitor) {
+		if err := m.keepConfiguration(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *Formation) newMember(name string) (*Member, error) {

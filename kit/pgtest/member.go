@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -83,6 +84,9 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.launch(ctx, "run", "--pgdata", m.data())
 }
 
+// TearConfiguration empties what pg_autoctl knows of itself, as one does that is killed while it writes it. The member must not run.
+func (m *Member) TearConfiguration() error { return os.Truncate(m.configuration(), 0) }
+
 // halt stops the member's processes, the parents first, so that none is made while it looks.
 func (m *Member) halt() (all []int) {
 	if m.process == nil {
@@ -100,6 +104,9 @@ func (m *Member) halt() (all []int) {
 
 func (m *Member) data() string    { return filepath.Join(m.formation.base.dir, m.name) }
 func (m *Member) logFile() string { return m.data() + ".log" }
+func (m *Member) configuration() string {
+	return filepath.Join(m.formation.base.dir, "pg_autoctl", m.data(), "pg_autoctl.cfg")
+}
 
 // initialize makes an empty cluster with settings over those that pg_auto_failover will put in front of them.
 func (m *Member) initialize(ctx context.Context, settings string) error {
@@ -136,8 +143,28 @@ func (m *Member) launch(ctx context.Context, args ...string) error {
 	return m.run(context.WithoutCancel(ctx), args)
 }
 
+// keepConfiguration runs what an installation runs before pg_autoctl: it keeps a copy of the configuration, or puts it in the place of a torn one.
+func (m *Member) keepConfiguration(ctx context.Context) error {
+	_, here, _, _ := runtime.Caller(0)
+	script, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../deploy/images/postgres/keep-configuration"))
+	if err != nil {
+		return err
+	}
+	keep := m.formation.base.command(ctx, "sh", "-c", string(script), "keep-configuration", m.configuration())
+	keep.Path, _ = lookPath("sh")
+	out, err := keep.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("keep the configuration: %w: %s", err, out)
+	}
+	m.note(string(out))
+	return nil
+}
+
 // run starts pg_autoctl. It is called with the lock.
 func (m *Member) run(ctx context.Context, args []string) error {
+	if err := m.keepConfiguration(ctx); err != nil {
+		return err
+	}
 	base := m.formation.base
 	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -191,7 +218,7 @@ func (m *Member) rerun(ctx context.Context, cmd *exec.Cmd, ended error, args []s
 	m.note(why)
 }
 
-// note adds a line to the member's log.
+// note adds lines to the member's log.
 func (m *Member) note(line string) {
 	if log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err == nil {
 		log.WriteString(line)

@@ -13,8 +13,8 @@ import (
 	"howdah.dev/services/apiserver/internal/store/storetest"
 )
 
-// TestAutomaticFailover has pg_auto_failover replace the primary twice while two stores work: once it is killed, and comes back later, and
-// once it is stopped for longer than the others wait, and goes on as if nothing had been.
+// TestAutomaticFailover has pg_auto_failover replace the primary twice while two stores work: once it is killed while
+// its keeper writes down what it knows, and comes back later, and once it is stopped for longer than the others wait, and goes on as if nothing had been.
 func TestAutomaticFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute and a half")
@@ -33,6 +33,9 @@ func TestAutomaticFailover(t *testing.T) {
 		killed.Kill9()
 		written := acknowledgement(ctx, t, stores[1])
 		t.Logf("killed: writes are acknowledged again after %v", written)
+		if err := killed.TearConfiguration(); err != nil {
+			t.Fatal(err)
+		}
 		if err := killed.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
