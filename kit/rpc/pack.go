@@ -24,7 +24,7 @@ const (
 
 // Pack has a connection's unary calls go to one of the servers while these are few, and only what is more to the others: servers commit and confirm
 // together what they have at a time, and share it with each other at a cost. Which one comes first is each process' own choice. A server that
-// answers nothing for a second comes last, until it does. Streams, which may be long, are spread evenly.
+// answers nothing for a second comes last, until it does. Streams, which may be long, are spread evenly over those that answer.
 func Pack() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + packPolicy + `":{}}]}`),
@@ -77,8 +77,7 @@ type packed struct {
 // Pick implements balancer.Picker.
 func (p *packer) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if info.Ctx.Value(spreadKey{}) != nil {
-		n := p.next.Add(1)
-		return balancer.PickResult{SubConn: p.servers[n%uint32(len(p.servers))].conn}, nil
+		return balancer.PickResult{SubConn: p.turn().conn}, nil
 	}
 	s := p.choose()
 	if s.calls.Load() == 0 {
@@ -93,6 +92,23 @@ func (p *packer) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	}}, nil
 }
 
+// hangs tells whether the server has calls and has answered none for so long that others are preferred.
+func (s *packed) hangs(now time.Time) bool {
+	return s.calls.Load() > 0 && now.UnixNano()-s.answered.Load() > packPatience.Nanoseconds()
+}
+
+// turn returns the server whose turn it is to get a stream, of those that answer if there are any.
+func (p *packer) turn() *packed {
+	now, all := p.now(), uint32(len(p.servers))
+	turn := p.next.Add(1)
+	for n := range all {
+		if s := p.servers[(turn+n)%all]; !s.hangs(now) {
+			return s
+		}
+	}
+	return p.servers[turn%all]
+}
+
 // choose returns the first server that answers and has few calls, or else one that has the fewest of those that answer, if there are any.
 func (p *packer) choose() *packed {
 	now := p.now()
@@ -101,7 +117,7 @@ func (p *packer) choose() *packed {
 	var bestCalls int64
 	for _, s := range p.servers {
 		calls := s.calls.Load()
-		hangs := calls > 0 && now.UnixNano()-s.answered.Load() > packPatience.Nanoseconds()
+		hangs := s.hangs(now)
 		if calls < packCalls && !hangs {
 			return s
 		}

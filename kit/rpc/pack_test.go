@@ -166,6 +166,12 @@ func TestCallsPassByAServerThatHangs(t *testing.T) {
 	if here, there := p.calls[first].Load(), p.calls[1-first].Load(); here > 10 || there < 20 {
 		t.Errorf("%d calls went to the server that hangs and %d to the other", here, there)
 	}
+	for range 10 {
+		p.stream(t)
+	}
+	if here, there := p.streams[first].Load(), p.streams[1-first].Load(); here > 0 || there != 10 {
+		t.Errorf("%d streams went to the server that hangs and %d to the other", here, there)
+	}
 	release()
 	wg.Wait()
 	p.calls[0].Store(0)

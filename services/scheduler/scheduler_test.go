@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -157,12 +158,13 @@ func TestARefusedBindingIsTriedAgain(t *testing.T) {
 func TestAPodThatIsDeletedMeanwhileIsForgotten(t *testing.T) {
 	t.Parallel()
 	binding, goOn := make(chan struct{}), make(chan struct{})
+	tried := sync.OnceFunc(func() { close(binding) }) // it is tried again where the refusal is heard before the deletion
 	w := start(t, leadingtest.New(), func(w *world) {
 		w.api.Intercept = func(write objecttest.Write) error {
 			if write.Subresource != "binding" || write.Name != "gone" {
 				return nil
 			}
-			close(binding)
+			tried()
 			<-goOn
 			return apierrors.NewNotFound(object.Pod.GroupResource(), write.Name)
 		}
