@@ -271,9 +271,9 @@ func begin(t *testing.T, c kubernetes.Interface, namespace, name string) *load {
 }
 
 func (l *load) write(ctx context.Context, c kubernetes.Interface, namespace, name string) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := c.CoreV1().ConfigMaps(namespace).Create(short, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -281,6 +281,9 @@ func (l *load) write(ctx context.Context, c kubernetes.Interface, namespace, nam
 		l.gap, l.last = max(l.gap, now.Sub(l.last)), now
 		l.acknowledged = append(l.acknowledged, name)
 		return
+	}
+	if ctx.Err() != nil {
+		return // it was given up, as the last one is
 	}
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {
