@@ -106,7 +106,7 @@ func (c *collector) state(ctx context.Context, n *node, ref metav1.OwnerReferenc
 		}
 		return present, nil
 	}
-	if c.graph.ended(ref.UID) {
+	if c.graph.ended(ref, n.meta.Namespace) {
 		return absent, nil
 	}
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -233,7 +233,7 @@ func (c *collector) orphan(ctx context.Context, n *node) error {
 }
 
 // list returns the owner's dependents as the API has them now. Those of a
-// namespaced owner are in its namespace.
+// namespaced owner are in its namespace, others that refer to it are taken from the graph.
 func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 	c.mu.Lock()
 	resources := c.resources
@@ -260,6 +260,11 @@ func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 			if len(without(o.OwnerReferences, []types.UID{owner.meta.UID})) < len(o.OwnerReferences) {
 				dependents = append(dependents, &node{res, o})
 			}
+		}
+	}
+	for _, d := range c.graph.dependentsOf(owner.meta.UID) {
+		if owner.meta.Namespace != "" && d.meta.Namespace != owner.meta.Namespace {
+			dependents = append(dependents, d)
 		}
 	}
 	return dependents, nil

@@ -118,6 +118,51 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
+// TestANamespacedOwnerDecidesNothingOfTheCluster: what is in no namespace cannot be owned by what is in one, and outlives it however that is deleted.
+func TestANamespacedOwnerDecidesNothingOfTheCluster(t *testing.T) {
+	t.Parallel()
+	for _, how := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		t.Run(string(how), func(t *testing.T) {
+			t.Parallel()
+			c := start(t, nil)
+			_, rs := family(c, 0)
+			ref := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: rs.Name, UID: rs.UID}
+			controllertest.Create(c, object.Node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", OwnerReferences: []metav1.OwnerReference{ref}}})
+			controllertest.Create(c, object.Pod, newPod("owned", ref))
+			awaitInvalid(t, c)
+			controllertest.Delete(c, object.ReplicaSet, "default", rs.Name, policy(how))
+			controllertest.Gone(c, object.ReplicaSet)
+			if how == metav1.DeletePropagationOrphan {
+				controllertest.Await(c, object.Node, "the node to be let go", func(n []*corev1.Node) bool { return len(n) == 1 && len(n[0].OwnerReferences) == 0 })
+				return
+			}
+			controllertest.Gone(c, object.Pod)
+			if how == metav1.DeletePropagationBackground {
+				awaitInvalid(t, c) // it was asked about again
+			}
+			if nodes := controllertest.List(c, object.Node); len(nodes) != 1 || len(nodes[0].OwnerReferences) != 1 || nodes[0].DeletionTimestamp != nil {
+				t.Errorf("the node that refers to it: %v", nodes)
+			}
+		})
+	}
+}
+
+// awaitInvalid returns when an owner was told of that cannot be one.
+func awaitInvalid(t *testing.T, c *controllertest.Cluster) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case e := <-c.Events.Events:
+			if strings.HasPrefix(e, "Warning OwnerRefInvalidNamespace") {
+				return
+			}
+		case <-deadline:
+			t.Fatal("no event of an invalid owner")
+		}
+	}
+}
+
 // TestWhatTheAPIKnowsCounts: objects whose owners the graph does not have are
 // judged by the API, and one with any owner left stays.
 func TestWhatTheAPIKnowsCounts(t *testing.T) {
@@ -181,7 +226,7 @@ func TestDecide(t *testing.T) {
 		{"all present", []ownerState{present, present}, nil, false, true, action{}},
 		{"one absent", []ownerState{absent, present}, nil, false, true, action{Drop: []types.UID{"a"}}},
 		{"one waiting", []ownerState{present, waiting}, nil, false, true, action{Drop: []types.UID{"b"}}},
-		{"one invalid", []ownerState{invalid, absent}, nil, false, true, action{Drop: []types.UID{"b"}}},
+		{"one invalid", []ownerState{absent, invalid}, nil, false, true, action{}},
 		{"all absent", []ownerState{absent, absent}, nil, false, true, action{Delete: true, Policy: metav1.DeletePropagationBackground}},
 		{"waiting, with dependents", []ownerState{waiting, absent}, nil, false, true, action{Delete: true, Policy: metav1.DeletePropagationForeground}},
 		{"waiting, alone", []ownerState{waiting, absent}, nil, false, false, action{Delete: true, Policy: metav1.DeletePropagationBackground}},

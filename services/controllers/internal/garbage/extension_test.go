@@ -140,7 +140,10 @@ func TestExtensionsDoNotSpeakForOthers(t *testing.T) {
 	if g.put(remote, meta("")) || g.put(remote, meta("own")) || g.remove(remote, "own") || g.remove(remote, "first") || g.remove(remote, "unknown") {
 		t.Error("an extension API server spoke for what is not its own")
 	}
-	if n := g.get("own"); n == nil || n.resource.Remote || g.ended("own") || g.ended("unknown") {
+	ended := func(uid types.UID) bool {
+		return g.ended(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: uid}, "")
+	}
+	if n := g.get("own"); n == nil || n.resource.Remote || ended("own") || ended("unknown") {
 		t.Errorf("%+v", n)
 	}
 }

@@ -42,7 +42,17 @@ func TestAnotherVersionIsFollowed(t *testing.T) {
 	defer release()
 	controllertest.Delete(cluster, object.PodDisruptionBudget, "n", "goes", metav1.DeleteOptions{})
 	kinds.are(ctx, in("v1"), true)
-	until(t, "the end of one is known", func() bool { return !known(goes) && c.graph.ended(goes.UID) })
+	owner := metav1.OwnerReference{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "goes", UID: goes.UID}
+	until(t, "the end of one is known", func() bool { return !known(goes) && c.graph.ended(owner, "n") })
+	for what, ended := range map[string]bool{
+		"of another namespace": c.graph.ended(owner, "other"),
+		"of no namespace":      c.graph.ended(owner, ""),
+		"of another name":      c.graph.ended(metav1.OwnerReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: "stays", UID: owner.UID}, "n"),
+	} {
+		if ended {
+			t.Errorf("it ended as the owner %s", what)
+		}
+	}
 	if n := c.graph.get(stays.UID); n == nil || n.resource.GVK.Version != "v1" {
 		t.Errorf("the other is known as %v", n)
 	}

@@ -33,12 +33,25 @@ func (n *node) orphaning() bool {
 	return n.meta.DeletionTimestamp != nil && slices.Contains(n.meta.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
+func (n *node) identity() identity {
+	return identity{n.resource.GVK.GroupKind(), n.meta.Namespace, n.meta.Name}
+}
+
+// is says whether the object is the one that a dependent in the namespace refers to.
+func (n *node) is(ref metav1.OwnerReference, namespace string) bool { return n.identity().is(ref, namespace) }
+
+// identity is what a reference says of an owner beside its uid, and where it is.
+type identity struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
 // is says whether the object is the one that a dependent in the namespace
-// refers to: the uid alone could be claimed across namespaces.
-func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+// refers to: the uid alone could be claimed across namespaces, and by what is in none.
+func (i identity) is(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && n.resource.GVK.Kind == ref.Kind && sameGroup(n.resource.GVK.Group, gv.Group) && n.meta.Name == ref.Name &&
-		(n.meta.Namespace == "" || n.meta.Namespace == namespace)
+	return err == nil && i.kind.Kind == ref.Kind && sameGroup(i.kind.Group, gv.Group) && i.name == ref.Name &&
+		(i.namespace == "" || i.namespace == namespace)
 }
 
 // sameGroup knows that workloads have moved from extensions to apps.
@@ -51,13 +64,13 @@ type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
 	dependents map[types.UID]map[types.UID]struct{} // by owner, present or not
-	gone       map[types.UID]struct{}               // ended objects, seen to end
+	gone       map[types.UID]identity               // ended objects, seen to end
 	goneOrder  []types.UID
 }
 
 func newGraph() *graph {
 	return &graph{
-		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]struct{}{}, gone: map[types.UID]struct{}{},
+		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]struct{}{}, gone: map[types.UID]identity{},
 	}
 }
 
@@ -94,14 +107,15 @@ func (g *graph) remove(res discovery.Resource, uid types.UID) bool {
 	if res.Remote && (!ok || n.resource.GroupResource() != res.GroupResource()) {
 		return false
 	}
-	if ok {
-		g.unlink(n)
-		delete(g.nodes, uid)
+	if !ok {
+		return true
 	}
+	g.unlink(n)
+	delete(g.nodes, uid)
 	if _, ok := g.gone[uid]; ok {
 		return true
 	}
-	g.gone[uid] = struct{}{}
+	g.gone[uid] = n.identity()
 	g.goneOrder = append(g.goneOrder, uid)
 	if len(g.goneOrder) > maxGone {
 		delete(g.gone, g.goneOrder[0])
@@ -128,12 +142,12 @@ func (g *graph) get(uid types.UID) *node {
 	return g.nodes[uid]
 }
 
-// ended says whether the object was seen to end.
-func (g *graph) ended(uid types.UID) bool {
+// ended says whether the object that a dependent in the namespace refers to was seen to end.
+func (g *graph) ended(ref metav1.OwnerReference, namespace string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.gone[uid]
-	return ok
+	owner, ok := g.gone[ref.UID]
+	return ok && owner.is(ref, namespace)
 }
 
 // dependentsOf returns the objects that refer to the owner, present or not.

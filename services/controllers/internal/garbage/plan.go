@@ -18,7 +18,7 @@ const (
 	// waiting owners are being deleted in the foreground: their dependents go first.
 	waiting
 	// invalid references name a namespaced owner of a cluster-scoped object.
-	// They are reported, and nothing is deleted because of them.
+	// They are reported, and their object is left as it is, whatever becomes of its owners.
 	invalid
 )
 
@@ -42,7 +42,9 @@ func decide(meta *metav1.PartialObjectMetadata, owners []ownerState, hasDependen
 	foreground := false
 	for i, s := range owners {
 		switch s {
-		case present, invalid:
+		case invalid:
+			return action{}
+		case present:
 			kept++
 		case waiting:
 			foreground = true
