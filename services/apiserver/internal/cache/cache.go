@@ -21,8 +21,12 @@ import (
 	"howdah.dev/services/apiserver/internal/store"
 )
 
-// freshWait is how long a consistent read waits for the cache to catch up with the store.
-const freshWait = 3 * time.Second
+const (
+	// freshWait is how long a read waits for a revision that it names, or for the first state.
+	freshWait = 3 * time.Second
+	// newestWait is how long one waits for the newest state, which unlike a revision that somebody names is sure to come.
+	newestWait = 10 * time.Second
+)
 
 // loadPage is the number of entries that are read from the store at a time.
 const loadPage = 5000
@@ -58,6 +62,9 @@ type BehindError struct{ Wanted, Current int64 }
 func (e *BehindError) Error() string {
 	return fmt.Sprintf("cache is at revision %d, %d was asked for", e.Current, e.Wanted)
 }
+
+// ErrBehind answers reads of the newest state by a cache that does not get it in time. Retriable.
+var ErrBehind = errors.New("the newest state has not arrived in time")
 
 // ErrLoading answers reads of a cache that has not got its first state yet. Retriable.
 var ErrLoading = errors.New("the first state is not loaded yet")
@@ -355,6 +362,10 @@ func (c *Cache) advance(revision int64) {
 
 // WaitFor waits until the cache has reached the revision, for 3 s at most: then it fails with a *BehindError.
 func (c *Cache) WaitFor(ctx context.Context, revision int64) error {
+	return c.await(ctx, revision, freshWait)
+}
+
+func (c *Cache) await(ctx context.Context, revision int64, patience time.Duration) error {
 	if c.applied.Load() >= revision {
 		return nil
 	}
@@ -367,15 +378,19 @@ func (c *Cache) WaitFor(ctx context.Context, revision int64) error {
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
 
-	timer := time.NewTimer(freshWait)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	var err error
 	select {
 	case <-w.done:
 		return nil
 	case <-timer.C:
-		if err = error(&BehindError{Wanted: revision, Current: c.applied.Load()}); !c.loaded() {
+		current := c.applied.Load()
+		switch {
+		case !c.loaded():
 			err = ErrLoading
+		case current < revision: // where it has just arrived there is nothing to complain of
+			err = &BehindError{Wanted: revision, Current: current}
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -432,13 +447,17 @@ func (c *Cache) Recent(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Fresh waits until the cache has everything that was committed before the call.
+// Fresh waits until the cache has everything that was committed before the call, for 10 s at most: then it fails with ErrBehind.
 func (c *Cache) Fresh(ctx context.Context) error {
 	revision, err := c.source.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	return c.WaitFor(ctx, revision)
+	err = c.await(ctx, revision, newestWait)
+	if behind := (*BehindError)(nil); errors.As(err, &behind) {
+		return fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	return err
 }
 
 func (c *Cache) endAll(err error) {

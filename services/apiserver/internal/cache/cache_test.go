@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -231,6 +232,28 @@ func TestWaitForTheFuture(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestNewestStateThatDoesNotCome: a read of it is not told of a revision that it has not named.
+func TestNewestStateThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cache{ready: make(chan struct{}), source: revisions{newest: func(context.Context) (int64, error) { return 7, nil }}}
+		close(c.ready)
+		c.applied.Store(6)
+		start := time.Now()
+		if err := c.Fresh(t.Context()); !errors.Is(err, ErrBehind) || time.Since(start) != newestWait {
+			t.Errorf("the newest: %v after %v", err, time.Since(start))
+		}
+		start = time.Now()
+		behind := &BehindError{}
+		if err := c.WaitFor(t.Context(), 8); !errors.As(err, &behind) || errors.Is(err, ErrBehind) || *behind != (BehindError{8, 6}) || time.Since(start) != freshWait {
+			t.Errorf("one that was named: %v after %v", err, time.Since(start))
+		}
+		if len(c.waiters) > 0 {
+			t.Errorf("%d wait still", len(c.waiters))
+		}
+	})
 }
 
 func TestReadsWaitForTheFirstState(t *testing.T) {

@@ -280,6 +280,8 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 		e := apierrors.NewServiceUnavailable("the database is not available, please try again")
 		e.ErrStatus.Details = serverDetails(1)
 		return e
+	case errors.Is(err, cache.ErrBehind): // not as of a revision that is too large: the client has named none
+		return apierrors.NewTimeoutError("the newest state has not arrived in time, please try again", 1)
 	case errors.As(err, &behind):
 		e := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", behind.Wanted, behind.Current), 1)
 		e.ErrStatus.Details = tooLarge(1)
