@@ -2,6 +2,7 @@ package nodestatus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +15,10 @@ import (
 )
 
 const (
-	// askTimeout is less than what a report may take: that a runtime hangs has to be told, too.
+	// askTimeout is how long a report waits for the runtime's answer: that it hangs has to be told, too.
 	askTimeout = 5 * time.Second
+	// answerTimeout is how long the runtime has for its answer, as from a kubelet: what comes late says that it lives.
+	answerTimeout = 2 * time.Minute
 	// patience is for how long a node without its runtime's answers stays ready, as with a kubelet. One that is started anew is away for some
 	// seconds, and its containers run on.
 	patience  = 30 * time.Second
@@ -31,9 +34,18 @@ type engine struct {
 	err     error     // why the last question had none
 }
 
+var errSilent = errors.New("it has not answered yet")
+
+// question is one that a runtime is asked.
+type question struct {
+	answered chan struct{} // closed once the rest is there
+	answer   engine
+	at       time.Time
+}
+
 // inquire asks a runtime. Its images are nil where it did not list them.
 func inquire(ctx context.Context, client *cri.Client) (e engine) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	version, err := client.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
@@ -43,7 +55,9 @@ func inquire(ctx context.Context, client *cri.Client) (e engine) {
 		return engine{err: err}
 	}
 	e.version = version.GetRuntimeName() + "://" + strings.TrimPrefix(version.GetRuntimeVersion(), "v")
-	if images, err := client.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err == nil {
+	listing, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if images, err := client.Images.ListImages(listing, &runtimeapi.ListImagesRequest{}); err == nil {
 		e.images = list(images.GetImages())
 	}
 	return e

@@ -83,6 +83,7 @@ type Reporter struct {
 	node   *corev1.Node // the newest that the API has told
 	wrote  time.Time
 	engine engine
+	asked  *question // that the runtime has not answered, or nobody has heard the answer
 }
 
 // New returns a Reporter.
@@ -342,12 +343,44 @@ func (r *Reporter) report(ctx context.Context) error {
 	return nil
 }
 
-// ask learns what the runtime is now.
+// ask learns what the runtime is now. An answer that is late is heard by the next who ask: a runtime that is slow, as on a machine with
+// too much to do, is not taken for one that is down.
 func (r *Reporter) ask(ctx context.Context) {
-	answer := inquire(ctx, r.cfg.Runtime)
+	q := r.question(ctx)
+	timer := r.cfg.Clock.NewTimer(askTimeout)
+	defer timer.Stop()
+	select {
+	case <-q.answered:
+	case <-timer.C():
+	case <-ctx.Done():
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.engine = r.engine.then(answer, r.cfg.Clock.Now())
+	select {
+	case <-q.answered:
+		if r.asked == q {
+			r.asked, r.engine = nil, r.engine.then(q.answer, q.at)
+		}
+	default:
+		r.engine.err = errSilent
+	}
+}
+
+// question is the one that the runtime is asked: where it has not answered the last one, that. It is given up with ctx.
+func (r *Reporter) question(ctx context.Context) *question {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked != nil {
+		return r.asked
+	}
+	q := &question{answered: make(chan struct{})}
+	r.asked = q
+	go func() {
+		q.answer = inquire(ctx, r.cfg.Runtime)
+		q.at = r.cfg.Clock.Now()
+		close(q.answered)
+	}()
+	return q
 }
 
 // status returns what is to be said of the node now.
