@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -102,8 +103,8 @@ func startExtension(t *testing.T, authority *pki.Authority, h http.Handler) stri
 	return portOf(t, server)
 }
 
-// condition waits until an APIService's Available condition has a status and a reason.
-func (f *fixture) condition(name string, status apiregistrationv1.ConditionStatus, reason string) {
+// condition waits until an APIService's Available condition has a status and a reason, and returns its message.
+func (f *fixture) condition(name string, status apiregistrationv1.ConditionStatus, reason string) string {
 	f.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
@@ -114,7 +115,7 @@ func (f *fixture) condition(name string, status apiregistrationv1.ConditionStatu
 		}
 		for _, c := range service.Status.Conditions {
 			if c.Type == apiregistrationv1.Available && c.Status == status && c.Reason == reason {
-				return
+				return c.Message
 			}
 		}
 		if time.Now().After(deadline) {
@@ -188,7 +189,14 @@ func TestAggregation(t *testing.T) {
 		t.Errorf("while it is not available: %+v", g)
 	}
 
-	f.must(f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"ports":[{"port":443}]}}`))
+	var backing corev1.Service
+	made, err := f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"ports":[{"port":443}]}}`)
+	if err == nil {
+		err = json.Unmarshal(made, &backing)
+	}
+	if err != nil || backing.Spec.ClusterIP == "" {
+		t.Fatalf("%v %s", err, made)
+	}
 	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "EndpointsNotFound")
 	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"metrics-0","labels":{"kubernetes.io/service-name":"metrics"}},"addressType":"IPv4",
 		"endpoints":[],"ports":[{"name":"","port":1}]}`))
@@ -256,7 +264,11 @@ func TestAggregation(t *testing.T) {
 
 	// One that breaks is said to be so, and what it served before stays known, as stale.
 	broken.Store(true)
-	f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck")
+	url := "https://" + backing.Spec.ClusterIP + ":443/apis/metrics.example.com/v1"
+	if got, want := f.condition("v1.metrics.example.com", apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck"),
+		"failing or missing response from "+url+": bad status from "+url+": 500"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
 	if g := discover(); g.Versions[0].Freshness != discoveryv2.DiscoveryFreshnessStale || len(g.Versions[0].Resources) != 1 {
 		t.Errorf("when it has broken: %+v", g)
 	}

@@ -297,7 +297,7 @@ func build(cfg Config, plain backend) (*Server, error) {
 	s.discovery = discovery.New(discovery.Config{
 		Table: table, Address: cfg.address(), Virtual: kinds.virtual, Authenticator: remembering, Authorizer: s.audited(authorizer), AlwaysAllowed: cfg.Authorization.AlwaysAllowPaths,
 		Fresh: s.cache.Fresh, More: []discovery.Documents{tokens, s.flow, discovery.Authorities(cfg.Authorities), aggregate.NewOpenAPI(s.documents, s.aggregator)},
-		Remote: s.aggregator.Versions,
+		Remote: s.aggregator.Versions, Registered: s.aggregator.Registered,
 		Checks: s.checks(encryption.checks, func(ctx context.Context) error { _, err := st.Revision(ctx); return err }), Metrics: cfg.gatherer(), Registerer: cfg.Registerer,
 	})
 	return s, nil

@@ -47,7 +47,10 @@ func TestRBAC(t *testing.T) {
 	refused(list(jane, "v1/pods", "default"), `pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"`)
 	refused(list(jane, "apps/v1/deployments", ""), `deployments.apps is forbidden: User "jane" cannot list resource "deployments" in API group "apps" at the cluster scope`)
 
-	must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"v"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"admin"},"subjects":[{"kind":"User","name":"jane"}]}`))
+	for _, role := range []string{"admin", "view"} { // of which the aggregation controller makes what is bound usually
+		must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"`+role+`"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole",`+
+			`"name":"system:aggregate-to-`+role+`"},"subjects":[{"kind":"User","name":"jane"}]}`))
+	}
 	if err := f.server.cache.Fresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

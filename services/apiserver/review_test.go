@@ -74,7 +74,7 @@ func TestImpersonatedRequests(t *testing.T) {
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"bot"}}`))
 	f.must(f.create(rbacGroup+"clusterroles", "", `{"metadata":{"name":"actor"},"rules":[{"apiGroups":[""],"resources":["users"],"resourceNames":["jane"],"verbs":["impersonate"]}]}`))
 	f.must(f.create(rbacGroup+"clusterrolebindings", "", `{"metadata":{"name":"actor"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"actor"},"subjects":[{"kind":"User","name":"joe"}]}`))
-	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"edit"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"},"subjects":[{"kind":"User","name":"joe"}]}`))
+	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"edit"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"system:aggregate-to-edit"},"subjects":[{"kind":"User","name":"joe"}]}`))
 	refused := func(mode string) string {
 		return `selfsubjectreviews.authentication.k8s.io is forbidden: User "joe" cannot impersonate-on:` + mode +
 			`:create resource "selfsubjectreviews" in API group "authentication.k8s.io" at the cluster scope`

@@ -27,7 +27,7 @@ func withTokens(t *testing.T) func(*Config) {
 func TestServiceAccountTokens(t *testing.T) {
 	f := startMemory(t, withTokens(t))
 	f.must(f.create("v1/serviceaccounts", "default", `{"metadata":{"name":"default"}}`))
-	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"v"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},`+
+	f.must(f.create(rbacGroup+"rolebindings", "default", `{"metadata":{"name":"v"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"system:aggregate-to-view"},`+
 		`"subjects":[{"kind":"ServiceAccount","name":"default"}]}`))
 	pod := f.must(f.create("v1/pods", "default", `{"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}]}}`))
 	uid := at(pod, "metadata", "uid").(string)

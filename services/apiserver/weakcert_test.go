@@ -54,7 +54,7 @@ func TestWeakCertificatesAreAudited(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"metrics.example.com/v1","resources":[]}`)
 	}))
-	f.must(f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"ports":[{"port":443}]}}`))
+	f.must(f.create("v1/services", "default", `{"metadata":{"name":"metrics"},"spec":{"clusterIP":"10.96.7.7","ports":[{"port":443}]}}`))
 	f.must(f.create("discovery.k8s.io/v1/endpointslices", "default", `{"metadata":{"name":"metrics-1","labels":{"kubernetes.io/service-name":"metrics"}},"addressType":"IPv4",
 		"endpoints":[{"addresses":["10.1.2.3"]}],"ports":[{"name":"","port":`+port+`}]}`))
 	f.must(f.create("apiregistration.k8s.io/v1/apiservices", "", `{"metadata":{"name":"v1.metrics.example.com"},"spec":{"group":"metrics.example.com","version":"v1",
@@ -69,7 +69,7 @@ func TestWeakCertificatesAreAudited(t *testing.T) {
 
 	for _, want := range []struct{ verb, name, annotation string }{
 		{"create", "x", "missing-san.invalid-cert.kubernetes.io/localhost"},
-		{"get", "one", "missing-san.invalid-cert.kubernetes.io/metrics.default.svc"},
+		{"get", "one", "missing-san.invalid-cert.kubernetes.io/10.96.7.7"},
 	} {
 		found := about(events(), want.verb, want.name)
 		if len(found) == 0 || found[len(found)-1].Annotations[want.annotation] != reason {

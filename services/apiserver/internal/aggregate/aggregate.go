@@ -76,10 +76,11 @@ type Aggregator struct {
 	told       authorities  // as they were published last; Run's alone
 }
 
-// snapshot are the remote APIServices at a revision of their cache.
+// snapshot are the APIServices at a revision of their cache.
 type snapshot struct {
-	revision int64
-	byGV     map[schema.GroupVersion]*apiregistrationv1.APIService
+	revision   int64
+	byGV       map[schema.GroupVersion]*apiregistrationv1.APIService // those that a Service serves
+	registered []Registration
 }
 
 // knowledge is what checks have found out about one APIService.
@@ -118,9 +119,14 @@ func New(cfg Config) *Aggregator {
 
 // remotes returns the APIServices that a Service serves, as the cache has them now.
 func (a *Aggregator) remotes() map[schema.GroupVersion]*apiregistrationv1.APIService {
+	return a.snapshot().byGV
+}
+
+// snapshot returns what the cache has now.
+func (a *Aggregator) snapshot() *snapshot {
 	revision := a.services.Last()
 	if s := a.current.Load(); s != nil && s.revision == revision {
-		return s.byGV
+		return s
 	}
 	// What is listed is at least as new as the revision, so that nothing newer can be missed.
 	s := &snapshot{revision: revision, byGV: map[schema.GroupVersion]*apiregistrationv1.APIService{}}
@@ -128,9 +134,10 @@ func (a *Aggregator) remotes() map[schema.GroupVersion]*apiregistrationv1.APISer
 		if service.Spec.Service != nil {
 			s.byGV[schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}] = service
 		}
+		s.registered = append(s.registered, registrationOf(service))
 	}
 	a.current.Store(s)
-	return s.byGV
+	return s
 }
 
 func (a *Aggregator) all() []*apiregistrationv1.APIService {

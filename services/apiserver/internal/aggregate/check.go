@@ -165,7 +165,7 @@ func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService) (
 	}
 	got, err := a.get(ctx, s, discoveryPath(s), "", "")
 	if err != nil {
-		reason, err = "FailedDiscoveryCheck", missing(s, err)
+		reason, err = "FailedDiscoveryCheck", a.missing(s, err)
 	} else if list := (&metav1.APIResourceList{}); json.Unmarshal(got.body, list) == nil && list.Kind == "APIResourceList" {
 		return list, "", nil
 	}
@@ -180,13 +180,13 @@ func discoveryPath(s *apiregistrationv1.APIService) string {
 	return "/apis/" + s.Spec.Group + "/" + s.Spec.Version
 }
 
-func discoveryURL(s *apiregistrationv1.APIService) string {
-	return "https://" + host(s) + discoveryPath(s)
+func (a *Aggregator) url(s *apiregistrationv1.APIService, path string) string {
+	return "https://" + a.backing.host(s) + path
 }
 
 // missing is why there is no such document, in Kubernetes' words.
-func missing(s *apiregistrationv1.APIService, err error) error {
-	return fmt.Errorf("failing or missing response from %s: %w", discoveryURL(s), err)
+func (a *Aggregator) missing(s *apiregistrationv1.APIService, err error) error {
+	return fmt.Errorf("failing or missing response from %s: %w", a.url(s, discoveryPath(s)), err)
 }
 
 // reachable tells the usual reasons why there is nothing to ask.
@@ -211,5 +211,5 @@ func (a *Aggregator) reachable(ctx context.Context, s *apiregistrationv1.APIServ
 		}
 		return "MissingEndpoints", fmt.Errorf("endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name)
 	}
-	return "FailedDiscoveryCheck", missing(s, &url.Error{Op: "Get", URL: discoveryURL(s), Err: err})
+	return "FailedDiscoveryCheck", a.missing(s, &url.Error{Op: "Get", URL: a.url(s, discoveryPath(s)), Err: err})
 }

@@ -67,7 +67,7 @@ func (a *Aggregator) get(ctx context.Context, s *apiregistrationv1.APIService, p
 	if err != nil {
 		return answer{}, err
 	}
-	address := "https://" + host(s) + path
+	address := a.url(s, path)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return answer{}, err

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,11 +87,6 @@ func port(s *apiregistrationv1.APIService) int32 {
 	return *s.Spec.Service.Port
 }
 
-// host is the server's name in URLs.
-func host(s *apiregistrationv1.APIService) string {
-	return net.JoinHostPort(s.Spec.Service.Name+"."+s.Spec.Service.Namespace+".svc", strconv.Itoa(int(port(s))))
-}
-
 // identify tells who makes a request, and nothing that the client has told of that itself.
 func identify(r *http.Request, user *authn.User) {
 	for name := range r.Header {
@@ -112,7 +106,7 @@ func (a *Aggregator) Serve(ctx context.Context, caller relay.Caller, open *apiv1
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	target := &url.URL{Scheme: "https", Host: host(s), RawQuery: open.GetQuery()}
+	target := &url.URL{Scheme: "https", Host: a.backing.host(s), RawQuery: open.GetQuery()}
 	if target.Path, err = url.PathUnescape(open.GetPath()); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}

@@ -66,11 +66,14 @@ func LocalGroupPriority(group string) int32 {
 	switch group {
 	case "", apiregistrationv1.GroupName:
 		return math.MaxInt32
-	case "extensions":
+	case moved:
 		return 0
 	}
 	return priorityOf(group)
 }
+
+// moved is the group whose kinds have all moved elsewhere.
+const moved = "extensions"
 
 // LocalVersionPriority is the priority of a version that is served here, in its group.
 func LocalVersionPriority(gv schema.GroupVersion) int32 {

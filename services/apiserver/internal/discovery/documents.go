@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"cmp"
 	"crypto/sha512"
 	"fmt"
 	"slices"
@@ -12,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"howdah.dev/services/apiserver/internal/aggregate"
 	"howdah.dev/services/apiserver/internal/codec"
 )
 
@@ -30,15 +31,14 @@ func newDocument(body []byte, contentType string) *document {
 	return &document{body: body, contentType: contentType, etag: fmt.Sprintf("\"%X\"", sha512.Sum512(body))}
 }
 
-// plain returns the objects of the unaggregated documents by path.
-func plain(groups []group, address string) map[string]runtime.Object {
+// plain returns the objects of the unaggregated documents by path: the lists of resources of what is served, and the lists of groups of what is registered.
+func plain(groups []group, registered []aggregate.Registration, address string) map[string]runtime.Object {
 	docs := map[string]runtime.Object{}
-	list := &metav1.APIGroupList{}
 	core := &metav1.APIVersions{
+		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"}, // it is older than the versions that the others name
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}},
 	}
-	for _, g := range byService(groups) {
-		out := metav1.APIGroup{Name: g.name}
+	for _, g := range groups {
 		for _, v := range g.versions {
 			path := "/apis/" + v.gv.String()
 			if g.name == "" {
@@ -50,47 +50,46 @@ func plain(groups []group, address string) map[string]runtime.Object {
 			} else if known(v.remote) {
 				docs[path] = remoteList(v.remote)
 			}
-			out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.gv.String(), Version: v.gv.Version})
 		}
-		out.PreferredVersion = out.Versions[0]
-		if g.name == "" {
+	}
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	for _, r := range registered {
+		version := metav1.GroupVersionForDiscovery{GroupVersion: r.String(), Version: r.Version}
+		if last := len(list.Groups) - 1; last >= 0 && list.Groups[last].Name == r.Group {
+			list.Groups[last].Versions = append(list.Groups[last].Versions, version)
 			continue
 		}
-		one := out
-		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-		docs["/apis/"+g.name] = &one
-		list.Groups = append(list.Groups, out)
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: r.Group, PreferredVersion: version, Versions: []metav1.GroupVersionForDiscovery{version}})
 	}
-	list.TypeMeta = metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
-	core.TypeMeta = metav1.TypeMeta{Kind: "APIVersions"} // it is older than the versions that the others name
+	for _, g := range list.Groups {
+		g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		docs["/apis/"+g.Name] = &g
+	}
 	docs["/apis"], docs["/api"] = list, core
 	return docs
 }
 
-// byService returns groups of one priority in the order of their APIServices' names, which begin with a version. So does
-// Kubernetes in the unaggregated list alone: in the aggregated one the groups' names decide.
-func byService(groups []group) []group {
-	groups = slices.Clone(groups)
-	for from := 0; from < len(groups); {
-		to := from + 1
-		for to < len(groups) && groups[to].priority() == groups[from].priority() {
-			to++
-		}
-		slices.SortStableFunc(groups[from:to], func(a, b group) int { return cmp.Compare(a.service(), b.service()) })
-		from = to
-	}
-	return groups
-}
-
-// service is the first of the names of a group's APIServices.
-func (g group) service() string {
-	first := ""
-	for _, v := range g.versions {
-		if name := v.gv.Version + "." + g.name; first == "" || name < first {
-			first = name
+// registrations are those that the lists of groups tell, in their order: what APIServices say, as one of a group that has no kind may, and what is served and
+// has none yet. The core has documents of its own, and the group of APIServices stands before all others.
+func registrations(groups []group, registered []aggregate.Registration) []aggregate.Registration {
+	var first, all []aggregate.Registration
+	for _, r := range registered {
+		if r.Group != "" && r.Group != apiregistrationv1.GroupName {
+			all = append(all, r)
 		}
 	}
-	return first
+	for _, g := range groups {
+		for _, v := range g.versions {
+			switch r := aggregate.LocalRegistration(v.gv); {
+			case g.name == "":
+			case g.name == apiregistrationv1.GroupName:
+				first = append(first, r)
+			case !slices.ContainsFunc(registered, func(o aggregate.Registration) bool { return o.GroupVersion == v.gv }):
+				all = append(all, r)
+			}
+		}
+	}
+	return append(first, aggregate.Ordered(all)...)
 }
 
 func resourceList(v groupVersion) *metav1.APIResourceList {

@@ -109,18 +109,64 @@ func TestOrderOfServices(t *testing.T) {
 		return g
 	}
 	groups := []group{of("", "v1"), of("apps", "v1"), of("a.example.com", "v1alpha1"), of("b.example.com", "v1"), of("c.example.com", "v2", "v1beta1"), of("d.example.com", "v1")}
+	if got, want := listed(groups, nil), []string{"apps", "b.example.com", "d.example.com", "a.example.com", "c.example.com v1beta1"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 	var names []string
-	for _, g := range plain(groups, "")["/apis"].(*metav1.APIGroupList).Groups {
-		names = append(names, g.Name)
-	}
-	if want := []string{"apps", "b.example.com", "d.example.com", "a.example.com", "c.example.com"}; !slices.Equal(names, want) {
-		t.Errorf("%q", names)
-	}
-	names = nil
 	for _, g := range aggregated(groups, false).Items {
 		names = append(names, g.Name)
 	}
 	if want := []string{"apps", "a.example.com", "b.example.com", "c.example.com", "d.example.com"}; !slices.Equal(names, want) {
 		t.Errorf("%q aggregated", names)
+	}
+}
+
+// listed are the names of the groups in the unaggregated list, with those of their versions behind the first.
+func listed(groups []group, registered []aggregate.Registration) []string {
+	var names []string
+	for _, g := range plain(groups, registrations(groups, registered), "")["/apis"].(*metav1.APIGroupList).Groups {
+		name := g.Name
+		for _, v := range g.Versions[1:] {
+			name += " " + v.Version
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestRegisteredGroups: the unaggregated list is of what APIServices say, also where nothing is served, and in the order that they say.
+func TestRegisteredGroups(t *testing.T) {
+	t.Parallel()
+	gv := func(group, version string) schema.GroupVersion {
+		return schema.GroupVersion{Group: group, Version: version}
+	}
+	served := func(gvs ...schema.GroupVersion) group {
+		g := group{name: gvs[0].Group}
+		for _, gv := range gvs {
+			g.versions = append(g.versions, groupVersion{gv: gv})
+		}
+		return g
+	}
+	groups := []group{
+		served(gv("", "v1")), served(gv("apiregistration.k8s.io", "v1")), served(gv("apps", "v1")), served(gv("batch", "v1")),
+		served(gv("a.example.com", "v2"), gv("a.example.com", "v1")),
+	}
+	registered := []aggregate.Registration{
+		{GroupVersion: gv("", "v1"), GroupPriority: 18000, VersionPriority: 1},
+		{GroupVersion: gv("empty.example.com", "v1"), GroupPriority: 20000, VersionPriority: 10},
+		{GroupVersion: gv("apps", "v1"), GroupPriority: 17800, VersionPriority: 15},
+		{GroupVersion: gv("apps", "v9"), GroupPriority: 10, VersionPriority: 10}, // beside what is served
+		{GroupVersion: gv("batch", "v1"), GroupPriority: 17900, VersionPriority: 15},
+		{GroupVersion: gv("a.example.com", "v1"), GroupPriority: 1000, VersionPriority: 200}, // the other version has none yet
+	}
+	if got, want := listed(groups, registered), []string{"apiregistration.k8s.io", "empty.example.com", "batch", "apps v9", "a.example.com v2"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	docs := plain(groups, registrations(groups, registered), "")
+	if one, ok := docs["/apis/empty.example.com"].(*metav1.APIGroup); !ok || one.Kind != "APIGroup" || one.PreferredVersion.GroupVersion != "empty.example.com/v1" {
+		t.Errorf("%v", docs["/apis/empty.example.com"])
+	}
+	if docs["/apis/empty.example.com/v1"] != nil {
+		t.Error("a list of the resources of a version that is not served")
 	}
 }

@@ -90,6 +90,8 @@ type Config struct {
 	// Remote, which may be nil, returns the group versions that extension API servers serve, in order, and a number that changes
 	// with them.
 	Remote func() ([]aggregate.Version, int64)
+	// Registered, which may be nil, returns what APIServices say; the number of Remote changes with it.
+	Registered func() []aggregate.Registration
 }
 
 // Server implements apiv1.DiscoveryServiceServer.
@@ -108,6 +110,7 @@ type Server struct {
 type served struct {
 	generation, remote int64
 	groups             []group
+	registered         []aggregate.Registration // what the lists of groups tell, in their order
 	address            string
 	aggregations       prometheus.Counter
 
@@ -141,9 +144,14 @@ func (s *Server) served(ctx context.Context) *served {
 		remote, remoteGeneration = s.cfg.Remote()
 	}
 	if s.current == nil || s.current.generation != generation || s.current.remote != remoteGeneration {
+		var registered []aggregate.Registration
+		if s.cfg.Registered != nil {
+			registered = s.cfg.Registered()
+		}
+		groups := withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote)
 		s.current = &served{
-			generation: generation, remote: remoteGeneration, address: s.cfg.Address, groups: withRemote(groupsOf(s.cfg.Table, s.cfg.Virtual), remote), made: map[string]*document{},
-			aggregations: s.aggregations,
+			generation: generation, remote: remoteGeneration, address: s.cfg.Address, groups: groups, registered: registrations(groups, registered),
+			made: map[string]*document{}, aggregations: s.aggregations,
 		}
 	}
 	return s.current
@@ -343,7 +351,7 @@ func (s *served) apis(path, accept string) (*document, error) {
 		aggregate, media, err = want(accept, path == "/api" || path == "/apis")
 	}
 	if err != nil {
-		if plain(s.groups, s.address)[path] == nil { // what is not there is so in every form
+		if plain(s.groups, s.registered, s.address)[path] == nil { // what is not there is so in every form
 			err = s.absent(path)
 		}
 		return nil, err
@@ -359,7 +367,7 @@ func (s *served) apis(path, accept string) (*document, error) {
 		s.aggregations.Inc()
 		d, err = aggregatedDocument(aggregated(s.groups, path == "/api"), aggregate, media)
 	} else {
-		obj := plain(s.groups, s.address)[path]
+		obj := plain(s.groups, s.registered, s.address)[path]
 		if obj == nil {
 			return nil, s.absent(path)
 		}
@@ -384,17 +392,16 @@ var elsewhere = []string{
 // index lists the paths that are served.
 func (s *Server) index(ctx context.Context) (*document, error) {
 	paths := slices.Clone(elsewhere)
-	for _, g := range s.served(ctx).groups {
-		if g.name != "" {
-			paths = append(paths, "/apis/"+g.name)
-		}
+	served := s.served(ctx)
+	for _, g := range served.groups {
 		for _, v := range g.versions {
 			if g.name == "" {
 				paths = append(paths, "/api/"+v.gv.Version)
-			} else {
-				paths = append(paths, "/apis/"+v.gv.String())
 			}
 		}
+	}
+	for _, r := range served.registered {
+		paths = append(paths, "/apis/"+r.Group, "/apis/"+r.String())
 	}
 	for _, probe := range []string{"healthz", "livez", "readyz"} {
 		paths = append(paths, "/"+probe)
@@ -403,6 +410,7 @@ func (s *Server) index(ctx context.Context) (*document, error) {
 		}
 	}
 	slices.Sort(paths)
+	paths = slices.Compact(paths) // a group of many versions
 	body, err := json.MarshalIndent(metav1.RootPaths{Paths: paths}, "", "  ")
 	return &document{body: body, contentType: "application/json"}, err
 }

@@ -38,7 +38,9 @@ func (n *node) identity() identity {
 }
 
 // is says whether the object is the one that a dependent in the namespace refers to.
-func (n *node) is(ref metav1.OwnerReference, namespace string) bool { return n.identity().is(ref, namespace) }
+func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+	return n.identity().is(ref, namespace)
+}
 
 // identity is what a reference says of an owner beside its uid, and where it is.
 type identity struct {
