@@ -26,6 +26,7 @@ type API interface {
 	Get(ctx context.Context, req *apiv1.GetRequest) (*apiv1.GetResponse, error)
 	Create(ctx context.Context, req *apiv1.CreateRequest) (*apiv1.CreateResponse, error)
 	Update(ctx context.Context, req *apiv1.UpdateRequest) (*apiv1.UpdateResponse, error)
+	Patch(ctx context.Context, req *apiv1.PatchRequest) (*apiv1.PatchResponse, error)
 }
 
 // Config says what the cluster looks like.

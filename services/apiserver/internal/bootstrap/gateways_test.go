@@ -22,6 +22,8 @@ import (
 
 // objects is an API that keeps objects by resource, and tells of each write of Endpoints.
 type objects struct {
+	API // which answers nothing else
+
 	mu     sync.Mutex
 	stored map[string][]byte
 	wrote  chan []string

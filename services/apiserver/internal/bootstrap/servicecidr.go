@@ -15,12 +15,13 @@ import (
 
 var serviceCIDRs = resource{"networking.k8s.io", "v1", "servicecidrs"}
 
+// rangeManager applies what is said of the default range before the controllers of the cluster look at it. It is Kubernetes' name.
+const rangeManager = "kubernetes-service-cidr-controller"
+
 // serviceCIDR shows the ranges that the addresses of Services come from as the ServiceCIDR "kubernetes", ready. One that has the first range
 // alone is given the second: a cluster may get another family, but no other ranges.
 func serviceCIDR(ctx context.Context, cfg Config) error {
-	wanted := &networkingv1.ServiceCIDR{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"networking.k8s.io/service-cidr-finalizer"}},
-	}
+	wanted := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, p := range cfg.ServiceCIDRs {
 		wanted.Spec.CIDRs = append(wanted.Spec.CIDRs, p.String())
 	}
@@ -43,39 +44,44 @@ func serviceCIDR(ctx context.Context, cfg Config) error {
 			slog.WarnContext(ctx, "the ServiceCIDR kubernetes has other ranges than this server was started with", "has", have, "wanted", wanted.Spec.CIDRs)
 			return nil
 		}
-		if there, err = extendRanges(ctx, cfg.API, there, wanted.Spec.CIDRs); err != nil {
+		if err := extendRanges(ctx, cfg.API, there, wanted.Spec.CIDRs); err != nil {
 			return wrap(err, serviceCIDRs, wanted)
 		}
 	}
-	if meta.FindStatusCondition(there.Status.Conditions, networkingv1.ServiceCIDRConditionReady) != nil {
+	ready := meta.FindStatusCondition(there.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+	if ready != nil && ready.Status != metav1.ConditionUnknown {
 		return nil // it is the controllers' from then on
 	}
-	meta.SetStatusCondition(&there.Status.Conditions, metav1.Condition{
-		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready",
-	})
+	return wrap(applyReady(ctx, cfg), serviceCIDRs, wanted)
+}
+
+// extendRanges writes the ranges into a ServiceCIDR.
+func extendRanges(ctx context.Context, api API, there networkingv1.ServiceCIDR, ranges []string) error {
+	there.Spec.CIDRs = ranges
 	body, err := json.Marshal(&there)
 	if err != nil {
 		return err
 	}
-	_, err = cfg.API.Update(ctx, &apiv1.UpdateRequest{
-		Group: serviceCIDRs.group, Version: serviceCIDRs.version, Resource: serviceCIDRs.resource, Name: name, Subresource: "status", Object: body,
-	})
-	return wrap(err, serviceCIDRs, wanted)
-}
-
-// extendRanges writes the ranges into a ServiceCIDR, and returns it as it is then.
-func extendRanges(ctx context.Context, api API, there networkingv1.ServiceCIDR, ranges []string) (networkingv1.ServiceCIDR, error) {
-	there.Spec.CIDRs = ranges
-	body, err := json.Marshal(&there)
-	if err != nil {
-		return there, err
-	}
-	updated, err := api.Update(ctx, &apiv1.UpdateRequest{
+	_, err = api.Update(ctx, &apiv1.UpdateRequest{
 		Group: serviceCIDRs.group, Version: serviceCIDRs.version, Resource: serviceCIDRs.resource, Name: there.Name, Object: body,
 	})
+	return err
+}
+
+func applyReady(ctx context.Context, cfg Config) error {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": name},
+		"status": map[string]any{"conditions": []map[string]any{{
+			"type": networkingv1.ServiceCIDRConditionReady, "status": metav1.ConditionTrue, "message": "Kubernetes default Service CIDR is ready",
+			"lastTransitionTime": metav1.NewTime(cfg.Now()),
+		}}},
+	})
 	if err != nil {
-		return there, err
+		return err
 	}
-	var now networkingv1.ServiceCIDR
-	return now, json.Unmarshal(updated.GetObject(), &now)
+	_, err = cfg.API.Patch(ctx, &apiv1.PatchRequest{
+		Group: serviceCIDRs.group, Version: serviceCIDRs.version, Resource: serviceCIDRs.resource, Name: name, Subresource: "status",
+		ContentType: "application/apply-patch+yaml", Object: body, FieldManager: rangeManager, Force: "true",
+	})
+	return err
 }

@@ -81,8 +81,7 @@ func (a *Addresses) Ranges() []netip.Prefix {
 		if err != nil {
 			continue
 		}
-		c := obj.(*networkingv1.ServiceCIDR)
-		if c.DeletionTimestamp == nil && meta.IsStatusConditionTrue(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
+		if c := obj.(*networkingv1.ServiceCIDR); gives(c) {
 			ready = append(ready, c)
 		}
 	}
@@ -101,6 +100,13 @@ func (a *Addresses) Ranges() []netip.Prefix {
 		}
 	}
 	return ranges
+}
+
+// gives reports whether addresses are taken from a range: it stays, and nobody says that it is not ready. One of which nothing is said yet is, so that a cluster
+// without controllers has addresses.
+func gives(c *networkingv1.ServiceCIDR) bool {
+	ready := meta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+	return c.DeletionTimestamp == nil && (ready == nil || ready.Status == metav1.ConditionTrue)
 }
 
 func isDefault(c *networkingv1.ServiceCIDR) int {

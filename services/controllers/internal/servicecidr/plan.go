@@ -58,7 +58,7 @@ func Decide(c *networkingv1.ServiceCIDR, all []*networkingv1.ServiceCIDR, addres
 // condition is the one that c does not have yet; nil if it has.
 func condition(c *networkingv1.ServiceCIDR, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 	if old := meta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady); old != nil &&
-		old.Status == status && old.Reason == reason {
+		old.Status == status && old.Reason == reason && old.Message == message {
 		return nil
 	}
 	return &metav1.Condition{Type: networkingv1.ServiceCIDRConditionReady, Status: status, Reason: reason, Message: message}
