@@ -250,7 +250,11 @@ func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 		if err != nil && res.Remote {
 			// Deletions elsewhere do not wait for a server that is away. What is known of its objects stands in.
 			slog.WarnContext(ctx, "the dependents that an extension API server keeps are taken from what was known of them", "kind", res.GVK.String(), "err", err)
-			dependents = append(dependents, c.graph.dependentsOfKind(owner.meta.UID, res)...)
+			for _, d := range c.graph.dependentsOfKind(owner.meta.UID, res) {
+				if !elsewhere(owner, d) { // the others follow
+					dependents = append(dependents, d)
+				}
+			}
 			continue
 		}
 		if err != nil {
@@ -263,11 +267,16 @@ func (c *collector) list(ctx context.Context, owner *node) ([]*node, error) {
 		}
 	}
 	for _, d := range c.graph.dependentsOf(owner.meta.UID) {
-		if owner.meta.Namespace != "" && d.meta.Namespace != owner.meta.Namespace {
+		if elsewhere(owner, d) {
 			dependents = append(dependents, d)
 		}
 	}
 	return dependents, nil
+}
+
+// elsewhere reports whether a dependent is outside the namespace of its owner.
+func elsewhere(owner, dependent *node) bool {
+	return owner.meta.Namespace != "" && dependent.meta.Namespace != owner.meta.Namespace
 }
 
 func (c *collector) objects(ctx context.Context, res discovery.Resource, namespace string) ([]*metav1.PartialObjectMetadata, error) {
