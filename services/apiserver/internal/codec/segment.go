@@ -23,8 +23,11 @@ import (
 // which something has changed. Segments end where the hash of a key says so, so that an object that comes or goes changes no
 // other segment than its own.
 const (
-	segmentItems = 96  // of a segment, about
-	segmentMost  = 384 // of a segment
+	segmentItems  = 96      // of a segment, about
+	segmentMost   = 384     // of a segment
+	segmentWeight = 4 << 20 // bytes of stored items from which on a segment takes no more: it is sent in one message
+	// segmentsMost bounds the bytes of stored items of a list that is made of segments, since all of them are in memory before the first is sent.
+	segmentsMost = 256 << 20
 	// segmentFrom is the least number of items of a list that is worth the while.
 	segmentFrom = 64
 	// segmentBytes bounds what is kept, in bytes; segmentAge for how many calls of Age it is, unused.
@@ -145,10 +148,10 @@ func (s *Segments) keep(key segmentKey, g *segment) {
 
 // GzipList writes the list of the items, in the version and form that is asked for, compressed by gzip, piece by piece to emit, which
 // may keep the pieces. It reports false, and has emitted nothing, for lists that are better written as a whole: short ones,
-// tables, pretty ones, and those of custom kinds.
+// tables, pretty ones, those of custom kinds, and those of so much that it should not be held at once.
 func (s *Segments) GzipList(res *registry.Resource, items []*Item, meta metav1.ListMeta, form Form, from int, emit func([]byte) error) (bool, error) {
 	if len(items) < segmentFrom || form.As == Table || form.Pretty || form.Media == YAML || res.Kind.Custom != nil ||
-		form.Media != JSON && form.Media != Protobuf {
+		form.Media != JSON && form.Media != Protobuf || form.As != PartialMetadata && weigh(items) > segmentsMost {
 		return false, nil
 	}
 	parts, err := s.segments(res, items, form)
@@ -222,13 +225,21 @@ type missingSegment struct {
 	by    *making
 }
 
+// weigh returns how many bytes the items are stored in.
+func weigh(items []*Item) (bytes int) {
+	for _, item := range items {
+		bytes += item.Size()
+	}
+	return bytes
+}
+
 // runLength is how many of the items make the next segment.
 func runLength(items []*Item) int {
-	hash := fnv.New32a()
+	hash, weight := fnv.New32a(), 0
 	for n, item := range items[:min(len(items), segmentMost)] {
 		hash.Reset()
 		_, _ = hash.Write([]byte(item.Key)) // never fails
-		if hash.Sum32()%segmentItems == 0 {
+		if weight += item.Size(); weight >= segmentWeight || hash.Sum32()%segmentItems == 0 {
 			return n + 1
 		}
 	}
