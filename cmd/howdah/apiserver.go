@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/util/keyutil"
 
 	"howdah.dev/cmd/howdah/internal/gate"
@@ -35,6 +36,7 @@ type apiserverFlags struct {
 	identity                              identityFlags
 	clientCA                              clientCAFlag
 	historyRetention, eventTTL            time.Duration
+	databaseQuota                         string
 	protection                            protectionFlags
 	features                              featureFlags
 }
@@ -47,6 +49,7 @@ func (a *apiserverFlags) flags(cmd *cobra.Command) {
 	a.clientCA.flags(f, "authorities that sign certificates of users beside the cluster's own, for extension API servers to know; gateways are told them, too")
 	f.StringVar(&a.databaseURL, "database-url", "", "PostgreSQL URL")
 	f.DurationVar(&a.historyRetention, "history-retention", time.Hour, "how long the change log keeps what was: history, states of the past, and watches that resume")
+	f.StringVar(&a.databaseQuota, "database-quota", "16Gi", "how much room objects and their change log may take in the database: near it the log is kept for a shorter time, above it nothing can be created, and by a quarter above it only deletions are taken; 0 sets no bound")
 	f.DurationVar(&a.eventTTL, "event-ttl", time.Hour, "how long an Event stays after it was last written; 0 is for ever")
 	f.StringSliceVar(&a.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services: one range, or an IPv4 and an IPv6 one, that of the default family first")
 	f.StringVar(&a.nodePorts, "service-node-port-range", "30000-32767", "ports of NodePort services")
@@ -71,6 +74,10 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 	}
 	if a.historyRetention < time.Minute {
 		problems = append(problems, fmt.Errorf("--history-retention: %s is less than a minute", a.historyRetention))
+	}
+	quota, err := databaseQuota(a.databaseQuota)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("--database-quota: %w", err))
 	}
 	ttl := a.eventTTL
 	switch {
@@ -111,7 +118,7 @@ func (a *apiserverFlags) config(signer crypto.Signer, registerer prometheus.Regi
 		Identity: host, DatabaseURL: a.databaseURL, ServiceAccountKey: signer, ServiceCIDRs: services, NodePortRange: a.nodePorts,
 		EnabledAdmission: a.enabledAdmission, RuntimeConfig: a.runtimeConfig, AdmissionConfig: a.admissionConfig,
 		ClusterDomain: a.clusterDomain, GatewayEndpoints: gateways, DisabledAdmission: a.disabledAdmission,
-		HistoryRetention: a.historyRetention, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
+		HistoryRetention: a.historyRetention, DatabaseQuota: quota, EventTTL: ttl, Registerer: registerer, CBOR: gates.Enabled(gate.CBOR), Features: gates.All(),
 	}
 	if err := a.identity.apply(&cfg); err != nil {
 		problems = append(problems, err)
@@ -247,4 +254,19 @@ func serviceRanges(texts []string) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("%s and %s must be of different IP families", ranges[0], ranges[1])
 	}
 	return ranges, nil
+}
+
+// leastQuota has room for the log of a small cluster, which goes by pieces of some hundred megabytes.
+const leastQuota = 1 << 30
+
+// databaseQuota is a quota in bytes; 0 is none.
+func databaseQuota(text string) (int64, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no quantity", text)
+	}
+	if bytes := q.Value(); bytes == 0 || bytes >= leastQuota {
+		return bytes, nil
+	}
+	return 0, fmt.Errorf("%s is less than 1Gi", text)
 }

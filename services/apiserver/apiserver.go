@@ -103,6 +103,8 @@ type Config struct {
 	Audit Audit
 	// HistoryRetention is how long the change log is kept at least; default 1 h.
 	HistoryRetention time.Duration
+	// DatabaseQuota bounds the bytes that objects and the change log take in the database; 0 sets no bound.
+	DatabaseQuota int64
 	// Identity names this apiserver, by its host: it shows itself as a Lease in kube-system. Empty shows none.
 	Identity string
 	// EventTTL is how long an Event stays after it was last written; default 1 h, less than 0 is for ever.
@@ -170,7 +172,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	st, err := postgres.New(postgres.Config{DatabaseURL: cfg.DatabaseURL, Retention: cfg.HistoryRetention, Metrics: cfg.Registerer})
+	st, err := postgres.New(postgres.Config{DatabaseURL: cfg.DatabaseURL, Retention: cfg.HistoryRetention, Quota: cfg.DatabaseQuota, Metrics: cfg.Registerer})
 	if err != nil {
 		return nil, err
 	}

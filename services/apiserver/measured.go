@@ -47,7 +47,7 @@ func (r requests) done(operation, key string, start time.Time, err error) {
 	if errors.Is(err, context.Canceled) { // by whoever asked
 		return
 	}
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFull) {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrOverQuota) {
 		r.failure.WithLabelValues(operation, group, resource).Inc()
 	}
 }

@@ -276,6 +276,8 @@ func storeError(err error, gr schema.GroupResource, name, verb string) error {
 		return apierrors.NewTooManyRequests("the change log cannot be read at present, please try again", 1)
 	case errors.Is(err, store.ErrFull): // without a time to come again: it takes somebody who makes room
 		return apierrors.NewInternalError(errors.New("the database has no space left on its disk: nothing can be written until it has"))
+	case errors.Is(err, store.ErrOverQuota):
+		return apierrors.NewInternalError(errors.New("the database is over its quota (--database-quota): nothing can be created until something was deleted"))
 	case errors.Is(err, store.ErrUnavailable):
 		e := apierrors.NewServiceUnavailable("the database is not available, please try again")
 		e.ErrStatus.Details = serverDetails(1)

@@ -23,6 +23,8 @@ func TestErrorsOfRequestsThatAreTakenBack(t *testing.T) {
 		"out of time":                 {fmt.Errorf("%w: waiting for a commit: %w", store.ErrUnavailable, context.DeadlineExceeded), 503, 503},
 		"the database is gone":        {fmt.Errorf("%w: no route", store.ErrUnavailable), 503, 503},
 		"the database goes meanwhile": {fmt.Errorf("%w: reset", store.ErrUnknownOutcome), 504, 504},
+		"the disk is full":            {fmt.Errorf("%w: 53100", store.ErrFull), 500, 500},
+		"the quota is used up":        {store.ErrOverQuota, 500, 500},
 		"refused":                     {apierrors.NewTooManyRequests("later", 1), 429, 429},
 	} {
 		var status apierrors.APIStatus

@@ -21,6 +21,8 @@ var (
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrFull answers a write for which the database has no room on its disk; nothing was written, and nothing will be until somebody makes room.
 	ErrFull = errors.New("the database has no space left on its disk")
+	// ErrOverQuota answers a write for which the database's quota leaves no room; nothing was written. Deletions make room.
+	ErrOverQuota = errors.New("the database is over its quota")
 	// ErrTooOld answers a read or a tail at a revision that has been compacted away.
 	ErrTooOld = errors.New("revision is compacted")
 	// ErrFuture answers a read at a revision that has not been reached.

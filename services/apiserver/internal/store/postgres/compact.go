@@ -26,7 +26,7 @@ func (s *Store) compact(ctx context.Context, conn *pgx.Conn, now time.Time) erro
 		return fmt.Errorf("list partitions: %w", err)
 	}
 	s.metrics.partitions.Set(float64(len(ps)))
-	n, err := oldEnough(ctx, conn, ps, now.Add(-s.cfg.Retention))
+	n, err := oldEnough(ctx, conn, ps, now.Add(-s.retention()))
 	if err != nil {
 		return fmt.Errorf("find old partitions: %w", err)
 	}

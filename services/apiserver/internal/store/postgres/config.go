@@ -49,7 +49,10 @@ type Config struct {
 	PollInterval time.Duration
 	// Retention is how long the log is kept at least; compaction removes whole partitions that are older. Default 1 h.
 	Retention time.Duration
-	// MaintenanceInterval is how often partitions are looked after. Default 10 s.
+	// Quota bounds the bytes that the store takes in the database: near it the log is kept for a shorter time, above it nothing is created, and by a quarter
+	// above it entries can only be deleted. 0 (the default) sets no bound.
+	Quota int64
+	// MaintenanceInterval is how often partitions and the quota are looked after. Default 10 s.
 	MaintenanceInterval time.Duration
 	// PartitionSize in revisions; 0 (the default) chooses it from Retention and the rate of writes.
 	PartitionSize int64
@@ -70,8 +73,8 @@ func New(cfg Config) (*Store, error) {
 		orDefault(&cfg.CommitTimeout, 5*time.Second)
 	}
 	setDefaults(&cfg)
-	if cfg.QueueLength < 1 || cfg.ReadConnections < 1 || cfg.ReadConnections > math.MaxInt32 || cfg.PartitionSize < 0 {
-		return nil, errors.New("store: queue length, read connections and partition size must be positive")
+	if cfg.QueueLength < 1 || cfg.ReadConnections < 1 || cfg.ReadConnections > math.MaxInt32 || cfg.PartitionSize < 0 || cfg.Quota < 0 {
+		return nil, errors.New("store: queue length, read connections, partition size and quota must be positive")
 	}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {

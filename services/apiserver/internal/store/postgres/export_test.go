@@ -14,3 +14,9 @@ func (s *Store) MaintainOnce(ctx context.Context) error {
 		}
 	}
 }
+
+// LookAtRoom measures the database now. The store must run.
+func (s *Store) LookAtRoom(ctx context.Context) error { return s.lookAtRoom(ctx) }
+
+// BeFull has the store take its quota for used up.
+func (s *Store) BeFull() { s.room.scarcity.Store(int32(full)) }

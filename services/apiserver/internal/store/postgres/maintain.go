@@ -60,6 +60,8 @@ type maintainer struct {
 	store *Store
 	last  reading
 	rate  float64 // revisions a second, smoothed
+	// trimmed is when the partition that is written was trimmed last.
+	trimmed time.Time
 }
 
 // round does what there is to do, unless another process is at it: then mine is false.
@@ -83,13 +85,20 @@ func (m *maintainer) round(ctx context.Context) (mine bool, err error) {
 	m.observe(now)
 	size := m.store.cfg.PartitionSize
 	if size == 0 {
-		size = partitionSize(m.rate, m.store.cfg.Retention)
+		each, err := revisionSize(ctx, conn, now.revision)
+		if err != nil {
+			return true, err
+		}
+		size = partitionSize(m.rate, m.store.retention(), mostRevisions(m.store.room.quota, each))
 	}
 	ahead := ahead(m.rate, m.store.cfg.MaintenanceInterval, size)
 	if _, err := conn.Exec(ctx, "SELECT howdah.extend_log($1, $2)", ahead, size); err != nil {
 		return true, fmt.Errorf("extend the log: %w", err)
 	}
-	return true, m.store.compact(ctx, conn, now.at)
+	if err := m.store.compact(ctx, conn, now.at); err != nil {
+		return true, err
+	}
+	return true, m.trim(ctx, conn, now)
 }
 
 // ahead answers for how many revisions there is to be room: for what may be written until the round after the next one, should the rate double.
@@ -108,11 +117,27 @@ func (m *maintainer) observe(now reading) {
 	m.last = now
 }
 
-// partitionSize answers how many revisions the next partition should hold, a power of two.
-func partitionSize(rate float64, retention time.Duration) int64 {
+// retention is how long the log is kept now.
+func (s *Store) retention() time.Duration { return s.room.now().retention(s.cfg.Retention) }
+
+// revisionSize answers how many bytes of the log a revision takes: in the newest partition that is full, where there is one.
+func revisionSize(ctx context.Context, conn *pgx.Conn, newest int64) (int64, error) {
+	var bytes, revisions int64
+	err := conn.QueryRow(ctx, "SELECT coalesce(pg_total_relation_size(name), 0), high - low FROM howdah.partition WHERE high <= $1 ORDER BY high DESC LIMIT 1", newest).Scan(&bytes, &revisions)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return revisionBytes, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("size of a partition: %w", err)
+	}
+	return bytes / revisions, nil
+}
+
+// partitionSize answers how many revisions the next partition should hold, a power of two: at most so many, unless it were too small.
+func partitionSize(rate float64, retention time.Duration, most int64) int64 {
 	want := rate * retention.Seconds() / partitionsAWindow
 	size := minPartition
-	for size < maxPartition && float64(size) < want {
+	for size < maxPartition && 2*size <= most && float64(size) < want {
 		size *= 2
 	}
 	return size

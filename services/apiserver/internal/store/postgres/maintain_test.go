@@ -9,17 +9,20 @@ func TestPartitionSize(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		rate float64
+		most int64
 		want int64
 	}{
-		{0, minPartition},
-		{10, minPartition},
-		{100, 131072},      // 90,000 a quarter of an hour
-		{1000, 1 << 20},    // 900,000
-		{20000, 1 << 24},   // 18 million, cut
-		{2000000, 1 << 24}, // bounded
+		{0, maxPartition, minPartition},
+		{10, maxPartition, minPartition},
+		{100, maxPartition, 131072},      // 90,000 a quarter of an hour
+		{1000, maxPartition, 1 << 20},    // 900,000
+		{20000, maxPartition, 1 << 24},   // 18 million, cut
+		{2000000, maxPartition, 1 << 24}, // bounded
+		{1000, 1<<20 - 1, 1 << 19},       // by a quota
+		{1000, 10, minPartition},
 	} {
-		if got := partitionSize(tt.rate, time.Hour); got != tt.want {
-			t.Errorf("partitionSize(%v writes a second) = %d, want %d", tt.rate, got, tt.want)
+		if got := partitionSize(tt.rate, time.Hour, tt.most); got != tt.want {
+			t.Errorf("partitionSize(%v writes a second, at most %d) = %d, want %d", tt.rate, tt.most, got, tt.want)
 		}
 	}
 }

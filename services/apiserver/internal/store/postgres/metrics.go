@@ -22,6 +22,8 @@ type metrics struct {
 	folded         prometheus.Counter
 	maintainFailed prometheus.Counter
 	refused        *prometheus.CounterVec
+	used           prometheus.Gauge
+	overQuota      prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -43,11 +45,13 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		folded:         prometheus.NewCounter(prometheus.CounterOpts{Name: name("folded_values_total"), Help: "Values moved out of partitions before they were dropped."}),
 		maintainFailed: prometheus.NewCounter(prometheus.CounterOpts{Name: name("maintenance_failures_total"), Help: "Rounds of maintenance that failed."}),
 		refused:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("commits_refused_total"), Help: "Commits that the database refused, by SQLSTATE: 53100 is a full disk."}, []string{"code"}),
+		used:           prometheus.NewGauge(prometheus.GaugeOpts{Name: name("quota_used_bytes"), Help: "Bytes of the quota that are used; 0 where there is no quota."}),
+		overQuota:      prometheus.NewGauge(prometheus.GaugeOpts{Name: name("over_quota"), Help: "1 while nothing can be created, because the quota is used up."}),
 	}
 	if registerer == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.queue, m.batch, m.commit, m.revisions, m.tailLag, m.tailed, m.compacted, m.compaction, m.partitions, m.folded, m.maintainFailed, m.refused} {
+	for _, c := range []prometheus.Collector{m.queue, m.batch, m.commit, m.revisions, m.tailLag, m.tailed, m.compacted, m.compaction, m.partitions, m.folded, m.maintainFailed, m.refused, m.used, m.overQuota} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

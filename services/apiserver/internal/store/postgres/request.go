@@ -76,7 +76,11 @@ func groupError(results []store.Result) error {
 // submit queues the writes, waits for their outcome and answers a result for each.
 func (s *Store) submit(ctx context.Context, ws []store.Write, group bool) (results []store.Result) {
 	r := &request{writes: ws, atomic: group, results: make([]store.Result, len(ws)), done: make(chan struct{}), since: time.Now()}
-	if err := prepare(ctx, r); err != nil {
+	err := prepare(ctx, r)
+	if err == nil {
+		err = s.room.now().admits(ws)
+	}
+	if err != nil {
 		r.fail(err)
 		return r.results
 	}

@@ -101,26 +101,49 @@ func exec(t testing.TB, url, sql string) {
 type state struct {
 	url     string
 	janitor *postgres.Store
+	// trims says that partitions have their usual size, and are compacted as where the quota is used up.
+	trims bool
+}
+
+func (s *state) partition() int64 {
+	if s.trims {
+		return 0
+	}
+	return smallPartition
 }
 
 func (s *state) Open(t testing.TB) store.Store {
-	return open(t, postgres.Config{DatabaseURL: s.url, PartitionSize: smallPartition})
+	return open(t, postgres.Config{DatabaseURL: s.url, PartitionSize: s.partition()})
 }
 
 func (s *state) Compact(t testing.TB) int64 {
 	t.Helper()
-	if s.janitor == nil {
+	if s.janitor == nil || s.trims {
 		// It does not run: a store that does looks after its partitions when it starts, which on a busy machine may be at any time.
 		var err error
-		s.janitor, err = postgres.New(postgres.Config{DatabaseURL: s.url, PartitionSize: smallPartition, Retention: time.Nanosecond})
+		s.janitor, err = postgres.New(postgres.Config{DatabaseURL: s.url, PartitionSize: s.partition(), Retention: s.retention(t)})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if s.trims {
+			s.janitor.BeFull()
 		}
 	}
 	if err := s.janitor.MaintainOnce(t.Context()); err != nil {
 		t.Errorf("maintenance: %v", err)
 	}
 	return query[int64](t, s.url, "SELECT compacted FROM howdah.counter")
+}
+
+// retention is the age of the change in the middle, where that is a bound.
+func (s *state) retention(t testing.TB) time.Duration {
+	if !s.trims {
+		return time.Nanosecond
+	}
+	return query[time.Duration](t, s.url, `
+SELECT coalesce(
+	(SELECT clock_timestamp() - c.time FROM howdah.change c, howdah.counter n WHERE c.revision > n.compacted + (n.revision - n.compacted) / 2 ORDER BY c.revision LIMIT 1),
+	interval '1 hour')`)
 }
 
 func (s *state) Lead(t testing.TB, role string) int64 {
@@ -130,4 +153,12 @@ func (s *state) Lead(t testing.TB, role string) int64 {
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.State { return &state{url: database(t)} })
+}
+
+// TestTrimmedStore holds the store to the same where the log is compacted within a partition.
+func TestTrimmedStore(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.State {
+		url := pgtest.New(t, pgtest.Template{Name: "unsplit", Setup: func(ctx context.Context, url string) error { return migrations.Apply(ctx, url) }})
+		return &state{url: url, trims: true}
+	})
 }

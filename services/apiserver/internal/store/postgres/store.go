@@ -21,6 +21,7 @@ type Store struct {
 	bytes   *semaphore.Weighted
 	hub     *hub
 	newest  *sharedRead
+	room    room
 	buffer  []byte // of the arguments of a commit; the commit loop's
 
 	pool    *pgxpool.Pool
@@ -43,6 +44,7 @@ func newStore(cfg Config, pool *pgxpool.Config, m *metrics) *Store {
 		hub:     newHub(),
 		started: make(chan struct{}),
 		ended:   make(chan struct{}),
+		room:    room{quota: cfg.Quota},
 	}
 	s.dial = newDialer(pool, cfg)
 	s.newest = newSharedRead(s.readRevision)
@@ -62,7 +64,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer pool.Close()
 	s.pool = pool
 	close(s.started)
-	return task.Run(ctx, s.commitLoop, s.listen, s.maintain)
+	return task.Run(ctx, s.commitLoop, s.listen, s.maintain, s.watchRoom)
 }
 
 // connected waits until the pool may be used.
