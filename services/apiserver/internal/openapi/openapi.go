@@ -50,7 +50,8 @@ func (d *Documents) Document(path, _, accept string) ([]byte, string, error) {
 	if h == nil || err != nil {
 		return nil, "", err
 	}
-	return h.body, media, nil
+	body, err := h.text()
+	return body, media, err
 }
 
 // Hash returns the hash that names a document. That of a chapter, by which the index names it, is the same in all encodings; it is empty where there is none.
@@ -123,7 +124,11 @@ func (d *Documents) encoded(path string, binary bool, c chapter) (*held, string,
 		return text, "application/json", err
 	}
 	h, err := d.kept.once(path+" protobuf", c.about, func() ([]byte, error) {
-		m, err := openapi_v3.ParseDocument(text.body)
+		body, err := text.text()
+		if err != nil {
+			return nil, err
+		}
+		m, err := openapi_v3.ParseDocument(body)
 		if err != nil {
 			return nil, err
 		}
