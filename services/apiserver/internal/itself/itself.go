@@ -8,14 +8,15 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"howdah.dev/kit/rpc"
+	"howdah.dev/services/apiserver/internal/store"
 )
 
 // Name is its user agent, and so the field manager of what it writes. It is that of Kubernetes' API server: people and their tools meet
 // it in conflicts and in managed fields.
 const Name = "kube-apiserver"
 
-// Context makes the calls of a context the API server's own, who may do everything.
+// Context makes the calls of a context the API server's own, who may do everything, also where the database is over its quota.
 func Context(ctx context.Context) context.Context {
 	ctx = rpc.WithUser(ctx, rpc.User{Name: "system:apiserver", Groups: []string{"system:masters"}})
-	return metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", Name))
+	return metadata.NewIncomingContext(store.Exempt(ctx), metadata.Pairs("user-agent", Name))
 }

@@ -18,5 +18,20 @@ func (s *Store) MaintainOnce(ctx context.Context) error {
 // LookAtRoom measures the database now. The store must run.
 func (s *Store) LookAtRoom(ctx context.Context) error { return s.lookAtRoom(ctx) }
 
+// MostRevisions answers how many revisions a new partition had at most with a quota.
+func (s *Store) MostRevisions(ctx context.Context, quota int64) (int64, error) {
+	conn, err := s.dial.connect(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer closeNow(conn)
+	newest, err := s.Revision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	other := Store{room: room{quota: quota}}
+	return other.mostRevisions(ctx, conn, newest)
+}
+
 // BeFull has the store take its quota for used up.
 func (s *Store) BeFull() { s.room.scarcity.Store(int32(full)) }

@@ -85,11 +85,11 @@ func (m *maintainer) round(ctx context.Context) (mine bool, err error) {
 	m.observe(now)
 	size := m.store.cfg.PartitionSize
 	if size == 0 {
-		each, err := revisionSize(ctx, conn, now.revision)
+		most, err := m.store.mostRevisions(ctx, conn, now.revision)
 		if err != nil {
 			return true, err
 		}
-		size = partitionSize(m.rate, m.store.retention(), mostRevisions(m.store.room.quota, each))
+		size = partitionSize(m.rate, m.store.retention(), most)
 	}
 	ahead := ahead(m.rate, m.store.cfg.MaintenanceInterval, size)
 	if _, err := conn.Exec(ctx, "SELECT howdah.extend_log($1, $2)", ahead, size); err != nil {
@@ -119,19 +119,6 @@ func (m *maintainer) observe(now reading) {
 
 // retention is how long the log is kept now.
 func (s *Store) retention() time.Duration { return s.room.now().retention(s.cfg.Retention) }
-
-// revisionSize answers how many bytes of the log a revision takes: in the newest partition that is full, where there is one.
-func revisionSize(ctx context.Context, conn *pgx.Conn, newest int64) (int64, error) {
-	var bytes, revisions int64
-	err := conn.QueryRow(ctx, "SELECT coalesce(pg_total_relation_size(name), 0), high - low FROM howdah.partition WHERE high <= $1 ORDER BY high DESC LIMIT 1", newest).Scan(&bytes, &revisions)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return revisionBytes, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("size of a partition: %w", err)
-	}
-	return bytes / revisions, nil
-}
 
 // partitionSize answers how many revisions the next partition should hold, a power of two: at most so many, unless it were too small.
 func partitionSize(rate float64, retention time.Duration, most int64) int64 {

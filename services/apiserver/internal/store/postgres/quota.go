@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/services/apiserver/internal/store"
 )
@@ -180,10 +183,16 @@ SELECT greatest(1, coalesce(sum($3::bigint + 2 * octet_length(key) + `+values+`)
 	return bytes, nil
 }
 
-// mostRevisions bounds a partition of the log, where a revision takes so many bytes in it: it goes as a whole, so there has to be room for several.
-func mostRevisions(quota, each int64) int64 {
-	if quota == 0 {
-		return maxPartition
+// mostRevisions bounds a partition of the log, which goes as a whole: there has to be room for several. A revision is taken to need as much as in the newest partition
+// that is full.
+func (s *Store) mostRevisions(ctx context.Context, conn *pgx.Conn, newest int64) (int64, error) {
+	if s.room.quota == 0 {
+		return maxPartition, nil
 	}
-	return quota / quotaPartitions / max(1, each)
+	bytes, revisions := int64(revisionBytes), int64(1)
+	err := conn.QueryRow(ctx, "SELECT coalesce(pg_total_relation_size(name), 0), high - low FROM howdah.partition WHERE high <= $1 ORDER BY high DESC LIMIT 1", newest).Scan(&bytes, &revisions)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("size of a partition: %w", err)
+	}
+	return s.room.quota / quotaPartitions / max(1, bytes/revisions), nil
 }

@@ -70,16 +70,3 @@ func TestHolesAreRoom(t *testing.T) {
 		}
 	}
 }
-
-func TestPartitionsOfAQuota(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ quota, each, want int64 }{
-		{0, 4096, maxPartition},
-		{1 << 30, 4096, 1 << 15},
-		{1 << 30, 0, 1 << 27},
-	} {
-		if got := mostRevisions(tt.quota, tt.each); got != tt.want {
-			t.Errorf("%d bytes by %d: %d, want %d", tt.quota, tt.each, got, tt.want)
-		}
-	}
-}

@@ -52,6 +52,9 @@ func TestADatabaseOverItsQuota(t *testing.T) {
 	if _, err := s.WriteAtomic(t.Context(), group); !errors.Is(err, store.ErrOverQuota) {
 		t.Errorf("a group with a creation: %v", err)
 	}
+	if err := s.Write(store.Exempt(t.Context()), store.Write{Op: store.Create, Key: "/core/namespaces/own", Value: value}).Err; err != nil {
+		t.Errorf("a creation of the server's own: %v", err)
+	}
 
 	for n := range created {
 		if err := s.Write(t.Context(), store.Write{Op: store.Delete, Key: fmt.Sprintf("/core/pods/%06d", n)}).Err; err != nil {
@@ -66,5 +69,27 @@ func TestADatabaseOverItsQuota(t *testing.T) {
 	}
 	if err := write(store.Create, 0); err != nil {
 		t.Errorf("after everything was deleted: %v", err)
+	}
+}
+
+// TestPartitionsOfAQuota: with a quota, new partitions of the log are smaller the more a revision takes of it.
+func TestPartitionsOfAQuota(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, postgres.Config{DatabaseURL: url, PartitionSize: smallPartition})
+	value := make([]byte, 6000)
+	_, _ = rand.Read(value)
+	for n := range 2 * smallPartition {
+		if err := s.Write(t.Context(), store.Write{Op: store.Create, Key: fmt.Sprint("/core/pods/", n), Value: value}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	none, err := s.MostRevisions(t.Context(), 0)
+	if err != nil || none < 1<<24 {
+		t.Errorf("without a quota: %d, %v", none, err)
+	}
+	some, err := s.MostRevisions(t.Context(), 1<<30)
+	if err != nil || some < 1<<30/8/20_000 || some > 1<<30/8/6000 {
+		t.Errorf("with one: %d, %v", some, err)
 	}
 }
