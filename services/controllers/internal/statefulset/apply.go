@@ -22,6 +22,10 @@ func (c *statefulSets) apply(ctx context.Context, set *appsv1.StatefulSet, plan 
 		return err
 	}
 	lacking, problem := c.createClaims(ctx, set, plan.Claims)
+	for _, name := range plan.Contested { // the spelling is Kubernetes'
+		c.events.Eventf(set, corev1.EventTypeWarning, "ConflictingController", "PersistentVolumeClaim %s has a conflicting OwnerReference "+
+			"that acts as a manging controller, the retention policy is ignored for this claim", name)
+	}
 	problem = errors.Join(problem, c.own(ctx, set, plan.Own), c.blocked(set, plan.Blocked))
 	if err := c.create(ctx, set, plan.Create, lacking); err != nil || problem != nil {
 		return errors.Join(problem, err)
@@ -136,11 +140,6 @@ func (c *statefulSets) own(ctx context.Context, set *appsv1.StatefulSet, claims 
 	claimed := object.For(c.client, object.PersistentVolumeClaim)
 	items := make([]object.Item, 0, len(claims))
 	for _, o := range claims {
-		if o.Contested {
-			// The spelling is Kubernetes'.
-			c.events.Eventf(set, corev1.EventTypeWarning, "ConflictingController", "PersistentVolumeClaim %s has a conflicting OwnerReference "+
-				"that acts as a manging controller, the retention policy is ignored for this claim", o.Claim.Name)
-		}
 		patch, err := owner.RefsPatch(o.Claim, o.Owners)
 		if err != nil {
 			return err

@@ -40,7 +40,9 @@ func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, o
 		c.Labels = map[string]string{}
 	}
 	maps.Copy(c.Labels, set.Spec.Selector.MatchLabels)
-	if wanted(set, ordinal) && retention(set).goesWithSet(true) {
+	// A template may name another controller, beside which the API takes none.
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(set, ordinal)}}
+	if wanted(set, ordinal) && retention(set).goesWithSet(true) && !contested(set, pod, c) {
 		c.OwnerReferences = append(c.OwnerReferences, *metav1.NewControllerRef(set, kind))
 	}
 	return c

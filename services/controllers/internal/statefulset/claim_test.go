@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,7 +167,59 @@ func TestContested(t *testing.T) {
 	p := podOf(set, 0, "ready", "new")
 	seen := seeing([]*corev1.Pod{p})
 	seen.Claim = func(string) *corev1.PersistentVolumeClaim { return claimOf(set, p, "set other") }
-	if plan := Decide(set, seen, now); len(plan.Own) != 1 || !plan.Own[0].Contested || words(plan.Own[0].Owners) != "other" {
-		t.Errorf("planned %+v", plan.Own)
+	plan := Decide(set, seen, now)
+	if len(plan.Own) != 1 || words(plan.Own[0].Owners) != "other" || !slices.Equal(plan.Contested, []string{"data-web-0"}) {
+		t.Errorf("planned %+v, contested %q", plan.Own, plan.Contested)
+	}
+	seen.Claim = func(string) *corev1.PersistentVolumeClaim { return claimOf(set, p, "other") }
+	if plan := Decide(set, seen, now); len(plan.Own) > 0 || len(plan.Contested) > 0 {
+		t.Errorf("of what is well, planned %+v, contested %q", plan.Own, plan.Contested)
+	}
+}
+
+// TestContestedTemplate: the claim of a template that names another controller has that alone, which is told of each pod that is made.
+func TestContestedTemplate(t *testing.T) {
+	t.Parallel()
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Other", Name: "other", UID: "other", Controller: ptr.To(true)}
+	for _, policy := range []*appsv1.StatefulSet{newSet(1, withClaims, retain(true, true)), newSet(1, withClaims, retain(true, false)), newSet(1, withClaims, retain(false, true))} {
+		policy.Spec.VolumeClaimTemplates[0].OwnerReferences = []metav1.OwnerReference{other}
+		plan := Decide(policy, seeing(nil), now)
+		if len(plan.Claims) != 1 || len(plan.Create) != 1 || words(plan.Claims[0].OwnerReferences) != "other" || !slices.Equal(plan.Contested, []string{"data-web-0"}) {
+			t.Errorf("planned claims %+v, contested %q", plan.Claims, plan.Contested)
+		}
+	}
+	kept := newSet(1, withClaims)
+	kept.Spec.VolumeClaimTemplates[0].OwnerReferences = []metav1.OwnerReference{other}
+	if plan := Decide(kept, seeing(nil), now); len(plan.Contested) > 0 || len(plan.Create) != 1 {
+		t.Errorf("where nothing is deleted, contested %q", plan.Contested)
+	}
+}
+
+// TestEndingClaimsOfAFormerSet: that a claim is being deleted is told, though it is the former set's.
+func TestEndingClaimsOfAFormerSet(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		policy          func(*appsv1.StatefulSet)
+		blocked, create int
+		ending          bool
+	}{
+		{retain(true, false), 1, 0, true},
+		{retain(true, false), 0, 0, false},
+		{retain(true, true), 1, 0, true},
+	} {
+		set := newSet(1, withClaims, tt.policy)
+		seen := seeing(nil)
+		seen.Claim = func(string) *corev1.PersistentVolumeClaim {
+			former := set.DeepCopy()
+			former.UID = "former"
+			c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(former, kind)}}}
+			if tt.ending {
+				c.DeletionTimestamp = &metav1.Time{Time: now}
+			}
+			return c
+		}
+		if plan := Decide(set, seen, now); len(plan.Blocked) != tt.blocked || len(plan.Create) != tt.create || len(plan.Own) > 0 {
+			t.Errorf("%+v: planned %+v", tt, plan)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"howdah.dev/services/controllers/internal/pod"
 )
@@ -42,6 +43,8 @@ type Plan struct {
 	Blocked []Claim
 	// Own are claims that get other owners.
 	Own []Ownership
+	// Contested are the names of claims that another controller has, so that the set's policy is not followed.
+	Contested []string
 	// Repair are pods that get their identity again.
 	Repair []*corev1.Pod
 	// Delete are pods that are too many or too old, in order.
@@ -58,8 +61,6 @@ type Claim struct {
 type Ownership struct {
 	Claim  *corev1.PersistentVolumeClaim
 	Owners []metav1.OwnerReference
-	// Contested says that another controller has the claim, so that the set's policy is not followed.
-	Contested bool
 }
 
 // walk goes through a set's pods: first those that it wants, from the lowest ordinal up, then those that it does not, from
@@ -152,7 +153,7 @@ func (w *walk) restore(p *corev1.Pod, inTurn bool) {
 		missing, _ := w.claims(p, ordinal)
 		w.plan.Claims = append(w.plan.Claims, missing...)
 	}
-	w.own(p, ordinal)
+	w.own(p, ordinal, false)
 	if inTurn && !(stored && identified(p)) {
 		w.plan.Repair = append(w.plan.Repair, p)
 	}
@@ -164,14 +165,16 @@ func (w *walk) create(place int) {
 	p := newPod(w.set, w.revision(place), ordinal)
 	missing, ending := w.claims(p, ordinal)
 	switch {
-	case w.leftover(p, ordinal):
+	case retention(w.set).whenScaled && w.leftover(ordinal, p, podKind):
 		return
 	case len(ending) > 0:
 		w.plan.Blocked = append(w.plan.Blocked, ending...)
 		return
+	case w.leftover(ordinal, w.set, kind):
+		return
 	}
 	w.plan.Claims = append(w.plan.Claims, missing...)
-	w.own(p, ordinal)
+	w.own(p, ordinal, true)
 	w.plan.Create = append(w.plan.Create, p)
 }
 
@@ -189,24 +192,32 @@ func (w *walk) claims(p *corev1.Pod, ordinal int) (missing, ending []Claim) {
 	return missing, ending
 }
 
-// leftover says whether a claim is about to be deleted with the pod's predecessor, or with a set that had the name before, which has gone already: the
-// pod is made when the claim has gone too. What it wrote there would be lost.
-func (w *walk) leftover(p *corev1.Pod, ordinal int) bool {
+// leftover says whether a claim is about to be deleted with a former object of the name, which has gone already: the pod's predecessor, or a set that was there
+// before. The pod is made when the claim has gone too. What it wrote there would be lost.
+func (w *walk) leftover(ordinal int, o metav1.Object, kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(w.set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
 		had := w.seen.Claim(claimName(w.set, t.Name, ordinal))
-		return had != nil && (stale(had, w.set, kind) || retention(w.set).whenScaled && stale(had, p, podKind))
+		return had != nil && stale(had, o, kind)
 	})
 }
 
-// own plans the owners of a pod's claims.
-func (w *walk) own(p *corev1.Pod, ordinal int) {
+// own plans the owners of a pod's claims. That another controller has one is told when the pod is created, and where its owners change.
+func (w *walk) own(p *corev1.Pod, ordinal int, created bool) {
 	for i := range w.set.Spec.VolumeClaimTemplates {
-		had := w.seen.Claim(claimName(w.set, w.set.Spec.VolumeClaimTemplates[i].Name, ordinal))
-		if had == nil {
+		template := &w.set.Spec.VolumeClaimTemplates[i]
+		claim := w.seen.Claim(claimName(w.set, template.Name, ordinal))
+		if claim == nil {
+			if made := newClaim(w.set, template, ordinal); created && contested(w.set, p, made) {
+				w.plan.Contested = append(w.plan.Contested, made.Name)
+			}
 			continue
 		}
-		if refs, changed := owners(w.set, p, ordinal, had); changed {
-			w.plan.Own = append(w.plan.Own, Ownership{had, refs, contested(w.set, p, had)})
+		refs, changed := owners(w.set, p, ordinal, claim)
+		if changed {
+			w.plan.Own = append(w.plan.Own, Ownership{claim, refs})
+		}
+		if (changed || created) && contested(w.set, p, claim) {
+			w.plan.Contested = append(w.plan.Contested, claim.Name)
 		}
 	}
 }
@@ -217,7 +228,7 @@ func (w *walk) own(p *corev1.Pod, ordinal int) {
 func (w *walk) condemn() bool {
 	lowestIll := -1
 	for i, p := range w.condemned {
-		w.own(p, w.ordinal(p))
+		w.own(p, w.ordinal(p), false)
 		if p.DeletionTimestamp != nil || !w.available(p) {
 			lowestIll = i
 		}
