@@ -148,7 +148,7 @@ func (v *Version) convert(ctx context.Context, obj registry.Object) (runtime.Obj
 		out, err = v.res.FromStored(obj)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("convert to %s: %w", v.res.GVK, err)
+		return nil, err
 	}
 	if out.GetObjectKind().GroupVersionKind() != v.res.GVK {
 		out = out.DeepCopyObject().(registry.Object)

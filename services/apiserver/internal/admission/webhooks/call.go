@@ -56,6 +56,9 @@ func (c *caller) concerns(ctx context.Context, h *hook, phase string, r *view.Re
 	}
 	v, err := r.As(ctx, res)
 	if err != nil {
+		if phase == "admit" { // Kubernetes says it twice there
+			err = apierrors.NewInternalError(err)
+		}
 		return nil, apierrors.NewInternalError(err)
 	}
 	if h.conditions == nil {

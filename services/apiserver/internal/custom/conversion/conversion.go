@@ -31,6 +31,9 @@ const (
 	maxAnswer  = 32 << 20
 )
 
+// invalidObject is what a call failed by, in metrics, whose answer has an object that cannot be taken.
+const invalidObject = "conversion_webhook_invalid_converted_object_failure"
+
 var tracer = otel.Tracer("howdah.dev/services/apiserver/conversion")
 
 // Poster calls webhooks.
@@ -196,9 +199,18 @@ func (c *converter) piece(ctx context.Context, in []*unstructured.Unstructured, 
 		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", kind, len(converted), len(in))
 	}
 	for n, raw := range converted {
-		u, err := accept(n, in[n], raw, to)
+		u, err := decode(raw)
+		switch {
+		case err == nil:
+			err = accept(n, in[n], u, to)
+		case len(in) == 1: // of what is converted alone Kubernetes says no more
+			failure = invalidObject
+			return nil, err
+		default:
+			err = fmt.Errorf("returned invalid converted object at index %d: %w", n, err)
+		}
 		if err != nil {
-			failure = "conversion_webhook_invalid_converted_object_failure"
+			failure = invalidObject
 			return nil, fmt.Errorf("conversion webhook for %v %w", kind, err)
 		}
 		out = append(out, u)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -65,14 +66,8 @@ func (s *sent) answered(body []byte) ([]json.RawMessage, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &r); err != nil {
 		return nil, undecodable(body, err)
 	}
-	if got := r.GroupVersionKind(); got.Group == apiextensionsv1.GroupName && got.Version != "v1" && got.Version != "v1beta1" {
-		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", got.Kind, got.GroupVersion())
-	}
-	if s.version == "v1" { // of the older one these were never asked
-		want := apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview")
-		if got := r.GroupVersionKind(); got != want {
-			return nil, fmt.Errorf("expected webhook response of %v, got %v", want, got)
-		}
+	if err := s.is(r.GroupVersionKind()); err != nil {
+		return nil, err
 	}
 	if r.Response == nil {
 		return nil, errors.New("no response provided")
@@ -89,41 +84,69 @@ func (s *sent) answered(body []byte) ([]json.RawMessage, error) {
 	return r.Response.ConvertedObjects, nil
 }
 
+// registered are kinds that the decoder knows in the group.
+var registered = []string{"ConversionReview", "CustomResourceDefinition", "CustomResourceDefinitionList", "Status"}
+
+// is says why an answer of a kind is none to this request, in the words of Kubernetes' decoder, which knows the group's kinds in both versions.
+func (s *sent) is(got schema.GroupVersionKind) error {
+	known := (got.Version == "v1" || got.Version == "v1beta1") && slices.Contains(registered, got.Kind)
+	if got.Group == apiextensionsv1.GroupName && !known {
+		return fmt.Errorf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", got.Kind, got.GroupVersion())
+	}
+	if got.Group == apiextensionsv1.GroupName && got.Kind == registered[0] && got.Version != s.version {
+		return fmt.Errorf("converting (%s.ConversionReview) to (%s.ConversionReview): unknown conversion", got.Version, s.version)
+	}
+	if s.version == "v1" { // of the older one these were never asked
+		want := apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview")
+		if got != want {
+			return fmt.Errorf("expected webhook response of %v, got %v", want, got)
+		}
+	}
+	return nil
+}
+
 // undecodable says why an answer is no review, in the words of Kubernetes' decoder, which tries YAML too.
 func undecodable(body []byte, cause error) error {
-	if text, err := yaml.YAMLToJSON(body); err == nil {
-		if _, err := kubejson.DefaultMetaFactory.Interpret(text); err != nil {
-			return err
-		}
+	text, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		text = body
+	}
+	if _, err := kubejson.DefaultMetaFactory.Interpret(text); err != nil {
+		return err
 	}
 	return cause
 }
 
-// accept reads the n-th converted object. Its errors are phrases of which the webhook is the subject. Of the object's metadata a webhook may change the labels and annotations alone: all else is taken
-// from the original, which it must be recognizable as.
-func accept(n int, original *unstructured.Unstructured, raw json.RawMessage, to schema.GroupVersion) (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("returned invalid converted object at index %d: %w", n, err)
+// decode reads a converted object. null is nothing at all, as where Kubernetes decodes it.
+func decode(raw json.RawMessage) (*unstructured.Unstructured, error) {
+	if string(raw) == "null" {
+		raw = nil
 	}
+	u := &unstructured.Unstructured{}
+	return u, u.UnmarshalJSON(raw)
+}
+
+// accept takes the n-th converted object. Its errors are phrases of which the webhook is the subject. Of the object's metadata a webhook may change the labels and annotations alone: all else is taken
+// from the original, which it must be recognizable as.
+func accept(n int, original, u *unstructured.Unstructured, to schema.GroupVersion) error {
 	if got := u.GroupVersionKind().GroupVersion(); got != to {
-		return nil, fmt.Errorf("returned invalid object at index %d: invalid groupVersion (expected %v, received %v)", n, to, got)
+		return fmt.Errorf("returned invalid object at index %d: invalid groupVersion (expected %v, received %v)", n, to, got)
 	}
 	if want, got := original.GetKind(), u.GetKind(); want != got {
-		return nil, fmt.Errorf("returned invalid object at index %d: invalid kind (expected %v, received %v)", n, want, got)
+		return fmt.Errorf("returned invalid object at index %d: invalid kind (expected %v, received %v)", n, want, got)
 	}
 	for _, same := range []struct{ what, want, got string }{
 		{"name", original.GetName(), u.GetName()}, {"namespace", original.GetNamespace(), u.GetNamespace()},
 		{"UID", string(original.GetUID()), string(u.GetUID())},
 	} {
 		if same.want != same.got {
-			return nil, fmt.Errorf("returned invalid object: must have the same %s: %v != %v", same.what, same.want, same.got)
+			return fmt.Errorf("returned invalid object: must have the same %s: %v != %v", same.what, same.want, same.got)
 		}
 	}
 	if err := keepMeta(original, u); err != nil {
-		return nil, fmt.Errorf("returned invalid metadata: %w", err)
+		return fmt.Errorf("returned invalid metadata: %w", err)
 	}
-	return u, nil
+	return nil
 }
 
 func keepMeta(original, u *unstructured.Unstructured) error {
@@ -177,5 +200,5 @@ func check(name string, pairs, before map[string]any) error {
 	if name == "labels" {
 		return metav1validation.ValidateLabels(texts, field.NewPath("metadata", name)).ToAggregate()
 	}
-	return validation.ValidateAnnotations(texts, field.NewPath("metadata", name)).ToAggregate()
+	return validation.ValidateAnnotations(texts, field.NewPath("metadata", "annotation")).ToAggregate() // which is Kubernetes' word
 }
