@@ -6,6 +6,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,6 +182,9 @@ func (c *Caller) Post(ctx context.Context, call Call) (answer []byte, err error)
 	}
 	if code != http.StatusOK && code != http.StatusCreated {
 		return nil, refused(code, response.Header.Get("Content-Type"), answer)
+	}
+	if len(answer) == 0 { // in the words of Kubernetes' client, which takes what is not said for what it asked for
+		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", code, cmp.Or(response.Header.Get("Content-Type"), "application/json"))
 	}
 	return answer, nil
 }

@@ -60,6 +60,11 @@ func TestPost(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = w.Write([]byte(`{"secret":1}`))
+		case "/empty":
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			w.WriteHeader(http.StatusCreated)
+		case "/untold":
+			w.Header()["Content-Type"] = nil
 		case "/large":
 			_, _ = w.Write(make([]byte, 2000))
 		case "/cut":
@@ -88,6 +93,8 @@ func TestPost(t *testing.T) {
 		"goes round":    {target: Target{URL: server.URL + "/circle", CABundle: ca}, errs: []string{"stopped after 10 redirects"}},
 		"has a Status":  {target: Target{URL: server.URL + "/status", CABundle: ca}, errs: []string{"not you"}},
 		"says nothing":  {target: Target{URL: server.URL + "/json", CABundle: ca}, errs: []string{`an error on the server ("unknown") has prevented the request from succeeding`}},
+		"is empty":      {target: Target{URL: server.URL + "/empty", CABundle: ca}, errs: []string{"0-length response with status code: 201 and content type: application/json; charset=utf-8"}},
+		"is untold":     {target: Target{URL: server.URL + "/untold", CABundle: ca}, errs: []string{"0-length response with status code: 200 and content type: application/json"}},
 		"says too much": {target: Target{URL: server.URL + "/large", CABundle: ca}, errs: []string{"the answer of the webhook is larger than 1000 bytes"}},
 		"stops":         {target: Target{URL: server.URL + "/cut", CABundle: ca}, errs: []string{"unexpected error when reading response body. Please retry. Original error: unexpected EOF"}},
 		"is a stranger": {target: Target{URL: server.URL + "/echo", CABundle: stranger.PEM()}, errs: []string{"tls: failed to verify certificate: x509: certificate signed by unknown authority"}},

@@ -1,8 +1,6 @@
 package webhooks
 
 import (
-	"errors"
-
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,9 +25,6 @@ var reviewKind = admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
 
 // read returns a review of the version that was sent.
 func (r reviews) read(body []byte, version string) (*admissionv1.AdmissionReview, error) {
-	if len(body) == 0 {
-		return nil, errors.New("0-length response with status code: 200 and content type: application/json")
-	}
 	if version != "v1" {
 		old := &admissionv1beta1.AdmissionReview{}
 		if err := runtime.DecodeInto(r.decoder, body, old); err != nil {
