@@ -89,6 +89,14 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchSe
 	if err != nil {
 		return err
 	}
+	// The watch stands before its client hears so: what that does next is an event.
+	whole := from == 0 && r.SendInitialEvents != "true" && !r.Feed
+	var initial []*apiv1.WatchEvent
+	if whole {
+		if initial, from, err = s.initial(r, selector); err != nil {
+			return err
+		}
+	}
 	if err := stream.Send(&apiv1.WatchResponse{ContentType: contentType}); err != nil {
 		return err
 	}
@@ -99,8 +107,8 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchSe
 	if r.TimeoutSeconds > 0 {
 		timeout = time.After(time.Duration(r.TimeoutSeconds) * time.Second)
 	}
-	if from == 0 && r.SendInitialEvents != "true" && !r.Feed {
-		if from, err = s.sendInitial(r, selector, stream); err != nil {
+	if whole {
+		if err := stream.Send(&apiv1.WatchResponse{Events: initial}); err != nil {
 			return err
 		}
 	}
@@ -156,20 +164,20 @@ func (s *Server) Watch(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchSe
 	}
 }
 
-func (s *Server) sendInitial(r *apiv1.WatchRequest, selector labels.Selector, stream apiv1.ObjectService_WatchServer) (int64, error) {
+// initial are the events that a watch begins with, of the state at a revision.
+func (s *Server) initial(r *apiv1.WatchRequest, selector labels.Selector) (events []*apiv1.WatchEvent, revision int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*apiv1.WatchEvent
 	for _, key := range s.keys(prefix(r)) {
 		if o := s.objects[key]; selector.Matches(labels.Set(o.GetLabels())) {
 			data, _, err := encode(o, r.Accept)
 			if err != nil {
-				return 0, err
+				return nil, 0, err
 			}
-			out = append(out, &apiv1.WatchEvent{Type: "ADDED", Object: data})
+			events = append(events, &apiv1.WatchEvent{Type: "ADDED", Object: data})
 		}
 	}
-	return s.revision, stream.Send(&apiv1.WatchResponse{Events: out})
+	return events, s.revision, nil
 }
 
 func (s *Server) sendExpired(r *apiv1.WatchRequest, stream apiv1.ObjectService_WatchServer) error {
