@@ -50,9 +50,13 @@ type mergedV2 struct {
 // whole is the document of version 2 in the form that the Accept header asks for. What is merged is made when it is asked for, and kept until a part of it is another.
 func (o *OpenAPI) whole(accept string) (mergedV2, string, error) {
 	remote, names := o.remote.wholes()
-	local, media, err := o.Documents.Document(openapiV2, "", accept)
-	if err != nil || len(remote) == 0 {
+	if len(remote) == 0 {
+		local, media, err := o.Documents.Document(openapiV2, "", accept)
 		return mergedV2{hash: o.Documents.Hash(openapiV2, accept), body: local}, media, err
+	}
+	media, err := openapi.MediaV2(accept)
+	if err != nil {
+		return mergedV2{}, "", err
 	}
 	of := o.Documents.Hash(openapiV2, "") + names
 	o.merging.Lock()

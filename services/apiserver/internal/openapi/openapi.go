@@ -100,6 +100,15 @@ func (d *Documents) document(path, accept string) (*held, string, error) {
 	return nil, "", nil
 }
 
+// MediaV2 is the media type of the document of version 2 that an Accept header asks for.
+func MediaV2(accept string) (string, error) {
+	binary, err := form(accept, protobufV2)
+	if err != nil || !binary {
+		return "application/json", err
+	}
+	return protobufV2, nil
+}
+
 // form is what an Accept header asks for: JSON or the protobuf, whose older name, which is no media type, has a @ in it. A document that can be neither is refused
 // with 406.
 func form(accept, protobuf string) (binary bool, err error) {

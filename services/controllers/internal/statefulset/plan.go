@@ -174,6 +174,11 @@ func (w *walk) create(place int) {
 		return
 	}
 	w.plan.Claims = append(w.plan.Claims, missing...)
+	for _, claim := range missing {
+		if contested(w.set, p, claim.PersistentVolumeClaim) {
+			w.plan.Contested = append(w.plan.Contested, claim.Name)
+		}
+	}
 	w.own(p, ordinal, true)
 	w.plan.Create = append(w.plan.Create, p)
 }
@@ -204,12 +209,8 @@ func (w *walk) leftover(ordinal int, o metav1.Object, kind schema.GroupVersionKi
 // own plans the owners of a pod's claims. That another controller has one is told when the pod is created, and where its owners change.
 func (w *walk) own(p *corev1.Pod, ordinal int, created bool) {
 	for i := range w.set.Spec.VolumeClaimTemplates {
-		template := &w.set.Spec.VolumeClaimTemplates[i]
-		claim := w.seen.Claim(claimName(w.set, template.Name, ordinal))
+		claim := w.seen.Claim(claimName(w.set, w.set.Spec.VolumeClaimTemplates[i].Name, ordinal))
 		if claim == nil {
-			if made := newClaim(w.set, template, ordinal); created && contested(w.set, p, made) {
-				w.plan.Contested = append(w.plan.Contested, made.Name)
-			}
 			continue
 		}
 		refs, changed := owners(w.set, p, ordinal, claim)

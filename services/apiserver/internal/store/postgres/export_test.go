@@ -29,9 +29,9 @@ func (s *Store) MostRevisions(ctx context.Context, quota int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	other := Store{room: room{quota: quota}}
+	other := Store{cfg: Config{Quota: quota}}
 	return other.mostRevisions(ctx, conn, newest)
 }
 
 // BeFull has the store take its quota for used up.
-func (s *Store) BeFull() { s.room.scarcity.Store(int32(full)) }
+func (s *Store) BeFull() { s.scarce.Store(int32(full)) }

@@ -118,7 +118,7 @@ func (m *maintainer) observe(now reading) {
 }
 
 // retention is how long the log is kept now.
-func (s *Store) retention() time.Duration { return s.room.now().retention(s.cfg.Retention) }
+func (s *Store) retention() time.Duration { return s.scarcity().retention(s.cfg.Retention) }
 
 // partitionSize answers how many revisions the next partition should hold, a power of two: at most so many, unless it were too small.
 func partitionSize(rate float64, retention time.Duration, most int64) int64 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -97,17 +96,12 @@ type usage struct {
 
 func (u usage) bytes() int64 { return u.log + u.current.used() + u.objects.used() }
 
-// room knows how much of the quota is used.
-type room struct {
-	quota    int64
-	scarcity atomic.Int32
-}
-
-func (r *room) now() scarcity { return scarcity(r.scarcity.Load()) }
+// scarcity is as it was found last; without a quota there is none.
+func (s *Store) scarcity() scarcity { return scarcity(s.scarce.Load()) }
 
 // watchRoom keeps the scarcity up to date.
 func (s *Store) watchRoom(ctx context.Context) error {
-	if s.room.quota == 0 {
+	if s.cfg.Quota == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -135,20 +129,21 @@ func (s *Store) lookAtRoom(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, now := s.room.now(), scarcityOf(u.bytes(), s.room.quota)
-	s.room.scarcity.Store(int32(now))
-	s.metrics.used.Set(float64(u.bytes()))
-	s.metrics.overQuota.Set(0)
+	before, now := s.scarcity(), scarcityOf(u.bytes(), s.cfg.Quota)
+	s.scarce.Store(int32(now))
+	over := 0.0
 	if now >= full {
-		s.metrics.overQuota.Set(1)
+		over = 1
 	}
+	s.metrics.used.Set(float64(u.bytes()))
+	s.metrics.overQuota.Set(over)
 	switch {
 	case now >= full && now != before:
-		s.cfg.Logger.ErrorContext(ctx, "the database is over its quota: nothing is created until something was deleted", "bytes", u.bytes(), "quota", s.room.quota)
+		s.cfg.Logger.ErrorContext(ctx, "the database is over its quota: nothing is created until something was deleted", "bytes", u.bytes(), "quota", s.cfg.Quota)
 	case now == tight && before < tight:
-		s.cfg.Logger.WarnContext(ctx, "the database comes near its quota: the past is kept for a shorter time", "bytes", u.bytes(), "quota", s.room.quota)
+		s.cfg.Logger.WarnContext(ctx, "the database comes near its quota: the past is kept for a shorter time", "bytes", u.bytes(), "quota", s.cfg.Quota)
 	case now < full && before >= full:
-		s.cfg.Logger.InfoContext(ctx, "the database has room again", "bytes", u.bytes(), "quota", s.room.quota)
+		s.cfg.Logger.InfoContext(ctx, "the database has room again", "bytes", u.bytes(), "quota", s.cfg.Quota)
 	}
 	return nil
 }
@@ -164,7 +159,7 @@ SELECT pg_total_relation_size('howdah.object'), p.name::text, pg_total_relation_
 	if err != nil {
 		return u, fmt.Errorf("sizes of tables: %w", err)
 	}
-	if scarcityOf(u.bytes(), s.room.quota) == roomy {
+	if scarcityOf(u.bytes(), s.cfg.Quota) == roomy {
 		return u, nil
 	}
 	if u.objects.live, err = s.live(ctx, "howdah.object", "coalesce(pg_column_size(value), 0)"); err != nil {
@@ -189,7 +184,7 @@ SELECT greatest(1, coalesce(sum($3::bigint + 2 * octet_length(key) + `+values+`)
 // mostRevisions bounds a partition of the log, which goes as a whole: there has to be room for several. A revision is taken to need as much as in the newest partition
 // that is full.
 func (s *Store) mostRevisions(ctx context.Context, conn *pgx.Conn, newest int64) (int64, error) {
-	if s.room.quota == 0 {
+	if s.cfg.Quota == 0 {
 		return maxPartition, nil
 	}
 	bytes, revisions := int64(revisionBytes), int64(1)
@@ -197,5 +192,5 @@ func (s *Store) mostRevisions(ctx context.Context, conn *pgx.Conn, newest int64)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("size of a partition: %w", err)
 	}
-	return s.room.quota / quotaPartitions / max(1, bytes/revisions), nil
+	return s.cfg.Quota / quotaPartitions / max(1, bytes/revisions), nil
 }

@@ -78,7 +78,7 @@ func (s *Store) submit(ctx context.Context, ws []store.Write, group bool) (resul
 	r := &request{writes: ws, atomic: group, results: make([]store.Result, len(ws)), done: make(chan struct{}), since: time.Now()}
 	err := prepare(ctx, r)
 	if err == nil && !store.Exempted(ctx) {
-		err = s.room.now().admits(ws)
+		err = s.scarcity().admits(ws)
 	}
 	if err != nil {
 		r.fail(err)

@@ -21,8 +21,8 @@ type Store struct {
 	bytes   *semaphore.Weighted
 	hub     *hub
 	newest  *sharedRead
-	room    room
-	buffer  []byte // of the arguments of a commit; the commit loop's
+	scarce  atomic.Int32 // how much of the quota is used: a scarcity
+	buffer  []byte       // of the arguments of a commit; the commit loop's
 
 	pool    *pgxpool.Pool
 	started chan struct{} // closed when pool is there
@@ -44,7 +44,6 @@ func newStore(cfg Config, pool *pgxpool.Config, m *metrics) *Store {
 		hub:     newHub(),
 		started: make(chan struct{}),
 		ended:   make(chan struct{}),
-		room:    room{quota: cfg.Quota},
 	}
 	s.dial = newDialer(pool, cfg)
 	s.newest = newSharedRead(s.readRevision)

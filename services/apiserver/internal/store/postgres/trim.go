@@ -16,7 +16,7 @@ const trimInterval = 15 * time.Second
 // revisions, and goes as a whole. Its file stays as it is, and what is written next fills the holes. The order is that of compaction.
 func (m *maintainer) trim(ctx context.Context, conn *pgx.Conn, now reading) error {
 	s := m.store
-	if s.room.now() < tight || now.at.Sub(m.trimmed) < trimInterval {
+	if s.scarcity() < tight || now.at.Sub(m.trimmed) < trimInterval {
 		return nil
 	}
 	ps, err := partitions(ctx, conn)
