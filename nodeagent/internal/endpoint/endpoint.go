@@ -29,7 +29,7 @@ const (
 	headersWithin = 30 * time.Second
 	idleTimeout   = 90 * time.Second
 	stopWithin    = 2 * time.Second
-	maxHeaders    = 64 << 10
+	maxHeaders    = 1 << 20 // as the gateway takes: a command is in the URL, which may be a whole script
 )
 
 // Source makes readings of what the node uses.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,13 +106,9 @@ func (s *sharer) shareParts(spec *corev1.PodSpec) {
 		s.near.Put(key, copyOfSpec(spec))
 		return
 	}
-	same := shareContainers(spec.InitContainers, like.InitContainers)
-	same = shareContainers(spec.Containers, like.Containers) && same
-	if len(spec.Volumes) == len(like.Volumes) {
-		for i := range spec.Volumes {
-			adopt(&spec.Volumes[i].VolumeSource, &like.Volumes[i].VolumeSource)
-		}
-	}
+	sameInit := shareEach(&spec.InitContainers, like.InitContainers, shareContainer)
+	same := shareEach(&spec.Containers, like.Containers, shareContainer) && sameInit
+	shareEach(&spec.Volumes, like.Volumes, shareVolume)
 	if maps.Equal(spec.NodeSelector, like.NodeSelector) {
 		spec.NodeSelector = like.NodeSelector
 	}
@@ -129,30 +126,44 @@ func copyOfSpec(spec *corev1.PodSpec) *corev1.PodSpec {
 	return &kept
 }
 
-// shareContainers reports whether the environments, which are the most of a container, are now the same.
-func shareContainers(own, other []corev1.Container) bool {
-	if len(own) != len(other) {
+// shareEach shares what is in each element of own with that of other, and reports whether share did so of all. The elements get a
+// place of their own for it: where they are may be read already, as by who has the object that a patch has left these parts of.
+func shareEach[T any](own *[]T, other []T, share func(own, other *T) bool) bool {
+	if len(*own) != len(other) {
 		return false
 	}
+	if unsafe.SliceData(*own) == unsafe.SliceData(other) {
+		return true
+	}
 	same := true
-	for i := range own {
-		own, other := &own[i], &other[i]
-		if sameEnv := slices.EqualFunc(own.Env, other.Env, equalEnv); sameEnv {
-			own.Env = other.Env
-		} else {
-			same = false
-		}
-		adopt(&own.Resources, &other.Resources)
-		adopt(&own.EnvFrom, &other.EnvFrom)
-		adopt(&own.Ports, &other.Ports)
-		adopt(&own.Command, &other.Command)
-		adopt(&own.Args, &other.Args)
-		adopt(&own.LivenessProbe, &other.LivenessProbe)
-		adopt(&own.ReadinessProbe, &other.ReadinessProbe)
-		adopt(&own.StartupProbe, &other.StartupProbe)
-		adopt(&own.SecurityContext, &other.SecurityContext)
+	*own = slices.Clone(*own)
+	for i := range other {
+		same = share(&(*own)[i], &other[i]) && same
 	}
 	return same
+}
+
+// shareContainer reports whether the environments, which are the most of a container, are now the same.
+func shareContainer(own, other *corev1.Container) bool {
+	same := slices.EqualFunc(own.Env, other.Env, equalEnv)
+	if same {
+		own.Env = other.Env
+	}
+	adopt(&own.Resources, &other.Resources)
+	adopt(&own.EnvFrom, &other.EnvFrom)
+	adopt(&own.Ports, &other.Ports)
+	adopt(&own.Command, &other.Command)
+	adopt(&own.Args, &other.Args)
+	adopt(&own.LivenessProbe, &other.LivenessProbe)
+	adopt(&own.ReadinessProbe, &other.ReadinessProbe)
+	adopt(&own.StartupProbe, &other.StartupProbe)
+	adopt(&own.SecurityContext, &other.SecurityContext)
+	return same
+}
+
+func shareVolume(own, other *corev1.Volume) bool {
+	adopt(&own.VolumeSource, &other.VolumeSource)
+	return true
 }
 
 func equalEnv(a, b corev1.EnvVar) bool {

@@ -91,6 +91,34 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// A patch of the metadata leaves the spec's slices those of the object before, which others read: sharing writes to none of them.
+func TestSharingLeavesWhatOthersRead(t *testing.T) {
+	t.Parallel()
+	large := func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{string(make([]byte, largestTemplate))} }
+	for name, change := range map[string]func(*corev1.Pod){"of a template": nil, "too large for a template": large} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSharer()
+			held := copyOf(1, change)
+			same := copyOf(1, change)
+			s.share(same, encoded(same)) // is what parts are shared with
+			patched := &corev1.Pod{ObjectMeta: *held.ObjectMeta.DeepCopy(), Spec: held.Spec}
+			patched.Spec.HostNetwork = true // no pod of the template before
+			container, volume := held.Spec.Containers[0], held.Spec.Volumes[0]
+			s.share(patched, encoded(patched))
+			if unsafe.SliceData(patched.Spec.Containers[0].Env) != unsafe.SliceData(same.Spec.Containers[0].Env) || patched.Spec.Volumes[0].Projected != same.Spec.Volumes[0].Projected {
+				t.Error("what is equal is not shared")
+			}
+			if now := held.Spec.Containers[0]; unsafe.SliceData(now.Env) != unsafe.SliceData(container.Env) || unsafe.SliceData(now.Args) != unsafe.SliceData(container.Args) {
+				t.Error("sharing has written to the containers of the object before")
+			}
+			if held.Spec.Volumes[0].Projected != volume.Projected {
+				t.Error("sharing has written to the volumes of the object before")
+			}
+		})
+	}
+}
+
 func TestSharingIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSharer()
