@@ -25,10 +25,13 @@ type panelQuery struct {
 	Panel, Datasource string // the datasource's uid
 	Expr              string // PromQL
 	Service           string // of a search in Jaeger
+	Operation         string // of the same; empty for any
 	Limit             int
 }
 
-func (q panelQuery) String() string { return fmt.Sprintf("panel %q: %s%s", q.Panel, q.Expr, q.Service) }
+func (q panelQuery) String() string {
+	return fmt.Sprintf("panel %q: %s%s %s", q.Panel, q.Expr, q.Service, q.Operation)
+}
 
 // readDashboards returns every query of every dashboard.
 func readDashboards(t *testing.T) []panelQuery {
@@ -49,9 +52,9 @@ func readDashboards(t *testing.T) []panelQuery {
 				Title      string
 				Datasource datasource
 				Targets    []struct {
-					Datasource    datasource
-					Expr, Service string
-					Limit         int
+					Datasource               datasource
+					Expr, Service, Operation string
+					Limit                    int
 				}
 			}
 		}
@@ -64,7 +67,7 @@ func readDashboards(t *testing.T) []panelQuery {
 				if uid == "" {
 					uid = p.Datasource.UID
 				}
-				queries = append(queries, panelQuery{p.Title, uid, target.Expr, target.Service, target.Limit})
+				queries = append(queries, panelQuery{p.Title, uid, target.Expr, target.Service, target.Operation, target.Limit})
 			}
 		}
 	}
@@ -122,7 +125,11 @@ func (c telemetry) check(q panelQuery, known map[string]bool) error {
 		return nil
 	case "jaeger":
 		var result struct{ Data []jaegerTrace }
-		err := ask(c.jaeger+"/api/traces?"+url.Values{"service": {q.Service}, "limit": {strconv.Itoa(q.Limit)}, "lookback": {"15m"}}.Encode(), &result)
+		search := url.Values{"service": {q.Service}, "limit": {strconv.Itoa(q.Limit)}, "lookback": {"15m"}}
+		if q.Operation != "" {
+			search.Set("operation", q.Operation)
+		}
+		err := ask(c.jaeger+"/api/traces?"+search.Encode(), &result)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q, err)
 		}
@@ -302,7 +309,7 @@ func TestDashboardChecks(t *testing.T) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":%s}}`, result)
 	})
 	mux.HandleFunc("/api/traces", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("service") == "gateway" && r.URL.Query().Get("limit") == "20" {
+		if q := r.URL.Query(); q.Get("service") == "gateway" && q.Get("limit") == "20" && (!q.Has("operation") || q.Get("operation") == "GET /") {
 			fmt.Fprint(w, `{"data":[{"traceID":"1"}]}`)
 			return
 		}
@@ -322,6 +329,8 @@ func TestDashboardChecks(t *testing.T) {
 		{panelQuery{Datasource: "prometheus", Expr: "sum((up"}, "parse error"},
 		{panelQuery{Datasource: "prometheus", Expr: "up{a=\"$node\"}"}, "a variable"},
 		{panelQuery{Datasource: "jaeger", Service: "gateway", Limit: 20}, ""},
+		{panelQuery{Datasource: "jaeger", Service: "gateway", Operation: "GET /", Limit: 20}, ""},
+		{panelQuery{Datasource: "jaeger", Service: "gateway", Operation: "GTE /", Limit: 20}, "no traces"},
 		{panelQuery{Datasource: "jaeger", Service: "gatway", Limit: 20}, "no traces"},
 		{panelQuery{Datasource: "loki"}, "no datasource"},
 	} {
