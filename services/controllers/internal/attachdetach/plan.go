@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/kit/object"
 )
@@ -51,8 +52,9 @@ func (v Volume) key(node string) string {
 type Attachment struct {
 	Node            string
 	Attached, Going bool
-	// Problem is why it could not be attached.
+	// Problem is why it could not be attached, or detached, when that was last tried, at Tried.
 	Problem string
+	Tried   metav1.Time
 	// Object says all that, unless the volume is noted.
 	Object *storagev1.VolumeAttachment
 }
@@ -60,8 +62,12 @@ type Attachment struct {
 // Of returns what a VolumeAttachment says.
 func Of(a *storagev1.VolumeAttachment) Attachment {
 	out := Attachment{Node: a.Spec.NodeName, Attached: a.Status.Attached, Going: a.DeletionTimestamp != nil, Object: a}
-	if a.Status.AttachError != nil {
-		out.Problem = a.Status.AttachError.Message
+	problem := a.Status.AttachError
+	if out.Going {
+		problem = a.Status.DetachError
+	}
+	if problem != nil {
+		out.Problem, out.Tried = problem.Message, problem.Time
 	}
 	return out
 }
@@ -84,6 +90,8 @@ type Situation struct {
 type Event struct {
 	Pods                  []*corev1.Pod
 	Kind, Reason, Message string
+	// At is the time of what is told, which may happen again; zero for what goes on.
+	At metav1.Time
 }
 
 // Plan is what is to be done: first the status, then the attachments.
@@ -112,13 +120,16 @@ func Decide(s Situation, now time.Time) Plan {
 		case !there:
 			p.attach(v, s.Elsewhere[name], s.Users[name], s.Node)
 		case a.Going: // it comes again when it is gone
+			if a.Problem != "" {
+				p.failed(v, "volume attachment is being deleted", a.Tried)
+			}
 		case a.Attached:
 			attached[v.Name] = true
 			if !told(s.Node, v.Name) {
 				p.attached(v)
 			}
 		case a.Problem != "":
-			p.tell(v.Pods, corev1.EventTypeWarning, failed, fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", v.PV, a.Problem))
+			p.failed(v, a.Problem, a.Tried)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.There)) {
@@ -195,8 +206,12 @@ func (p *Plan) attached(v Volume) {
 	p.tell(v.Pods, corev1.EventTypeNormal, "SuccessfulAttachVolume", fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", v.PV))
 }
 
+func (p *Plan) failed(v Volume, why string, at metav1.Time) {
+	p.Events = append(p.Events, Event{v.Pods, corev1.EventTypeWarning, failed, fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", v.PV, why), at})
+}
+
 func (p *Plan) tell(pods []*corev1.Pod, kind, reason, message string) {
-	p.Events = append(p.Events, Event{pods, kind, reason, message})
+	p.Events = append(p.Events, Event{Pods: pods, Kind: kind, Reason: reason, Message: message})
 }
 
 // status sets what the node is told, unless it has been told so.

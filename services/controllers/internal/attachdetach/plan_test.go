@@ -68,6 +68,11 @@ func hasFailed(a *storagev1.VolumeAttachment) {
 	a.Status.AttachError = &storagev1.VolumeError{Message: "full"}
 }
 
+func hasStayed(a *storagev1.VolumeAttachment) {
+	isGoing(a)
+	a.Status.DetachError = &storagev1.VolumeError{Message: "busy"}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type attachments = []*storagev1.VolumeAttachment
@@ -94,6 +99,8 @@ func TestDecide(t *testing.T) {
 		"is attached, and told":                {node: node(true, true, true), wanted: true, there: attachment(isAttached), want: ""},
 		"cannot be attached":                   {node: node(true, false, true), wanted: true, there: attachment(hasFailed), want: "FailedAttachVolume"},
 		"wanted while it goes":                 {node: node(true, true, true), wanted: true, there: attachment(isAttached, isGoing), want: "untold"},
+		"wanted while it cannot be detached":   {node: node(true, false, true), wanted: true, there: attachment(isAttached, hasStayed), want: "FailedAttachVolume"},
+		"cannot be detached":                   {node: node(false, false, true), there: attachment(isAttached, hasStayed), want: ""},
 		"unwanted, in use":                     {node: node(true, true, true), there: attachment(isAttached), want: ""},
 		"unwanted, in use for long":            {node: node(true, true, true), there: attachment(isAttached), since: time.Hour, want: ""},
 		"unwanted, not in use":                 {node: node(false, true, true), there: attachment(isAttached), want: "detach untold"},

@@ -44,10 +44,11 @@ type attacher struct {
 	queue       *reconcile.Controller
 	metrics     *Metrics
 
-	mu    sync.Mutex
-	since map[string]map[string]time.Time // by node and attachment: when nobody wanted it any more
-	made  map[string]string               // by volume that one node has alone: the node of an attachment that the cache has not seen yet
-	noted ledger
+	mu       sync.Mutex
+	since    map[string]map[string]time.Time // by node and attachment: when nobody wanted it any more
+	standing map[string]standing             // by node: what its pods were told
+	made     map[string]string               // by volume that one node has alone: the node of an attachment that the cache has not seen yet
+	noted    ledger
 }
 
 // New returns the controller. metrics may be nil.
@@ -72,7 +73,7 @@ func New(env *controller.Env, metrics *Metrics) controller.Unit {
 				return nil, nil
 			},
 		}}),
-		since: map[string]map[string]time.Time{}, made: map[string]string{}, noted: newLedger(),
+		since: map[string]map[string]time.Time{}, standing: map[string]standing{}, made: map[string]string{}, noted: newLedger(),
 		metrics: metrics,
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "attachdetach", Kind: "Node", Workers: 4, Reconcile: c.reconcile, Metrics: env.Metrics, Clock: env.Clock})
@@ -221,10 +222,8 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 			return soon, nil
 		}
 	}
-	for _, e := range p.Events {
-		for _, pod := range e.Pods {
-			c.events.Event(pod, e.Kind, e.Reason, e.Message)
-		}
+	for _, m := range c.news(name, p.Events) {
+		c.events.Event(m.pod, m.Kind, m.Reason, m.Message)
 	}
 	var problems []error
 	for _, v := range p.Attach {
