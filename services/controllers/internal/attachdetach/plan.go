@@ -125,7 +125,7 @@ func Decide(s Situation, now time.Time) Plan {
 			}
 		case a.Attached:
 			attached[v.Name] = true
-			if !told(s.Node, v.Name) {
+			if s.Node != nil && !told(s.Node, v.Name) {
 				p.attached(v)
 			}
 		case a.Problem != "":

@@ -97,6 +97,7 @@ func TestDecide(t *testing.T) {
 		"is being attached":                    {node: node(true, false, true), wanted: true, there: attachment(), want: ""},
 		"is attached":                          {node: node(true, false, true), wanted: true, there: attachment(isAttached), want: "told SuccessfulAttachVolume"},
 		"is attached, and told":                {node: node(true, true, true), wanted: true, there: attachment(isAttached), want: ""},
+		"is attached to a node that is gone":   {wanted: true, there: attachment(isAttached), want: ""},
 		"cannot be attached":                   {node: node(true, false, true), wanted: true, there: attachment(hasFailed), want: "FailedAttachVolume"},
 		"wanted while it goes":                 {node: node(true, true, true), wanted: true, there: attachment(isAttached, isGoing), want: "untold"},
 		"wanted while it cannot be detached":   {node: node(true, false, true), wanted: true, there: attachment(isAttached, hasStayed), want: "FailedAttachVolume"},

@@ -205,7 +205,9 @@ func (c *binder) claim(ctx context.Context, key string) (time.Duration, error) {
 			return 0, gone(err)
 		}
 	}
-	c.tell(claim, plan.Event)
+	if plan.Claim == nil { // else the claim comes back as it was written, and is told so then
+		c.tell(claim, plan.Event)
+	}
 	if plan.Again {
 		return lookAgain, nil
 	}
