@@ -44,18 +44,29 @@ func TestRolesAddUp(t *testing.T) {
 	})
 }
 
-// TestSecretsGetTokens makes a Secret that asks for a token, and removes its account.
+// TestSecretsGetTokens makes a Secret that asks for a token, removes another that the account lists, and then the account.
 func TestSecretsGetTokens(t *testing.T) {
 	t.Parallel()
 	client := setupReal(t, "accounttoken,rootca")
-	account := create(t, client, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bot"}})
-	create(t, client, object.Secret, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bot-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "bot"}},
-		Type:       corev1.SecretTypeServiceAccountToken,
+	account := create(t, client, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bot"}, Secrets: []corev1.ObjectReference{{Name: "bot-token"}, {Name: "old-token"}}})
+	for _, name := range []string{"bot-token", "old-token"} {
+		create(t, client, object.Secret, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "bot"}},
+			Type:       corev1.SecretTypeServiceAccountToken,
+		})
+	}
+	full := func(s *corev1.Secret) bool {
+		return len(s.Data["token"]) > 0 && string(s.Data["ca.crt"]) == "the CA" && string(s.Data["namespace"]) == "default" && s.Annotations[corev1.ServiceAccountUIDKey] == string(account.UID)
+	}
+	await(t, client, object.Secret, "two tokens", func(secrets []*corev1.Secret) bool {
+		return len(secrets) == 2 && full(secrets[0]) && full(secrets[1])
 	})
-	await(t, client, object.Secret, "a token", func(secrets []*corev1.Secret) bool {
-		return len(secrets) == 1 && len(secrets[0].Data["token"]) > 0 && string(secrets[0].Data["ca.crt"]) == "the CA" &&
-			string(secrets[0].Data["namespace"]) == "default" && secrets[0].Annotations[corev1.ServiceAccountUIDKey] == string(account.UID)
+	if err := object.For(client, object.Secret).Delete(t.Context(), "default", "old-token", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, client, object.ServiceAccount, "one Secret of the account", func(accounts []*corev1.ServiceAccount) bool {
+		i := slices.IndexFunc(accounts, func(a *corev1.ServiceAccount) bool { return a.Name == "bot" })
+		return i >= 0 && len(accounts[i].Secrets) == 1 && accounts[i].Secrets[0].Name == "bot-token"
 	})
 	if err := object.For(client, object.ServiceAccount).Delete(t.Context(), "default", "bot", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ type action int
 
 const (
 	nothing action = iota
-	fill           // write its account's uid, the authority and the namespace, and a token where it has none
+	fill           // write its account's uid and the authority, and a namespace and a token where it has none
 	remove         // its account is gone
 )
 
@@ -24,9 +24,8 @@ func plan(secret *corev1.Secret, account *corev1.ServiceAccount, ca []byte) acti
 		return remove
 	case account.DeletionTimestamp != nil:
 		return nothing
-	case secret.Annotations[corev1.ServiceAccountUIDKey] == "", len(secret.Data[corev1.ServiceAccountTokenKey]) == 0,
-		!bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], ca) && len(ca) > 0,
-		string(secret.Data[corev1.ServiceAccountNamespaceKey]) != secret.Namespace:
+	case len(secret.Data[corev1.ServiceAccountTokenKey]) == 0, len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0,
+		!bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], ca) && len(ca) > 0:
 		return fill
 	}
 	return nothing
@@ -45,7 +44,9 @@ func filled(secret *corev1.Secret, account *corev1.ServiceAccount, ca []byte, to
 		out.Data = map[string][]byte{}
 	}
 	out.Annotations[corev1.ServiceAccountUIDKey] = string(account.UID)
-	out.Data[corev1.ServiceAccountNamespaceKey] = []byte(secret.Namespace)
+	if len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0 {
+		out.Data[corev1.ServiceAccountNamespaceKey] = []byte(secret.Namespace)
+	}
 	if len(ca) > 0 {
 		out.Data[corev1.ServiceAccountRootCAKey] = ca
 	}

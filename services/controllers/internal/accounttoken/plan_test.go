@@ -30,7 +30,8 @@ func TestPlan(t *testing.T) {
 		"full":                          {full, account, nothing},
 		"without a token":               {change(full, func(s *corev1.Secret) { delete(s.Data, "token") }), account, fill},
 		"with another authority":        {change(full, func(s *corev1.Secret) { s.Data["ca.crt"] = []byte("old") }), account, fill},
-		"with another namespace":        {change(full, func(s *corev1.Secret) { s.Data["namespace"] = []byte("x") }), account, fill},
+		"with another namespace":        {change(full, func(s *corev1.Secret) { s.Data["namespace"] = []byte("x") }), account, nothing},
+		"without a namespace":           {change(full, func(s *corev1.Secret) { delete(s.Data, "namespace") }), account, fill},
 		"of no account":                 {full, nil, remove},
 		"empty, of no account":          {empty, nil, remove},
 		"of one with the same name":     {full, reborn, remove},
@@ -43,6 +44,10 @@ func TestPlan(t *testing.T) {
 		if got := plan(c.secret, c.account, ca); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+	ours := change(empty, func(s *corev1.Secret) { s.Data = map[string][]byte{"namespace": []byte("x")} })
+	if kept := filled(ours, account, ca, "token"); string(kept.Data["namespace"]) != "x" {
+		t.Errorf("the namespace became %q", kept.Data["namespace"])
 	}
 	if kept := filled(full, account, ca, ""); string(kept.Data["token"]) != "token" {
 		t.Errorf("the token became %q", kept.Data["token"])

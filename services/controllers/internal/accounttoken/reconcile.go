@@ -32,6 +32,8 @@ type filler struct {
 	secrets  *object.Informer[*corev1.Secret]
 	accounts *object.Informer[*corev1.ServiceAccount]
 	queue    *reconcile.Controller
+	// gone has Secrets that are no longer there, by namespace/name/account/uid of the account.
+	gone *reconcile.Controller
 }
 
 // New returns the controller; ca goes into the Secrets too, where it is not nil.
@@ -45,9 +47,13 @@ func New(env *controller.Env, ca controller.Authorities) controller.Unit {
 		accounts: object.InformerFor(env.Informers, object.ServiceAccount),
 	}
 	c.queue = reconcile.New(reconcile.Config{Name: "accounttoken", Kind: "Secret", Workers: 2, Reconcile: c.reconcile, Metrics: env.Metrics})
-	controller.Handle(env, c.secrets, func(_, now *corev1.Secret) {
+	c.gone = reconcile.New(reconcile.Config{Name: "accounttoken-reference", Kind: "Secret", Workers: 1, Reconcile: c.unlist, Metrics: env.Metrics})
+	controller.Handle(env, c.secrets, func(old, now *corev1.Secret) {
 		if now != nil {
 			c.queue.Enqueue(now.Namespace+"/"+now.Name, c.secrets.Trace(now))
+		}
+		if old != nil && (now == nil || now.UID != old.UID) {
+			c.gone.Enqueue(listing{old.Namespace, old.Name, old.Annotations[corev1.ServiceAccountNameKey], old.Annotations[corev1.ServiceAccountUIDKey]}.key(), c.secrets.Trace(old))
 		}
 	})
 	controller.Handle(env, c.accounts, func(old, now *corev1.ServiceAccount) {
@@ -68,7 +74,7 @@ func New(env *controller.Env, ca controller.Authorities) controller.Unit {
 			}
 		})
 	}
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}, Loops: []func(context.Context) error{replaced}}
+	return controller.Unit{Queues: []*reconcile.Controller{c.queue, c.gone}, Loops: []func(context.Context) error{replaced}}
 }
 
 func (c *filler) reconcile(ctx context.Context, key string) (time.Duration, error) {

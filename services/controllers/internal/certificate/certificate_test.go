@@ -115,7 +115,8 @@ func TestSign(t *testing.T) {
 		lasts time.Duration
 		until time.Time
 	}{
-		"as long as asked":             {time.Hour, now.Add(time.Hour - backdate)},
+		"as long as asked":             {10 * time.Minute, now.Add(10 * time.Minute)},
+		"from a little before":         {short, now.Add(short - backdate)},
 		"no longer than the authority": {3 * 365 * 24 * time.Hour, now.AddDate(1, 0, 0)},
 	} {
 		text, err := a.sign(asked, usages, c.lasts, now)
@@ -241,7 +242,7 @@ func TestGoes(t *testing.T) {
 		"pending":             {certificatesv1.CertificateSigningRequestStatus{}, 24 * time.Hour},
 		"approved, unsigned":  {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateApproved, time.Hour)}, 24 * time.Hour},
 		"signed":              {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateApproved, time.Hour), Certificate: certificate(24 * time.Hour)}, 2 * time.Hour},
-		"signed for a moment": {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateApproved, time.Hour), Certificate: certificate(time.Hour)}, time.Hour - backdate},
+		"signed for a moment": {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateApproved, time.Hour), Certificate: certificate(time.Hour)}, time.Hour},
 		"denied":              {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateDenied, 3*time.Hour)}, 4 * time.Hour},
 		"failed":              {certificatesv1.CertificateSigningRequestStatus{Conditions: decided(certificatesv1.CertificateFailed, 0)}, time.Hour},
 	} {

@@ -17,8 +17,12 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// backdate lets a certificate serve on machines whose clock is behind.
-const backdate = 5 * time.Minute
+const (
+	// backdate lets a certificate serve on machines whose clock is behind.
+	backdate = 5 * time.Minute
+	// short is up to where a certificate's time is too short to begin before it is made.
+	short = 8 * time.Hour
+)
 
 // Authority signs certificates.
 type Authority struct {
@@ -64,7 +68,8 @@ func NewAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	return nil, errors.New("no certificate is of the key")
 }
 
-// sign issues a certificate that begins a little before now and lasts for the time given, or as long as the authority does.
+// sign issues a certificate that begins a little before now and lasts for the time given, or as long as the authority does. Of a short time nothing is lost to its
+// early begin.
 func (a *Authority) sign(asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage, lasts time.Duration, now time.Time) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -73,7 +78,10 @@ func (a *Authority) sign(asked *x509.CertificateRequest, usages []certificatesv1
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: asked.Subject, BasicConstraintsValid: true,
 		DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, EmailAddresses: asked.EmailAddresses, URIs: asked.URIs,
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(lasts - backdate),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(lasts),
+	}
+	if lasts >= short {
+		template.NotAfter = now.Add(lasts - backdate)
 	}
 	if a.certificate.NotAfter.Before(template.NotAfter) {
 		template.NotAfter = a.certificate.NotAfter
@@ -170,7 +178,7 @@ func nodeSubject(asked *x509.CertificateRequest) error {
 	case !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}):
 		return errors.New("subject organization is not system:nodes")
 	case !strings.HasPrefix(asked.Subject.CommonName, "system:node:"):
-		return errors.New("subject common name does not begin with system:node: ")
+		return errors.New("subject common name does not begin with system:node:")
 	case len(asked.EmailAddresses) > 0:
 		return errors.New("Email subjectAltNames are not allowed")
 	case len(asked.URIs) > 0:

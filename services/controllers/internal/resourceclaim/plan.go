@@ -56,7 +56,7 @@ func generate(p *corev1.Pod, c *corev1.PodResourceClaim, template *resourcev1.Re
 	return &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: generatedName(p, c), GenerateName: base(p, c), Labels: maps.Clone(template.Spec.Labels), Annotations: annotations,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, corev1.SchemeGroupVersion.WithKind("Pod"))},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
 		},
 		Spec: *template.Spec.Spec.DeepCopy(),
 	}
