@@ -36,3 +36,9 @@ func Evict(ctx context.Context, client *object.Client, p *corev1.Pod, reason, me
 	}
 	return true, nil
 }
+
+// Disrupted reports whether a pod has been told that it goes because of a disruption.
+func Disrupted(p *corev1.Pod) bool {
+	c := Condition(p, corev1.DisruptionTarget)
+	return c != nil && c.Status == corev1.ConditionTrue
+}

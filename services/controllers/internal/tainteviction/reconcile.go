@@ -82,7 +82,7 @@ func executes(n *corev1.Node) []corev1.Taint {
 
 func (c *taintEviction) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	p, ok := c.pods.GetKey(key)
-	if !ok || p.DeletionTimestamp != nil {
+	if !ok || p.DeletionTimestamp != nil && pod.Disrupted(p) { // one that goes for another reason is told that it would have had to, as in Kubernetes
 		return 0, nil
 	}
 	n, ok := c.nodes.Get("", p.Spec.NodeName)
