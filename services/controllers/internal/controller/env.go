@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -16,6 +17,7 @@ import (
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/reconcile"
 	"howdah.dev/services/controllers/internal/pod"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // Unit is a controller, ready to run. Its caches fill from the start; queues
@@ -45,6 +47,7 @@ type Env struct {
 	sets      *object.Informer[*appsv1.ReplicaSet]
 	revisions *object.Informer[*appsv1.ControllerRevision]
 	jobs      *object.Informer[*batchv1.Job]
+	written   map[schema.GroupKind]*written.Versions
 }
 
 // Handle calls change for every object that the informer has when the process
@@ -86,6 +89,18 @@ const (
 
 // OrphansOf is the ByController value of a namespace's objects that have no controller.
 func OrphansOf(namespace string) string { return "orphans/" + namespace }
+
+// Written are the versions of a kind's objects that controllers of this process have written and that its cache may be yet to show: where two of them write the
+// same objects, as a Deployment's sets and their statuses, each knows what the other's writes have made.
+func (e *Env) Written(kind schema.GroupKind) *written.Versions {
+	if e.written == nil {
+		e.written = map[schema.GroupKind]*written.Versions{}
+	}
+	if e.written[kind] == nil {
+		e.written[kind] = written.New(e.Clock)
+	}
+	return e.written[kind]
+}
 
 // Pods returns the informer of all pods, by namespace, controller, node and labels.
 // Its objects come without managedFields, which no controller reads.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,7 @@ import (
 	"howdah.dev/services/controllers/internal/controller"
 	"howdah.dev/services/controllers/internal/owner"
 	"howdah.dev/services/controllers/internal/pod"
+	"howdah.dev/services/controllers/internal/written"
 )
 
 // deployments reconciles Deployments.
@@ -32,14 +34,22 @@ type deployments struct {
 	events      record.EventRecorder
 	clock       clock.PassiveClock
 	queue       *reconcile.Controller
+	written     *written.Versions // of Deployments
+	writtenSets *written.Versions // of ReplicaSets
+	made        *written.Versions // the newest version of a Deployment's sets that was written here: a new one is not in the cache yet
 }
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
+	return controller.Unit{Queues: []*reconcile.Controller{newDeployments(env).queue}}
+}
+
+func newDeployments(env *controller.Env) *deployments {
 	c := &deployments{
 		client: env.Client, sets: env.Sets(), pods: env.Pods(),
 		deployments: object.InformerFor(env.Informers, object.Deployment),
 		events:      env.Recorder("deployment-controller"), clock: env.Clock,
+		written: env.Written(object.Deployment.GVK.GroupKind()), writtenSets: env.Written(object.ReplicaSet.GVK.GroupKind()), made: written.New(env.Clock),
 	}
 	c.queue = reconcile.New(reconcile.Config{
 		Name: "deployment", Kind: "Deployment", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
@@ -48,12 +58,14 @@ func New(env *controller.Env) controller.Unit {
 		d := new
 		if d == nil {
 			d = old
+			c.written.Forget(d.UID)
+			c.made.Forget(d.UID)
 		}
 		c.queue.Enqueue(object.KeyOf(d), c.deployments.Trace(d))
 	})
 	controller.Handle(env, c.sets, c.setChanged)
 	controller.Handle(env, c.pods, c.podChanged)
-	return controller.Unit{Queues: []*reconcile.Controller{c.queue}}
+	return c
 }
 
 func (c *deployments) setChanged(old, new *appsv1.ReplicaSet) {
@@ -104,6 +116,9 @@ func (c *deployments) reconcile(ctx context.Context, key string) (time.Duration,
 	if !ok {
 		return 0, nil
 	}
+	if c.behind(d) {
+		return written.Patience, nil // what was written calls again when it shows
+	}
 	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil {
 		return 0, nil // validation refuses it
@@ -122,6 +137,12 @@ func (c *deployments) reconcile(ctx context.Context, key string) (time.Duration,
 	}
 	plan := Decide(d, seen, c.clock.Now())
 	return plan.After, c.apply(ctx, d, plan)
+}
+
+// behind reports whether the caches are yet to show what was written of the Deployment and its sets: what is planned from them would be refused.
+func (c *deployments) behind(d *appsv1.Deployment) bool {
+	return c.written.Behind(d) || c.made.Hidden(d.UID, c.sets.Shows) ||
+		slices.ContainsFunc(c.sets.ByIndex(controller.ByController, string(d.UID)), func(rs *appsv1.ReplicaSet) bool { return c.writtenSets.Behind(rs) })
 }
 
 // claim returns the sets that the Deployment controls, after it has adopted
@@ -225,6 +246,7 @@ func (c *deployments) applySets(ctx context.Context, d *appsv1.Deployment, p *Pl
 	if err != nil {
 		return fmt.Errorf("write replica sets: %w", err)
 	}
+	c.wrote(d, results[:min(len(results), len(items)-len(p.Delete))])
 	var problems []error
 	for i, r := range results {
 		switch {
@@ -241,6 +263,23 @@ func (c *deployments) applySets(ctx context.Context, d *appsv1.Deployment, p *Pl
 		return problems[0]
 	}
 	return errors.Join(problems...)
+}
+
+// wrote notes what creations and updates of the Deployment's sets have made.
+func (c *deployments) wrote(d *appsv1.Deployment, results []object.Result) {
+	var stored []*appsv1.ReplicaSet
+	for _, r := range results {
+		if r.Err != nil {
+			continue
+		}
+		if rs, err := object.Decode(object.ReplicaSet, r.Object); err == nil {
+			stored = append(stored, rs)
+			c.writtenSets.Wrote(rs)
+		}
+	}
+	if len(stored) > 0 {
+		c.made.Note(d.UID, written.Newest(stored))
+	}
 }
 
 // createFailed tells a name clash from the cache being behind, and puts any
@@ -297,9 +336,12 @@ func (c *deployments) applyStatus(ctx context.Context, d *appsv1.Deployment, rev
 	if revision != "" {
 		updated.Annotations = with(d.Annotations, revisionAnnotation, revision)
 	}
-	_, err := object.For(c.client, object.Deployment).UpdateStatus(ctx, &updated)
+	stored, err := object.For(c.client, object.Deployment).UpdateStatus(ctx, &updated)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update status: %w", err)
+	}
+	if err == nil {
+		c.written.Wrote(stored)
 	}
 	return nil
 }

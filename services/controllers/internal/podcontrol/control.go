@@ -60,7 +60,7 @@ func New(env *controller.Env, kind schema.GroupVersionKind, events record.EventR
 
 // NewWorded is New for a kind whose Events have a wording of their own, and whose pods are named by it.
 func NewWorded(env *controller.Env, kind schema.GroupVersionKind, events record.EventRecorder, word Wording) *Control {
-	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations(), written: written.New(env.Clock)}
+	return &Control{client: env.Client, kind: kind, pods: env.Pods(), events: events, word: word, named: true, clock: env.Clock, expect: newExpectations(), written: env.Written(kind.GroupKind())}
 }
 
 // WithFinalizer has pods get a finalizer when they are adopted, and lose it when they are released.
