@@ -15,29 +15,28 @@ type news struct {
 	at      int64 // Unix time in seconds
 }
 
-// message is an event to one pod.
-type message struct {
-	pod *corev1.Pod
-	Event
-}
-
-// tell returns what has not been told, and all that is so now. What has ceased to hold is told anew when it comes back.
-func (s standing) tell(events []Event) (fresh []message, now standing) {
+// tell returns what pods have not been told, and all that is so now. What has ceased to hold is told anew when it comes back.
+func (s standing) tell(events []Event) (fresh []Event, now standing) {
 	now = standing{}
 	for _, e := range events {
+		var untold []*corev1.Pod
 		for _, pod := range e.Pods {
 			n := news{pod.UID, e.Message, e.At.Unix()}
 			if !s[n] && !now[n] {
-				fresh = append(fresh, message{pod, e})
+				untold = append(untold, pod)
 			}
 			now[n] = true
+		}
+		if len(untold) > 0 {
+			e.Pods = untold
+			fresh = append(fresh, e)
 		}
 	}
 	return fresh, now
 }
 
 // news returns what the pods of a node have not been told, and takes it as told.
-func (c *attacher) news(node string, events []Event) []message {
+func (c *attacher) news(node string, events []Event) []Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh, now := c.standing[node].tell(events)

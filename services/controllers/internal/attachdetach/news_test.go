@@ -35,11 +35,13 @@ func TestNews(t *testing.T) {
 		{nil, ""},
 		{[]Event{{Pods: pods("b"), Message: "full", At: tried(time.Minute)}}, "b:full"},
 	} {
-		var fresh []message
+		var fresh []Event
 		fresh, held = held.tell(step.events)
 		var got []string
-		for _, m := range fresh {
-			got = append(got, m.pod.Name+":"+m.Message)
+		for _, e := range fresh {
+			for _, pod := range e.Pods {
+				got = append(got, pod.Name+":"+e.Message)
+			}
 		}
 		if s := strings.Join(got, " "); s != step.want {
 			t.Errorf("step %d: %q, want %q", i, s, step.want)

@@ -222,8 +222,10 @@ func (c *attacher) reconcile(ctx context.Context, name string) (time.Duration, e
 			return soon, nil
 		}
 	}
-	for _, m := range c.news(name, p.Events) {
-		c.events.Event(m.pod, m.Kind, m.Reason, m.Message)
+	for _, e := range c.news(name, p.Events) {
+		for _, pod := range e.Pods {
+			c.events.Event(pod, e.Kind, e.Reason, e.Message)
+		}
 	}
 	var problems []error
 	for _, v := range p.Attach {

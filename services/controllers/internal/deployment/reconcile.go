@@ -41,10 +41,10 @@ type deployments struct {
 
 // New returns the controller.
 func New(env *controller.Env) controller.Unit {
-	return controller.Unit{Queues: []*reconcile.Controller{newDeployments(env).queue}}
+	return controller.Unit{Queues: []*reconcile.Controller{build(env).queue}}
 }
 
-func newDeployments(env *controller.Env) *deployments {
+func build(env *controller.Env) *deployments {
 	c := &deployments{
 		client: env.Client, sets: env.Sets(), pods: env.Pods(),
 		deployments: object.InformerFor(env.Informers, object.Deployment),
@@ -55,11 +55,13 @@ func newDeployments(env *controller.Env) *deployments {
 		Name: "deployment", Kind: "Deployment", Workers: 8, Reconcile: c.reconcile, Metrics: env.Metrics,
 	})
 	controller.Handle(env, c.deployments, func(old, new *appsv1.Deployment) {
+		if old != nil && (new == nil || new.UID != old.UID) {
+			c.written.Forget(old.UID)
+			c.made.Forget(old.UID)
+		}
 		d := new
 		if d == nil {
 			d = old
-			c.written.Forget(d.UID)
-			c.made.Forget(d.UID)
 		}
 		c.queue.Enqueue(object.KeyOf(d), c.deployments.Trace(d))
 	})
@@ -69,6 +71,9 @@ func newDeployments(env *controller.Env) *deployments {
 }
 
 func (c *deployments) setChanged(old, new *appsv1.ReplicaSet) {
+	if old != nil && (new == nil || new.UID != old.UID) {
+		c.writtenSets.Forget(old.UID) // here, too: the ReplicaSet controller may run elsewhere
+	}
 	for _, rs := range []*appsv1.ReplicaSet{old, new} {
 		if rs == nil {
 			continue

@@ -34,7 +34,7 @@ func TestWaitsForItsWrites(t *testing.T) {
 					Spec:       appsv1.DeploymentSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}},
 				})
 			}, func(env *controller.Env) (controller.Unit, error) {
-				d = newDeployments(env)
+				d = build(env)
 				return controller.Unit{}, nil // it is the test that reconciles
 			})
 			controllertest.Soon(t, "a Deployment in the cache", func() bool { _, ok := d.deployments.Get("ns", "x"); return ok })
