@@ -29,7 +29,9 @@ type Tree struct {
 	unified       bool
 	// Unthrottled, which may be nil, says of which pods' time on the CPUs no account is to be kept: they have some for themselves.
 	Unthrottled func(p *corev1.Pod) bool
-	seconds     *prometheus.HistogramVec // nil until Measure
+	// PodPIDs is how many processes and threads each pod may have; 0 is no limit of its own.
+	PodPIDs int64
+	seconds *prometheus.HistogramVec // nil until Measure
 
 	mu        sync.Mutex
 	burstable map[types.UID]int64 // requested thousandths of a core
@@ -164,7 +166,10 @@ func (t *Tree) weigh() error {
 
 func (t *Tree) create(path string) error {
 	if !t.unified {
-		for _, controller := range []string{"cpu", "memory"} {
+		for _, controller := range []string{"cpu", "memory", "pids"} {
+			if _, err := os.Stat(filepath.Join(t.mount, controller)); controller == "pids" && errors.Is(err, fs.ErrNotExist) {
+				continue // where a limit is set, it is missed
+			}
 			if err := os.MkdirAll(filepath.Join(t.mount, controller, path), 0o755); err != nil {
 				return err
 			}
@@ -217,14 +222,34 @@ func (t *Tree) apply(path string, r totals) error {
 			return err
 		}
 	}
-	if r.memoryLimit > 0 {
-		file := "memory/" + path + "/memory.limit_in_bytes"
-		if t.unified {
-			file = path + "/memory.max"
-		}
-		return t.write(file, strconv.FormatInt(r.memoryLimit, 10))
+	if err := t.boundMemory(path, r.memoryLimit); err != nil {
+		return err
 	}
-	return nil
+	return t.boundPIDs(path, t.PodPIDs)
+}
+
+// boundMemory limits what the group's processes hold, in bytes; 0 leaves it as it is.
+func (t *Tree) boundMemory(path string, limit int64) error {
+	if limit <= 0 {
+		return nil
+	}
+	file := "memory/" + path + "/memory.limit_in_bytes"
+	if t.unified {
+		file = path + "/memory.max"
+	}
+	return t.write(file, strconv.FormatInt(limit, 10))
+}
+
+// boundPIDs limits how many processes and threads the group has; 0 leaves it as it is.
+func (t *Tree) boundPIDs(path string, limit int64) error {
+	if limit <= 0 {
+		return nil
+	}
+	file := path + "/pids.max"
+	if !t.unified {
+		file = "pids/" + file
+	}
+	return t.write(file, strconv.FormatInt(limit, 10))
 }
 
 func (t *Tree) shares(path string, shares int64) error {

@@ -362,6 +362,33 @@ func TestAPluginThatFails(t *testing.T) {
 	}
 }
 
+// Of a plugin that never tells of its devices the node has the resource, and none of it.
+func TestPluginThatTellsOfNoDevices(t *testing.T) {
+	w := newWorld(t)
+	p := w.plugin(plugintest.Devices("a"))
+	p.Silent = errors.New("out of order")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		capacity, _ := w.m.Capacity()
+		if q, known := capacity[widget]; known {
+			if !q.IsZero() {
+				t.Errorf("capacity %s", q.String())
+			}
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the node does not know the resource")
+		}
+	}
+	w.has(0, 0)
+	w.clock.Step(gracePeriod)
+	if capacity, _ := w.m.Capacity(); len(capacity) != 1 {
+		t.Errorf("after the grace %v", capacity)
+	}
+}
+
 // A plugin that others find by its socket is asked for its options, and gone when they say so.
 func TestPluginThatIsFound(t *testing.T) {
 	w := newWorld(t)

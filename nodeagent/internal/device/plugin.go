@@ -115,18 +115,24 @@ func (m *Manager) Connect(resource, socket string, options *pluginapi.DevicePlug
 // follow takes what a plugin tells of its devices until it ends, or another one takes its place.
 func (m *Manager) follow(ctx context.Context, p *plugin) {
 	err := p.ask(ctx)
+	asked := err == nil
 	var stream grpc.ServerStreamingClient[pluginapi.ListAndWatchResponse]
 	if err == nil {
 		stream, err = p.client.ListAndWatch(ctx, &pluginapi.Empty{})
 	}
+	told := false
 	for err == nil {
 		var said *pluginapi.ListAndWatchResponse
 		if said, err = stream.Recv(); err == nil {
 			m.listed(p, said.GetDevices())
+			told = true
 		}
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if asked && !told { // the node has its resource, and nothing of it
+		m.listed(p, nil)
 	}
 	if !errors.Is(err, io.EOF) {
 		slog.Warn("a device plugin does not answer any more", "resource", p.resource, "err", err)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +55,9 @@ func (f *Files) Run(ctx context.Context, tell func([]*corev1.Pod)) error {
 				return ctx.Err()
 			case e := <-events:
 				if f.concerned(e.Name) {
+					if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+						f.gone(e.Name, tell)
+					}
 					timer.Stop()
 					timer = f.Clock.NewTimer(settle)
 				}
@@ -63,6 +68,20 @@ func (f *Files) Run(ctx context.Context, tell func([]*corev1.Pod)) error {
 			}
 		}
 	}
+}
+
+// gone tells that a manifest has gone, though another may have taken its place by now: its pod ends, and starts anew, also where both say the same.
+func (f *Files) gone(path string, tell func([]*corev1.Pod)) {
+	if f.good[path] == nil {
+		return
+	}
+	delete(f.good, path)
+	f.Report(path, nil)
+	pods := make([]*corev1.Pod, 0, len(f.good))
+	for _, path := range slices.Sorted(maps.Keys(f.good)) {
+		pods = append(pods, f.good[path])
+	}
+	tell(pods)
 }
 
 // watcher hears of changes; where the kernel has no more of them to give, the folder is looked at every now and then.

@@ -169,7 +169,7 @@ func complete(p *corev1.Pod, hash string, o Origin) {
 		name += "-" + strings.ToLower(o.Node)
 	}
 	p.ObjectMeta = metav1.ObjectMeta{
-		Name: name, Namespace: p.Namespace, UID: types.UID(hash), Labels: p.Labels, Annotations: annotations, Generation: 1,
+		Name: name, Namespace: p.Namespace, UID: types.UID(hash), Labels: p.Labels, Annotations: annotations,
 	}
 	if p.Namespace == "" {
 		p.Namespace = metav1.NamespaceDefault

@@ -206,3 +206,33 @@ func TestURLIsAsked(t *testing.T) {
 	answer(http.StatusOK, "{apiVersion: v1, kind: PodList, items: []}")
 	h.await()
 }
+
+// TestManifestThatComesBack: a pod ends with its manifest, also where the same one is there again before anybody has looked.
+func TestManifestThatComesBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	put := func(path string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(manifestOf(strings.TrimSuffix(filepath.Base(path), ".yaml"), "i:1")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(path)
+	put(filepath.Join(dir, "b.yaml"))
+	h := newHeard(t)
+	files := &Files{Path: dir, Node: "n", Every: time.Hour, Clock: clock.RealClock{}, Report: h.report}
+	hear(t, files.Run, h)
+	h.await("a-n i:1", "b-n i:1")
+	for _, away := range []func() error{
+		func() error { return os.Remove(path) },
+		func() error { return os.Rename(path, filepath.Join(dir, ".a.yaml")) },
+	} {
+		if err := away(); err != nil {
+			t.Fatal(err)
+		}
+		put(path)
+		h.await("b-n i:1")
+		h.await("a-n i:1", "b-n i:1")
+	}
+}

@@ -139,10 +139,10 @@ func restartCondition(s *corev1.PodStatus, pod *corev1.Pod, plan Plan, now time.
 	setCondition(s, pod, now, c)
 }
 
-// owed reports whether a container has not run yet in this life, and did in an earlier one.
+// owed reports whether a container has not run yet in this life, and did in an earlier one, or was stopped to start again.
 func (w *writer) owed(name string) bool {
 	run := w.observed.Latest(name)
-	return run != nil && w.life.past(run)
+	return run != nil && (w.life.past(run) || w.memory.Again[run.ID] && w.plan.Terminate == nil)
 }
 
 // ended describes a run that has ended. latest is the life of the pod by then: what was stopped for it says so.

@@ -79,7 +79,7 @@ func TestAllContainersStartOver(t *testing.T) {
 		"an init container":                       {three("x"), lived("x=42"), begun, "start x-1 in life 1", "Pending x:RestartingAllContainers(Error) s:PodInitializing a:PodInitializing b:PodInitializing"},
 		"an init container fails in the new life": {three("a"), lived("x@1=3", "a=42", "b=0", "s=137", "x=0"), begun, "terminate", "Failed"},
 		"a sidecar":          {three("s"), lived("a=run", "b=0", "s=42", "x=0"), nil, "restarting, stop a-0", "Running Restarting x:Completed s:Error a:running b:Completed"},
-		"the last has ended": {three("a"), lived("a@1=0", "b@1=0", "x@1=0", "s@1=run", "a=42", "b=137", "s=137", "x=0"), begun, "terminate", "Succeeded"},
+		"the last has ended": {three("a"), lived("a@1=0", "b@1=0", "x@1=0", "s@1=run", "a=42", "b=137", "s=137", "x=0"), begun, "terminate", "Running x:Completed(Completed) s:running(RestartingAllContainers) a:Completed(Error) b:Completed(RestartingAllContainers)"},
 		"too often": {three("a"), lived("a@1=42", "b@1=137", "s@1=137", "x@1=0"), func(m *Memory) {
 			m.Life, m.Backoff["a"] = 2, Backoff{Delay: 20 * time.Second, Updated: now.Add(-time.Minute)}
 		}, "a CrashLoopBackOff", "Running x:RestartingAllContainers(Completed) s:RestartingAllContainers(RestartingAllContainers) a:CrashLoopBackOff(Error) b:RestartingAllContainers(RestartingAllContainers)"},

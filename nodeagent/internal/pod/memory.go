@@ -17,6 +17,8 @@ type Memory struct {
 	MaxDelay time.Duration
 	// Probes holds what probes found, by container ID.
 	Probes map[string]Probed
+	// Again holds runs, by container ID, that were stopped so that their containers start again, whatever they ended with.
+	Again map[string]bool
 	// Sandbox is why the last sandbox could not be made, and when to try again.
 	Sandbox Trouble
 	// Volumes is why the volumes could not be made, and when to try again.
@@ -68,7 +70,7 @@ type Failure struct {
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
-	return &Memory{Trouble: map[string]Trouble{}, Backoff: map[string]Backoff{}, Probes: map[string]Probed{},
+	return &Memory{Trouble: map[string]Trouble{}, Backoff: map[string]Backoff{}, Probes: map[string]Probed{}, Again: map[string]bool{},
 		Given: map[string]corev1.ResourceRequirements{}, Applied: map[string]corev1.ResourceRequirements{}, Around: map[string]corev1.ResourceRequirements{}, Resize: map[string]Trouble{}}
 }
 

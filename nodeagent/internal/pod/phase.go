@@ -4,13 +4,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// phase sums up the containers in one word. Those that are owed a run start, whatever became of the last one.
+// phase sums up the containers in one word. Those that are owed a run start, whatever became of the last one. Sidecars count while they run: the pod has not
+// ended before them, nor by what they end with.
 func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus, owed func(name string) bool) corev1.PodPhase {
+	var unknown, running, succeeded, stopped, again int
 	for i := range inits {
 		c := &pod.Spec.InitContainers[i]
 		t := inits[i].State.Terminated
 		switch {
-		case Sidecar(c), owed(c.Name) && anyRan(mains):
+		case Sidecar(c):
+			if inits[i].State.Running != nil {
+				running++
+			}
+		case owed(c.Name) && anyRan(mains):
 		case t != nil && t.ExitCode == 0:
 		case t != nil && !restarts(pod, c, true, t.ExitCode):
 			return corev1.PodFailed
@@ -18,7 +24,6 @@ func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus, owed func(nam
 			return corev1.PodPending
 		}
 	}
-	var unknown, running, succeeded, stopped, again int
 	for i, s := range mains {
 		t := s.State.Terminated
 		if t == nil && s.State.Waiting != nil {

@@ -61,6 +61,8 @@ type Stop struct {
 	Message string // for the event
 	// Grace, in seconds, where it is not the pod's own.
 	Grace *int64
+	// Again says that the container starts again whatever the run ends with, which the worker remembers (Memory.Again).
+	Again bool
 }
 
 // Start makes one run of a container.
@@ -116,7 +118,7 @@ func (p *planner) make() {
 func (p *planner) terminate() bool {
 	if failure := p.deadline(); failure != nil {
 		p.plan.Terminate = &Termination{Failure: failure}
-	} else if p.memory.Failed != nil || Finished(p.pod) || Ended(p.pod, p.observed) {
+	} else if p.memory.Failed != nil || Finished(p.pod) || Ended(p.pod, p.observed, p.memory) {
 		p.plan.Terminate = &Termination{Failure: p.memory.Failed}
 		if failed := p.memory.Failed; failed != nil {
 			p.plan.Terminate.Grace = failed.Grace
@@ -151,7 +153,7 @@ func Finished(pod *corev1.Pod) bool {
 
 // Ended reports whether no container of the pod is to run any more, by its
 // restart policy.
-func Ended(pod *corev1.Pod, observed *cri.Pod) bool {
+func Ended(pod *corev1.Pod, observed *cri.Pod, memory *Memory) bool {
 	l := lifeOf(pod, observed)
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -163,7 +165,7 @@ func Ended(pod *corev1.Pod, observed *cri.Pod) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		last := l.latest(observed, c.Name)
-		if last == nil || last.State != cri.Exited || restarts(pod, c, false, last.ExitCode) {
+		if last == nil || last.State != cri.Exited || memory.Again[last.ID] || restarts(pod, c, false, last.ExitCode) {
 			return false
 		}
 	}
@@ -254,8 +256,8 @@ func (p *planner) init() bool {
 		case run == nil || run.State == cri.Created:
 			p.start(c, run, true)
 			return false
-		case run.State == cri.Running:
-			p.check(c, run)
+		case run.State == cri.Running: // it ends by itself, with what it was started with
+			p.resize(c, run)
 			return false
 		case run.State == cri.Unknown || run.ExitCode != 0:
 			p.restart(c, run, true)
@@ -284,7 +286,7 @@ func (p *planner) main() {
 // keep plans what one long-running container needs.
 func (p *planner) keep(c *corev1.Container, run *cri.Container, init bool) {
 	if run == nil { // in this sandbox; what ended for good in an older one stays ended
-		if old := p.life.latest(p.observed, c.Name); old != nil && old.State == cri.Exited && !restarts(p.pod, c, init, old.ExitCode) {
+		if old := p.life.latest(p.observed, c.Name); old != nil && old.State == cri.Exited && !p.again(c, old, init) {
 			return
 		}
 	}
@@ -292,26 +294,32 @@ func (p *planner) keep(c *corev1.Container, run *cri.Container, init bool) {
 	case run == nil || run.State == cri.Created:
 		p.start(c, run, init)
 	case run.State == cri.Running:
-		p.check(c, run)
-	case restarts(p.pod, c, init, run.ExitCode):
+		p.check(c, run, init)
+	case p.again(c, run, init):
 		p.restart(c, run, init)
 	}
 }
 
-// check plans the stop of a running container that is to be replaced.
-func (p *planner) check(c *corev1.Container, run *cri.Container) {
-	if changed(c, run) {
-		p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
+// again reports whether a container whose run has ended is to run again.
+func (p *planner) again(c *corev1.Container, run *cri.Container, init bool) bool {
+	return p.memory.Again[run.ID] || restarts(p.pod, c, init, run.ExitCode)
+}
+
+// check plans the stop of a running container that is to be replaced. One that was changed starts again by any restart policy, as Kubernetes has it, and a
+// sidecar that has not started yet gets its time to start before.
+func (p *planner) check(c *corev1.Container, run *cri.Container, init bool) {
+	kill := p.memory.Probes[run.ID].Kill
+	if changed(c, run) && (!init || p.started(c, run)) {
+		p.plan.Stop = append(p.plan.Stop, Stop{Run: run, Message: stopping(c, init, "definition changed", true), Again: true})
 		return
 	}
-	kill := p.memory.Probes[run.ID].Kill
 	if kill == "" {
 		p.resize(c, run)
 		return
 	}
-	stop := Stop{Run: run, Message: fmt.Sprintf("Container %s failed %s, will be restarted", c.Name, kill)}
-	if !Sidecar(c) && !restarts(p.pod, c, false, killed) {
-		stop.Message = fmt.Sprintf("Container %s failed %s", c.Name, kill)
+	stop := Stop{Run: run, Again: p.restartsKilled(c), Message: stopping(c, init, "failed "+kill, true)}
+	if !init && !restarts(p.pod, c, false, killed) {
+		stop.Message = stopping(c, init, "failed "+kill, stop.Again)
 		if p.alone(run) { // the pod ends with it
 			stop.Message = "Stopping container " + c.Name
 		}
@@ -324,6 +332,25 @@ func (p *planner) check(c *corev1.Container, run *cri.Container) {
 		stop.Grace = probe.TerminationGracePeriodSeconds
 	}
 	p.plan.Stop = append(p.plan.Stop, stop)
+}
+
+// stopping is the message of why a container is stopped.
+func stopping(c *corev1.Container, init bool, why string, again bool) string {
+	switch {
+	case init:
+		return fmt.Sprintf("Init container %s %s", c.Name, why)
+	case again:
+		return fmt.Sprintf("Container %s %s, will be restarted", c.Name, why)
+	}
+	return fmt.Sprintf("Container %s %s", c.Name, why)
+}
+
+// restartsKilled reports whether a container that is stopped because of a probe starts again by its policy, whatever it then ends with.
+func (p *planner) restartsKilled(c *corev1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
+	}
+	return p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
 // alone reports whether no other main container runs.

@@ -76,7 +76,8 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		} else if plan.Terminate != nil && !observed.AnyRunning() && s.Phase != corev1.PodSucceeded {
 			s.Phase = endedPhase(s.ContainerStatuses)
 		}
-		if facts.Holds && (s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed) {
+		// Who waits for the pod's end takes what was its own: nothing of it runs then, and its devices are given back.
+		if (facts.Holds || observed.AnyRunning()) && (s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed) {
 			s.Phase, s.Reason, s.Message = unended(pod), pod.Status.Reason, pod.Status.Message
 		}
 	}

@@ -48,6 +48,7 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 		w.cfg.Metrics.restarted()
 	}
 	if len(plan.Stop) > 0 {
+		w.remember(observed, plan.Stop)
 		w.stopAll(ctx, p, s, plan.Stop, nil)
 	}
 	for _, id := range plan.Remove {

@@ -149,6 +149,20 @@ func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus
 	}
 }
 
+// remember keeps of the runs that are about to be stopped which start again, and forgets those that are no longer there.
+func (w *worker) remember(observed *cri.Pod, stops []pod.Stop) {
+	for id := range w.memory.Again {
+		if observed.ByID(id) == nil {
+			delete(w.memory.Again, id)
+		}
+	}
+	for _, stop := range stops {
+		if stop.Again {
+			w.memory.Again[stop.Run.ID] = true
+		}
+	}
+}
+
 // tellUntil calls tell whenever something has woken the worker.
 func (w *worker) tellUntil(ended <-chan struct{}, tell func()) {
 	if tell == nil {

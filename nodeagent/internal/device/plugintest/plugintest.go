@@ -25,6 +25,8 @@ type Plugin struct {
 	Options       *pluginapi.DevicePluginOptions
 	// Answer says what a container needs to use devices.
 	Answer func(ids []string) (*pluginapi.ContainerAllocateResponse, error)
+	// Silent has it fail instead of telling of its devices.
+	Silent error
 	// Prefer says which devices go well together; nil is no idea.
 	Prefer func(available, must []string, size int) []string
 
@@ -164,6 +166,9 @@ func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*plu
 
 // ListAndWatch implements DevicePluginServer.
 func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	if p.Silent != nil {
+		return p.Silent
+	}
 	for {
 		p.mu.Lock()
 		if p.news == nil {
