@@ -63,6 +63,7 @@ type Agent struct {
 	nodes       *object.Informer[*corev1.Node]
 	writer      *status.Writer
 	reporter    *nodestatus.Reporter
+	enforcer    *enforcer
 	workers     *worker.Manager
 	volumes     *volume.Manager
 	podCerts    *podcert.Keeper
@@ -174,7 +175,7 @@ func (a *Agent) node() container.Node {
 	n := container.Node{
 		Name: a.cfg.NodeName, RootDir: a.cfg.RootDir, LogDir: a.cfg.LogDir, KubeletDir: a.cfg.KubeletDir,
 		ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain, HostDNS: a.hostDNS, HostsFile: a.cfg.HostsFile, PageLimits: a.pageLimits,
-		Swap: a.swap,
+		Swap: a.swap, SeccompDefault: a.cfg.SeccompDefault, NoCPUQuota: a.cfg.NoCPUQuota,
 	}
 	if node := a.self(); node != nil {
 		n.Capacity, n.Allocatable = node.Status.Capacity, node.Status.Allocatable
@@ -264,7 +265,7 @@ func (a *Agent) run(ctx context.Context) error {
 	if err := a.prepareStatic(ctx); err != nil {
 		return err
 	}
-	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.volumes.Run, a.podCerts.Run, a.serve)
+	return task.Run(ctx, a.informers.Run, a.record, a.watcher.Run, a.runEndpoint, a.workers.Run, a.resources.Run, a.pleg.Run, a.rotator.Run, a.enforcer.Run, a.sendLogs, a.runStatic, a.drivers.watcher.Run, a.drivers.volumes.Run, a.volumes.Run, a.podCerts.Run, a.serve)
 }
 
 // sendLogs sends what containers write to the service that keeps it.

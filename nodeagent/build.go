@@ -78,7 +78,8 @@ func (a *Agent) build(machine nodestatus.Machine, thresholds pressure.Settings) 
 	a.pageLimits = b.cgroups.LimitsPages()
 	a.swap = container.Swap{Bounded: b.cgroups.LimitsSwap(machine.Proc), Limited: cfg.SwapBehavior == limitedSwap, Capacity: machine.Swap()}
 	b.cgroups.Measure(cfg.Registerer)
-	b.cgroups.Unthrottled = a.resources.unthrottled
+	b.cgroups.PodPIDs = cfg.PodPIDs
+	b.cgroups.Unthrottled = func(p *corev1.Pod) bool { return cfg.NoCPUQuota || a.resources.unthrottled(p) }
 	b.buildVolumes()
 	a.running = a.newSet(b.tell)
 	a.network, err = newNetwork(cfg, a.informers, a.pods, a.running.Get, a.services, a.runtime.Runtime, b.tell, func() bool { return a.reporter.Heard() })
@@ -142,6 +143,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Runtime: b.runtime.Runtime, Observer: cri.NewObserver(b.runtime.Runtime),
 		Images: image.NewPuller(image.PullerConfig{
 			Images: b.runtime.Images, Secrets: b.objects, Providers: b.providers, Records: b.pulls, Events: b.tell, Clock: cfg.Clock, Registerer: cfg.Registerer,
+			Parallel: cfg.ParallelPulls,
 		}),
 		Volumes: b.volumes, Cgroups: b.cgroups, Objects: b.objects, Assigner: b.resources, Claims: b.resources.claims, Classes: b.objects, Users: userns.New(cfg.RootDir, users), Health: b.resources.health,
 		Status: b.mirrors, Events: b.tell, Clock: cfg.Clock, Metrics: worker.NewMetrics(cfg.Registerer, cfg.Clock),
@@ -207,7 +209,7 @@ func (b *builder) followPods() {
 func (b *builder) buildStreams() {
 	cfg := b.cfg
 	b.watcher = logs.NewWatcher()
-	b.rotator = logs.NewRotator(b.runtime.Runtime, cfg.Clock)
+	b.rotator = logs.NewRotator(b.runtime.Runtime, cfg.LogBounds, cfg.Clock)
 	// Requests to the node that API servers make over the node API go to the same paths as others'.
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.endpoint.Handler().ServeHTTP(w, r) })
 	b.streams = stream.New(stream.Config{
@@ -259,12 +261,16 @@ func (b *builder) buildReporter() {
 	b.reporter = nodestatus.New(nodestatus.Config{
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: release.Version(),
 		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
-		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.Managers.reserved(),
+		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.reserved(),
 		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
 		Event:        func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },
 		Registerer:   cfg.Registerer,
 	})
 	b.network.changed = b.reporter.Poke
+	b.enforcer = &enforcer{
+		cgroups: b.cgroups, machine: b.machine, options: cfg.Reserve, named: cfg.Managers.reserved(), clock: cfg.Clock,
+		tell: func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },
+	}
 }
 
 // buildPulls makes what knows with whose credentials images were pulled, and what has some of the node's own.

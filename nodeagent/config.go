@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +20,10 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/reserve"
 	"howdah.dev/nodeagent/internal/route"
 	"howdah.dev/nodeagent/internal/serving"
 	"howdah.dev/nodeagent/internal/shutdown"
@@ -46,6 +49,8 @@ type Config struct {
 	NodeIP string
 	// Labels are given to the Node beside those that every node has.
 	Labels map[string]string
+	// Taints are those with which the Node is made.
+	Taints []corev1.Taint
 	// ExternalCloud has the node made with the taint by which it waits until a cloud provider's controller has completed it.
 	ExternalCloud bool
 	// Port is where the node API is served, gRPC for API servers alone; default 10250.
@@ -54,6 +59,20 @@ type Config struct {
 	Endpoint *Endpoint
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
+	// PodsPerCore, where not 0, is how many of them there may be for each CPU.
+	PodsPerCore int64
+	// Reserve is what of the machine is not for pods, beside what EvictionHard keeps back.
+	Reserve Reserve
+	// PodPIDs is how many processes and threads a pod may have; 0 is as many as the node.
+	PodPIDs int64
+	// NoCPUQuota has limits of CPUs not enforced.
+	NoCPUQuota bool
+	// SeccompDefault has containers that name no profile run with the runtime's.
+	SeccompDefault bool
+	// LogBounds are those of what the runtime keeps of a container's output; default DefaultLogBounds.
+	LogBounds LogBounds
+	// ParallelPulls is how many images are pulled at a time; 0 is no limit.
+	ParallelPulls int
 	// SwapBehavior is the kubelet's memorySwap.swapBehavior: NoSwap, the default, or LimitedSwap.
 	SwapBehavior string
 	// EvictionHard says below which remainders of memory, disk, inodes or processes the node ends pods, as the kubelet's
@@ -140,6 +159,15 @@ type Shutdown = shutdown.Options
 
 // ErrShutDown is what Run returns when the machine is to go down and the pods have ended.
 var ErrShutDown = shutdown.ErrDown
+
+// Reserve says what of a machine is not for pods.
+type Reserve = reserve.Options
+
+// LogBounds are the bounds of a container's logs.
+type LogBounds = logs.Bounds
+
+// DefaultLogBounds are those of a kubelet.
+var DefaultLogBounds = logs.DefaultBounds
 
 // ImageKeep says which images a node keeps though no pod needs them.
 type ImageKeep = image.Keep
@@ -239,6 +267,12 @@ func (c Config) complete() (Config, error) {
 	if c.MaxPods == 0 {
 		c.MaxPods = 110
 	}
+	if c.PodsPerCore > 0 {
+		c.MaxPods = min(c.MaxPods, c.PodsPerCore*int64(runtime.NumCPU()))
+	}
+	if c.LogBounds == (LogBounds{}) {
+		c.LogBounds = DefaultLogBounds
+	}
 	if c.KeepImages == (ImageKeep{}) {
 		c.KeepImages = image.Defaults
 	}
@@ -262,19 +296,11 @@ func (c Config) complete() (Config, error) {
 	if c.Endpoint != nil {
 		c.Endpoint, problem = c.Endpoint.complete(c.Port)
 	}
-	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate())
+	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate(c.Reserve.Total()), c.Reserve.Validate(), c.LogBounds.Validate(), c.validateRegistration())
 }
 
 // What containers have of the node's swap space, as kubelets name it.
 const noSwap, limitedSwap = "NoSwap", "LimitedSwap"
-
-// taints are what the node is made with.
-func (c Config) taints() []corev1.Taint {
-	if !c.ExternalCloud {
-		return nil
-	}
-	return []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
-}
 
 // parseNodeIP reads the addresses of a node: at most one of each family.
 func parseNodeIP(text string) ([]netip.Addr, error) {
@@ -360,6 +386,11 @@ func (c Config) validate() error {
 	}
 	if c.MaxPods < 1 {
 		problems = append(problems, fmt.Errorf("a node takes at least one pod, not %d", c.MaxPods))
+	}
+	for what, n := range map[string]int64{"pods of a core": c.PodsPerCore, "processes of a pod": c.PodPIDs, "images that are pulled at a time": int64(c.ParallelPulls)} {
+		if n < 0 {
+			problems = append(problems, fmt.Errorf("%s: there cannot be %d", what, n))
+		}
 	}
 	if c.SwapBehavior != noSwap && c.SwapBehavior != limitedSwap {
 		problems = append(problems, fmt.Errorf("swap behavior %q is neither %s nor %s", c.SwapBehavior, noSwap, limitedSwap))

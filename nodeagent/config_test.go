@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestNodeAddresses(t *testing.T) {
@@ -45,24 +48,26 @@ func TestNodeTakesTheMachinesAddresses(t *testing.T) {
 func TestManagersOfAllPoliciesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		set  Managers
-		want string // of the error; "" is none
+		set      Managers
+		want     string // of the error; "" is none
+		reserved corev1.ResourceList
 	}{
-		"nothing set": {Managers{}, ""},
+		"nothing set": {Managers{}, "", nil},
 		"all of them": {Managers{
 			CPUPolicy: "static", CPUOptions: map[string]string{"full-pcpus-only": "true"}, ReservedCPUs: "0,2-3", MemoryPolicy: "Static", ReservedMemory: []string{"0:memory=1Gi"},
 			TopologyPolicy: "restricted", TopologyScope: "pod", TopologyOptions: map[string]string{"prefer-closest-numa-nodes": "true", "max-allowable-numa-nodes": "16"},
-		}, ""},
-		"a policy":                 {Managers{CPUPolicy: "dynamic"}, `CPU manager: "dynamic" is none of [none static]`},
-		"a scope":                  {Managers{TopologyScope: "node"}, `topology scope: "node" is none of [container pod]`},
-		"static without reserved":  {Managers{CPUPolicy: "static"}, "needs reserved CPUs"},
-		"options without static":   {Managers{CPUOptions: map[string]string{"full-pcpus-only": "true"}}, "are those of the policy static"},
-		"CPUs":                     {Managers{ReservedCPUs: "a-b"}, "reserved CPUs: "},
-		"memory":                   {Managers{ReservedMemory: []string{"memory"}}, "is not NODE:KIND=SIZE"},
-		"an option of topology":    {Managers{TopologyOptions: map[string]string{"max-allowable-numa-nodes": "3"}}, "it is from 8 to 64"},
-		"no such option of theirs": {Managers{TopologyOptions: map[string]string{"x": "y"}}, "there is no such option"},
+		}, "", nil},
+		"a policy":                 {Managers{CPUPolicy: "dynamic"}, `CPU manager: "dynamic" is none of [none static]`, nil},
+		"a scope":                  {Managers{TopologyScope: "node"}, `topology scope: "node" is none of [container pod]`, nil},
+		"static without reserved":  {Managers{CPUPolicy: "static"}, "needs reserved CPUs", nil},
+		"static beside reserved":   {Managers{CPUPolicy: "static"}, "", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
+		"options without static":   {Managers{CPUOptions: map[string]string{"full-pcpus-only": "true"}}, "are those of the policy static", nil},
+		"CPUs":                     {Managers{ReservedCPUs: "a-b"}, "reserved CPUs: ", nil},
+		"memory":                   {Managers{ReservedMemory: []string{"memory"}}, "is not NODE:KIND=SIZE", nil},
+		"an option of topology":    {Managers{TopologyOptions: map[string]string{"max-allowable-numa-nodes": "3"}}, "it is from 8 to 64", nil},
+		"no such option of theirs": {Managers{TopologyOptions: map[string]string{"x": "y"}}, "there is no such option", nil},
 	} {
-		err := c.set.complete().validate()
+		err := c.set.complete().validate(c.reserved)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,12 +9,14 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/kit/release"
 	"howdah.dev/kit/task"
@@ -99,10 +102,13 @@ func (a *Agent) rotating(e *Endpoint) *tls.Config {
 	return out
 }
 
-// on names a port on each of the node's addresses.
+// on names a port on each of the node's addresses, and on its loopback, for programs of the node itself.
 func (c Config) on(port int32) []string {
 	var out []string
-	for _, ip := range c.hostIPs() {
+	for _, ip := range append(c.hostIPs(), "127.0.0.1") {
+		if slices.Contains(out, net.JoinHostPort(ip, strconv.Itoa(int(port)))) {
+			continue
+		}
 		out = append(out, net.JoinHostPort(ip, strconv.Itoa(int(port))))
 	}
 	return out
@@ -122,6 +128,13 @@ func (c Config) settings() map[string]any {
 		"crashLoopBackOff":       map[string]any{"maxContainerRestartPeriod": c.MaxContainerRestartPeriod.String()},
 		"enableSystemLogHandler": true, "enableSystemLogQuery": c.SystemLogQuery,
 		"memorySwap": map[string]any{"swapBehavior": c.SwapBehavior}, "nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
+	}
+	s["kubeReserved"], s["systemReserved"], s["enforceNodeAllocatable"] = c.Reserve.Kube, c.Reserve.System, c.Reserve.Enforcing()
+	s["podPidsLimit"], s["podsPerCore"], s["cpuCFSQuota"], s["seccompDefault"] = cmp.Or(c.PodPIDs, -1), c.PodsPerCore, !c.NoCPUQuota, c.SeccompDefault
+	s["containerLogMaxSize"], s["containerLogMaxFiles"] = resource.NewQuantity(c.LogBounds.Size, resource.BinarySI).String(), c.LogBounds.Files
+	s["serializeImagePulls"], s["registerNode"], s["registerWithTaints"] = c.ParallelPulls == 1, true, c.Taints
+	if c.ParallelPulls > 0 {
+		s["maxParallelImagePulls"] = c.ParallelPulls
 	}
 	c.Manifests.settings(s)
 	c.Managers.settings(s)

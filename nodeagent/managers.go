@@ -57,7 +57,8 @@ func (m Managers) complete() Managers {
 	return m
 }
 
-func (m Managers) validate() error {
+// validate says what is wrong with them. reserved is what the node keeps for itself beside.
+func (m Managers) validate(reserved corev1.ResourceList) error {
 	var problems []error
 	for what, c := range map[string]struct {
 		set string
@@ -82,7 +83,7 @@ func (m Managers) validate() error {
 	if err4 != nil {
 		err4 = fmt.Errorf("reserved CPUs: %w", err4)
 	}
-	if err4 == nil && m.CPUPolicy == cpu.Static && set.IsEmpty() {
+	if err4 == nil && m.CPUPolicy == cpu.Static && set.IsEmpty() && reserved.Cpu().IsZero() {
 		err4 = errors.New("the static policy of the CPU manager needs reserved CPUs: without any, nothing might be left to share")
 	}
 	if m.CPUEvery < 0 {
@@ -108,7 +109,16 @@ func (m Managers) settings(s map[string]any) {
 	s["reservedMemory"] = reserved
 }
 
-// reserved is what of the node's capacity pods may not ask for.
+// reservedCPUs are the system's: those that are named, or else as many of the machine's as are reserved. The settings are valid.
+func (m Managers) reservedCPUs(machine topology.Machine, reserved corev1.ResourceList) (cpuset.CPUSet, error) {
+	set, err := cpuset.Parse(m.ReservedCPUs)
+	if err != nil || !set.IsEmpty() {
+		return set, err
+	}
+	return cpu.Reserve(machine, int(reserved.Cpu().Value())) // whole ones
+}
+
+// reserved are the CPUs that are named, nil where none are.
 func (m Managers) reserved() corev1.ResourceList {
 	set, _ := cpuset.Parse(m.ReservedCPUs)
 	if set.IsEmpty() {

@@ -98,7 +98,7 @@ func (r *resources) addCPUs(a *Agent, machine topology.Machine, aligned *topolog
 		return cpu.CheckNone(path)
 	}
 	options, err1 := cpu.ParseOptions(m.CPUOptions)
-	reserved, err2 := cpuset.Parse(m.ReservedCPUs)
+	reserved, err2 := m.reservedCPUs(machine, a.cfg.Reserve.Total())
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("CPU manager: %w, %w", err1, err2) // the configuration was checked before
 	}
@@ -123,7 +123,8 @@ func (r *resources) addMemory(a *Agent, machine topology.Machine, thresholds pre
 	for _, node := range machine.Node {
 		whole += node.Memory
 	}
-	if err := reserved.Check(machine.Nodes(), thresholds.Reserved(pressure.MemoryAvailable, whole)); err != nil {
+	kept := a.cfg.Reserve.Total()
+	if err := reserved.Check(machine.Nodes(), thresholds.Reserved(pressure.MemoryAvailable, whole)+kept.Memory().Value()); err != nil {
 		return err
 	}
 	r.memory, err = memory.New(memory.Config{Machine: machine, Reserved: reserved, State: path, Registerer: a.cfg.Registerer})

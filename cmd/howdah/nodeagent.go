@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 
 	"howdah.dev/cmd/howdah/internal/join"
+	"howdah.dev/cmd/howdah/internal/kubeletconfig"
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
@@ -30,7 +33,13 @@ import (
 type nodeFlags struct {
 	name, address, cloud, api, logs, logRate, cri, imagesDir, clusterDomain, evictionHard string
 	clusterDNS, clusterCIDRs, serviceCIDRs, balancerCIDRs, sysctls                        []string
-	maxPods                                                                               int64
+	file, logSize                                                                         string
+	maxPods, podsPerCore, podPIDs                                                         int64
+	labels                                                                                map[string]string
+	taints                                                                                []string
+	reserve                                                                               nodeagent.Reserve
+	quota, seccomp, serial                                                                bool
+	logFiles, pulls                                                                       int
 	swap                                                                                  string
 	port, readOnlyPort                                                                    int32
 	anonymous, rotateServing, rotate, gitRepos, logQuery                                  bool
@@ -64,7 +73,21 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.serviceCIDRs, "service-cidr", []string{"10.96.0.0/16"}, "addresses of services")
 	f.StringSliceVar(&n.balancerCIDRs, "load-balancer-cidr", nil, "range of the nodes' network that load balancers' addresses are from, as the controllers have it; the node answers for those that it is given")
 	f.StringVar(&n.overlay, "overlay", "none", "which nodes' pods are reached through a tunnel (VXLAN, UDP port 4789): none; auto, those of nodes on other networks; vxlan, all. Every node has the same")
+	f.StringVar(&n.file, "config", "", "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); the command line and the environment go before it")
+	f.StringToStringVar(&n.labels, "node-labels", nil, "labels with which the Node is made (name=value,…)")
+	f.StringSliceVar(&n.taints, "register-with-taints", nil, "taints with which the Node is made (KEY=VALUE:EFFECT)")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
+	f.Int64Var(&n.podsPerCore, "pods-per-core", 0, "most of them for each CPU; 0 is no limit beside --max-pods")
+	f.Int64Var(&n.podPIDs, "pod-max-pids", -1, "most processes and threads of a pod; -1 is no limit of its own")
+	f.StringToStringVar(&n.reserve.Kube, "kube-reserved", nil, "what is kept for the cluster's programs, and not for pods (cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000)")
+	f.StringToStringVar(&n.reserve.System, "system-reserved", nil, "what is kept for the machine's own programs, as --kube-reserved")
+	f.StringSliceVar(&n.reserve.Enforce, "enforce-node-allocatable", []string{"pods"}, "pods: all pods together get no more than what is not reserved; none")
+	f.BoolVar(&n.quota, "cpu-cfs-quota", true, "enforce limits of CPUs")
+	f.BoolVar(&n.seccomp, "seccomp-default", false, "run containers that name no seccomp profile with the runtime's")
+	f.StringVar(&n.logSize, "container-log-max-size", "10Mi", "how long a container's log becomes before another file is begun; negative is as long as it likes")
+	f.IntVar(&n.logFiles, "container-log-max-files", nodeagent.DefaultLogBounds.Files, "most files of a container's log, at least 2")
+	f.IntVar(&n.pulls, "max-parallel-image-pulls", 0, "most images that are pulled at a time; 0 is no limit")
+	f.BoolVar(&n.serial, "serialize-image-pulls", false, "pull one image at a time")
 	f.StringVar(&n.swap, "swap-behavior", "NoSwap", "what containers have of the node's swap space: NoSwap, or LimitedSwap, for those of Burstable pods a share as they ask for memory; control groups of version 2")
 	f.StringVar(&n.evictionHard, "eviction-hard", nodeagent.DefaultEvictionHard, "below which remainders of memory, disk, inodes or processes pods end at once (signal<quantity or signal<percentage%, …)")
 	f.StringVar(&n.eviction.Soft, "eviction-soft", "", "below which remainders pods end after a grace period, in their own time")
@@ -133,16 +156,61 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	if n.rotate && n.simulate > 0 {
 		err6 = errors.Join(err6, errors.New("--rotate-certificates: simulated nodes have no certificates of their own"))
 	}
+	bounds, taints, err7 := n.bounds()
+	pulls, err8 := n.parallelPulls()
 	rate, err := resource.ParseQuantity(n.logRate)
 	if err != nil || rate.Value() < 1<<10 {
 		err6 = errors.Join(err6, fmt.Errorf("--logs-max-rate: %q is no quantity of bytes from 1Ki on", n.logRate))
 	}
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods, SwapBehavior: n.swap,
+		Labels: n.labels, Taints: taints, PodsPerCore: n.podsPerCore, PodPIDs: max(n.podPIDs, 0), Reserve: n.reserve, NoCPUQuota: !n.quota, SeccompDefault: n.seccomp,
+		LogBounds: bounds, ParallelPulls: pulls,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
-	}, errors.Join(err1, err2, err3, err5, err6)
+	}, errors.Join(err1, err2, err3, err5, err6, err7, err8)
+}
+
+// bounds reads what is bounded, and with which taints the node is made.
+func (n *nodeFlags) bounds() (logs nodeagent.LogBounds, taints []corev1.Taint, _ error) {
+	var problems []error
+	size, err := resource.ParseQuantity(n.logSize)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("--container-log-max-size: %q: %w", n.logSize, err))
+	}
+	for _, text := range n.taints {
+		t, err := nodeagent.ParseTaint(text)
+		taints, problems = append(taints, t), append(problems, err)
+	}
+	return nodeagent.LogBounds{Size: size.Value(), Files: n.logFiles}, taints, errors.Join(problems...)
+}
+
+// parallelPulls is how many images are pulled at a time; 0 is no limit.
+func (n *nodeFlags) parallelPulls() (int, error) {
+	switch {
+	case !n.serial:
+		return n.pulls, nil
+	case n.pulls > 1:
+		return 0, errors.New("--max-parallel-image-pulls is no more than 1 where --serialize-image-pulls is on")
+	}
+	return 1, nil
+}
+
+// kubeletConfig sets what nobody has set before by the file of --config.
+func (n *nodeFlags) kubeletConfig(flags *pflag.FlagSet) error {
+	if n.file == "" {
+		return nil
+	}
+	data, err := os.ReadFile(n.file)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	values, err := kubeletconfig.Read(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.file, err)
+	}
+	return config.Apply(flags, n.file, values)
 }
 
 // staticPods are where the node has pods from beside the API.
@@ -216,8 +284,8 @@ func nodeagentCommand() *cobra.Command {
 	r.flags(cmd)
 	n.flags(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // after the environment, which goes before it
-		if r.tlsDir == "" {
-			return nil
+		if err := n.kubeletConfig(cmd.Flags()); err != nil || r.tlsDir == "" {
+			return err
 		}
 		return config.FromFile(cmd.Flags(), filepath.Join(r.tlsDir, join.SettingsFile))
 	}

@@ -27,19 +27,29 @@ func FromFile(flags *pflag.FlagSet, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return apply(flags, path, values, Variable)
+}
+
+// Apply sets each flag that nobody has set before from values by the flags' names. source is where they are from, for errors.
+func Apply(flags *pflag.FlagSet, source string, values map[string]string) error {
+	return apply(flags, source, values, func(flag string) string { return flag })
+}
+
+// apply sets flags from values that have the names that called gives to flags, and takes them out of values.
+func apply(flags *pflag.FlagSet, source string, values map[string]string, called func(flag string) string) error {
 	var problems []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := values[Variable(f.Name)]
-		delete(values, Variable(f.Name))
+		value, ok := values[called(f.Name)]
+		delete(values, called(f.Name))
 		if !ok || f.Changed {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %s: %w", path, Variable(f.Name), err))
+			problems = append(problems, fmt.Errorf("%s: %s: %w", source, called(f.Name), err))
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		problems = append(problems, fmt.Errorf("%s: %s is no setting", path, name))
+		problems = append(problems, fmt.Errorf("%s: %s is no setting", source, name))
 	}
 	return errors.Join(problems...)
 }

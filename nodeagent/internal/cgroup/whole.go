@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"howdah.dev/nodeagent/internal/container"
@@ -31,8 +32,15 @@ func (t *Tree) Unbound() error {
 	if err := t.create(path); err != nil {
 		return fmt.Errorf("control group of all pods: %w", err)
 	}
+	files := map[string]string{path + "/memory.max": "max", path + "/pids.max": "max"}
 	if !t.unified {
-		return errors.Join(t.write("memory/"+path+"/memory.limit_in_bytes", "-1"), t.write("pids/"+path+"/pids.max", "max"))
+		files = map[string]string{"memory/" + path + "/memory.limit_in_bytes": "-1", "pids/" + path + "/pids.max": "max"}
 	}
-	return errors.Join(t.write(path+"/memory.max", "max"), t.write(path+"/pids.max", "max"))
+	var problems []error
+	for file, value := range files {
+		if err := t.write(file, value); !errors.Is(err, fs.ErrNotExist) { // a controller that is not there bounds nothing
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }

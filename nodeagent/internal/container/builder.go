@@ -29,6 +29,8 @@ type Node struct {
 	Handlers              []corev1.NodeRuntimeHandler // the runtime's ways to run pods
 	PageLimits            bool                        // control groups can limit huge pages
 	Swap                  Swap
+	SeccompDefault        bool // containers that name no profile have the runtime's
+	NoCPUQuota            bool // limits of CPUs are not enforced
 }
 
 // Builder translates one pod.
@@ -85,7 +87,10 @@ func (b *Builder) Sandbox(attempt uint32) (*runtimeapi.PodSandboxConfig, error) 
 		}
 	}
 	if !b.Pod.Spec.HostNetwork { // the node's name is not the pod's to set
-		config.Hostname = b.Hostname()
+		if config.Hostname = b.Hostname(); len(config.Hostname) > maxHostname {
+			return nil, fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
+				config.Hostname, maxHostname, len(config.Hostname))
+		}
 	}
 	for i := range b.Pod.Spec.Containers {
 		for _, p := range b.Pod.Spec.Containers[i].Ports {

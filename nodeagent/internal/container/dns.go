@@ -113,6 +113,9 @@ func mergeOptions(base []string, own []corev1.PodDNSConfigOption) []string {
 	return out
 }
 
+// maxHostname is how long a name the kernel takes.
+const maxHostname = 64
+
 // Hostname is the pod's name to itself.
 func (b *Builder) Hostname() string {
 	name, domain := b.names()

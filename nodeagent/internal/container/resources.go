@@ -50,7 +50,7 @@ func Resources(p *corev1.Pod, c *corev1.Container, node Node) *runtimeapi.LinuxC
 		CpuShares:   Shares(request.MilliValue()),
 		OomScoreAdj: oomScore(p, c, node),
 	}
-	if quota := Quota(cpuLimit.MilliValue()); quota > 0 {
+	if quota := Quota(cpuLimit.MilliValue()); quota > 0 && !node.NoCPUQuota {
 		r.CpuPeriod, r.CpuQuota = cpuPeriod, quota
 	}
 	if memory, ok := own.Limits[corev1.ResourceMemory]; ok {

@@ -56,8 +56,11 @@ func (b *Builder) namespaces(target string) *runtimeapi.NamespaceOption {
 }
 
 // seccomp maps a profile; a pod that names none runs unconfined, as
-// Kubernetes has it.
+// Kubernetes has it where the node does not say otherwise.
 func (b *Builder) seccomp(profile *corev1.SeccompProfile) *runtimeapi.SecurityProfile {
+	if profile == nil && b.Node.SeccompDefault {
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	}
 	if profile == nil {
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
 	}

@@ -28,6 +28,9 @@ func take(m topology.Machine, free cpuset.CPUSet, n int) (cpuset.CPUSet, error) 
 	return cpuset.New(t.got...), nil
 }
 
+// Reserve chooses so many CPUs for the system, close together.
+func Reserve(m topology.Machine, n int) (cpuset.CPUSet, error) { return take(m, m.All(), n) }
+
 func socket(c topology.CPU) int { return c.Socket }
 func node(c topology.CPU) int   { return c.Node }
 func core(c topology.CPU) int   { return c.Core }

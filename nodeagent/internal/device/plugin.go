@@ -65,7 +65,7 @@ type registration struct {
 }
 
 // Register takes a plugin; the last one of a resource counts.
-func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+func (r registration) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	r.m.metrics.registered(req.GetResourceName())
 	if req.GetVersion() != pluginapi.Version {
 		return nil, status.Errorf(codes.InvalidArgument, "requested API version %q is not supported by kubelet. Supported version is %q", req.GetVersion(), pluginapi.SupportedVersions)
@@ -73,7 +73,7 @@ func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest
 	if !filepath.IsLocal(req.GetEndpoint()) {
 		return nil, status.Errorf(codes.InvalidArgument, "the endpoint %q is not a socket of the folder", req.GetEndpoint())
 	}
-	if err := r.m.Connect(req.GetResourceName(), filepath.Join(r.m.cfg.Dir, req.GetEndpoint()), req.GetOptions()); err != nil {
+	if err := r.m.Connect(ctx, req.GetResourceName(), filepath.Join(r.m.cfg.Dir, req.GetEndpoint())); err != nil {
 		return nil, err
 	}
 	return &pluginapi.Empty{}, nil
@@ -86,8 +86,8 @@ func Extended(name string) bool {
 		len(validation.IsQualifiedName("requests."+name)) == 0
 }
 
-// Connect begins to follow the plugin that listens at a socket. It is asked for its options; those that it gave when it registered count where it does not answer.
-func (m *Manager) Connect(resource, socket string, options *pluginapi.DevicePluginOptions) error {
+// Connect begins to follow the plugin that listens at a socket. One that does not say what its options are is not used.
+func (m *Manager) Connect(ctx context.Context, resource, socket string) error {
 	if !Extended(resource) {
 		return status.Errorf(codes.InvalidArgument, "the ResourceName %q is invalid", resource)
 	}
@@ -96,30 +96,30 @@ func (m *Manager) Connect(resource, socket string, options *pluginapi.DevicePlug
 	if err != nil {
 		return fmt.Errorf("plugin of %s: %w", resource, err)
 	}
+	p := &plugin{resource: resource, socket: socket, client: pluginapi.NewDevicePluginClient(conn)}
+	if err := p.ask(ctx); err != nil {
+		_ = conn.Close()
+		return fmt.Errorf("failed to get device plugin options: %w", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ctx == nil {
 		_ = conn.Close()
 		return status.Error(codes.Unavailable, "the node agent is ending")
 	}
-	ctx, cancel := context.WithCancel(m.ctx)
-	p := &plugin{resource: resource, socket: socket, options: options, client: pluginapi.NewDevicePluginClient(conn), cancel: cancel}
+	followed, cancel := context.WithCancel(m.ctx)
+	p.cancel = cancel
 	m.running.Go(func() {
 		defer conn.Close()
 		defer cancel()
-		m.follow(ctx, p)
+		m.follow(followed, p)
 	})
 	return nil
 }
 
 // follow takes what a plugin tells of its devices until it ends, or another one takes its place.
 func (m *Manager) follow(ctx context.Context, p *plugin) {
-	err := p.ask(ctx)
-	asked := err == nil
-	var stream grpc.ServerStreamingClient[pluginapi.ListAndWatchResponse]
-	if err == nil {
-		stream, err = p.client.ListAndWatch(ctx, &pluginapi.Empty{})
-	}
+	stream, err := p.client.ListAndWatch(ctx, &pluginapi.Empty{})
 	told := false
 	for err == nil {
 		var said *pluginapi.ListAndWatchResponse
@@ -131,7 +131,7 @@ func (m *Manager) follow(ctx context.Context, p *plugin) {
 	if ctx.Err() != nil {
 		return
 	}
-	if asked && !told { // the node has its resource, and nothing of it
+	if !told { // the node has its resource, and nothing of it
 		m.listed(p, nil)
 	}
 	if !errors.Is(err, io.EOF) {
@@ -145,12 +145,7 @@ func (p *plugin) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, optionsTimeout)
 	defer cancel()
 	options, err := p.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{})
-	if err == nil {
-		p.options = options
-	}
-	if p.options != nil {
-		return nil
-	}
+	p.options = options
 	return err
 }
 

@@ -13,11 +13,11 @@ import (
 type Watched struct{ Manager *Manager }
 
 // Register implements sockets.Handler.
-func (w Watched) Register(_ context.Context, p sockets.Plugin) error {
+func (w Watched) Register(ctx context.Context, p sockets.Plugin) error {
 	if !slices.Contains(p.Versions, pluginapi.Version) {
 		return fmt.Errorf("device plugin of %s: its versions %v are not supported, which are %v", p.Name, p.Versions, pluginapi.SupportedVersions)
 	}
-	return w.Manager.Connect(p.Name, p.Endpoint, nil)
+	return w.Manager.Connect(ctx, p.Name, p.Endpoint)
 }
 
 // Deregister implements sockets.Handler.

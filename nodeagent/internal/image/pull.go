@@ -71,6 +71,8 @@ type PullerConfig struct {
 	Events     Events
 	Clock      clock.PassiveClock
 	Registerer prometheus.Registerer
+	// Parallel is how many images are pulled at a time; 0 is no limit.
+	Parallel int
 }
 
 // Puller makes sure that images are there.
@@ -83,6 +85,7 @@ type Puller struct {
 	clock     clock.PassiveClock
 	ensured   *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
+	slots     chan struct{} // one is taken for each pull; nil is no limit
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -109,6 +112,9 @@ func NewPuller(cfg PullerConfig) *Puller {
 			Name: "kubelet_image_manager_ensure_image_requests_total",
 			Help: "Images that pods needed, by their policy, whether the image was on the node, and whether it had to be pulled.",
 		}, []string{"pull_policy", "present_locally", "pull_required"}),
+	}
+	if cfg.Parallel > 0 {
+		p.slots = make(chan struct{}, cfg.Parallel)
 	}
 	p.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "kubelet_image_pull_duration_seconds", Help: "How long pulls took that succeeded, waiting included, by the size of the image.",
@@ -235,7 +241,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 		return Image{}, &Problem{"ImagePullBackOff", fmt.Sprintf("%s: ErrImagePull: %v", message, last.err), until}
 	}
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", w.Reference))
-	image, err := p.fetch(ctx, name, logins)
+	got, err := p.fetch(ctx, name, logins)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Image{}, err
@@ -253,47 +259,55 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Want, name string,
 	delete(p.failed, key)
 	p.mu.Unlock()
 	took := p.clock.Since(now).Truncate(time.Millisecond)
-	p.seconds.WithLabelValues(sizeClass(image.GetSize())).Observe(took.Seconds())
+	p.seconds.WithLabelValues(sizeClass(got.image.GetSize())).Observe(took.Seconds())
 	p.events.Event(pod, w.Container, corev1.EventTypeNormal, "Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference, took, took, image.GetSize()))
-	out := found(image)
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", w.Reference,
+			max(took-got.waited, 0).Truncate(time.Millisecond), took, got.image.GetSize()))
+	out := found(got.image)
 	out.Pulled = true
 	return out, nil
 }
 
+// pulled is an image that has come.
+type pulled struct {
+	image *runtimeapi.Image
+	// waited is how long others were pulled before it.
+	waited time.Duration
+}
+
 // fetch pulls with each of the matching logins in turn, the pod's own before the node's, then without.
-func (p *Puller) fetch(ctx context.Context, name string, logins func() ([]login, error)) (*runtimeapi.Image, error) {
+func (p *Puller) fetch(ctx context.Context, name string, logins func() ([]login, error)) (pulled, error) {
 	own, err := logins()
 	if err != nil {
-		return nil, err
+		return pulled{}, err
 	}
 	all := slices.Concat(own, p.nodeLogins(ctx, name))
 	var problems []error
 	for i := range len(all) + 1 {
-		var image *runtimeapi.Image
+		var got pulled
 		var err error
 		if i < len(all) {
-			image, err = p.request(ctx, name, all[i].auth, all[i].source)
+			got, err = p.request(ctx, name, all[i].auth, all[i].source)
 		} else {
-			image, err = p.share(ctx, name)
+			got, err = p.share(ctx, name)
 		}
 		if err == nil || ctx.Err() != nil {
-			return image, err
+			return got, err
 		}
 		problems = append(problems, err)
 	}
-	return nil, problems[0]
+	return pulled{}, problems[0]
 }
 
 // flight is a pull that several pods may wait for.
 type flight struct {
-	done  chan struct{}
-	image *runtimeapi.Image
-	err   error
+	done chan struct{}
+	got  pulled
+	err  error
 }
 
 // share pulls an image once for all that ask without a login of their own.
-func (p *Puller) share(ctx context.Context, name string) (*runtimeapi.Image, error) {
+func (p *Puller) share(ctx context.Context, name string) (pulled, error) {
 	p.mu.Lock()
 	f, running := p.flights[name]
 	if !running {
@@ -304,7 +318,7 @@ func (p *Puller) share(ctx context.Context, name string) (*runtimeapi.Image, err
 	if !running {
 		// Detached from the pod that came first: others wait for it too.
 		go func() {
-			f.image, f.err = p.request(context.WithoutCancel(ctx), name, nil, verify.Source{})
+			f.got, f.err = p.request(context.WithoutCancel(ctx), name, nil, verify.Source{})
 			p.mu.Lock()
 			delete(p.flights, name)
 			p.mu.Unlock()
@@ -313,44 +327,64 @@ func (p *Puller) share(ctx context.Context, name string) (*runtimeapi.Image, err
 	}
 	select {
 	case <-f.done:
-		return f.image, f.err
+		return f.got, f.err
+	case <-ctx.Done():
+		return pulled{}, ctx.Err()
+	}
+}
+
+// turn waits until a pull may begin, and returns what ends it.
+func (p *Puller) turn(ctx context.Context) (end func(), err error) {
+	if p.slots == nil {
+		return func() {}, nil
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // request pulls an image and has it recorded, before and after, whose login it was.
-func (p *Puller) request(ctx context.Context, name string, auth *runtimeapi.AuthConfig, source verify.Source) (*runtimeapi.Image, error) {
+func (p *Puller) request(ctx context.Context, name string, auth *runtimeapi.AuthConfig, source verify.Source) (pulled, error) {
+	began := p.clock.Now()
+	end, err := p.turn(ctx)
+	if err != nil {
+		return pulled{}, err
+	}
+	defer end()
+	waited := p.clock.Since(began)
 	before, err := p.status(ctx, name)
 	if err != nil {
-		return nil, err
+		return pulled{}, err
 	}
 	if err := p.records.Begin(name, before.GetId()); err != nil {
-		return nil, err
+		return pulled{}, err
 	}
 	pullCtx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
-	pulled, err := p.images.PullImage(pullCtx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
+	answer, err := p.images.PullImage(pullCtx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
 	if err != nil {
 		if unknown(err) {
 			p.records.Lost(name)
 		} else {
 			p.records.Failed(name)
 		}
-		return nil, err
+		return pulled{}, err
 	}
 	// Not by its name: another pull, with another login, may have given that to another image since.
-	image, err := p.status(context.WithoutCancel(ctx), cmp.Or(pulled.GetImageRef(), name))
+	image, err := p.status(context.WithoutCancel(ctx), cmp.Or(answer.GetImageRef(), name))
 	switch {
 	case err != nil:
 		p.records.Lost(name)
-		return nil, err
+		return pulled{}, err
 	case image == nil:
 		p.records.Failed(name)
-		return nil, errors.New("the image is gone right after its pull")
+		return pulled{}, errors.New("the image is gone right after its pull")
 	}
 	p.records.Came(name, image.GetId(), source)
-	return image, nil
+	return pulled{image, waited}, nil
 }
 
 // unknown reports whether an error leaves open what becomes of the call: whoever made it has stopped waiting, or lost the runtime.

@@ -178,9 +178,10 @@ func TestRotation(t *testing.T) {
 	if _, err := runtime.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		t.Fatal(err)
 	}
-	r := NewRotator(runtime, clock.RealClock{})
+	bounds := Bounds{Size: 1000, Files: 3}
+	r := NewRotator(runtime, bounds, clock.RealClock{})
 	for i := range 7 {
-		if err := os.WriteFile(path, make([]byte, maxSize+i), 0o600); err != nil {
+		if err := os.WriteFile(path, make([]byte, int(bounds.Size)+i), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.rotateAll(t.Context()); err != nil {
@@ -192,13 +193,13 @@ func TestRotation(t *testing.T) {
 		time.Sleep(2 * time.Millisecond) // names are by the millisecond
 	}
 	aside := Files(path)
-	if len(aside) != maxFiles { // and path itself, which the runtime would have made
+	if len(aside) != bounds.Files { // and path itself, which the runtime would have made
 		t.Errorf("%d files: %v", len(aside), aside)
 	}
 	if err := os.WriteFile(path, make([]byte, 10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.rotateAll(t.Context()); err != nil || len(Files(path)) != maxFiles {
+	if err := r.rotateAll(t.Context()); err != nil || len(Files(path)) != bounds.Files {
 		t.Errorf("a small log was rotated (%v)", err)
 	}
 }

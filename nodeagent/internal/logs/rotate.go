@@ -15,27 +15,51 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Bounds of a container's logs.
 const (
-	maxSize     = 10 << 20
-	maxFiles    = 5
 	rotateEvery = 10 * time.Second
 	callTimeout = 30 * time.Second
 )
 
+// Bounds of a container's logs, as the kubelet's containerLogMaxSize and containerLogMaxFiles.
+type Bounds struct {
+	// Size, in bytes, is how long a file may become; negative is as long as it likes.
+	Size int64
+	// Files are how many of them are kept, with the one that is written.
+	Files int
+}
+
+// DefaultBounds are a kubelet's.
+var DefaultBounds = Bounds{Size: 10 << 20, Files: 5}
+
+// Validate says what is wrong with them.
+func (b Bounds) Validate() error {
+	switch {
+	case b.Size == 0:
+		return errors.New("logs: a file cannot be of no size")
+	case b.Files < 2:
+		return fmt.Errorf("logs: of a container there are more than one file, not %d", b.Files)
+	}
+	return nil
+}
+
 // Rotator keeps logs from filling the disk.
 type Rotator struct {
 	runtime runtimeapi.RuntimeServiceClient
+	bounds  Bounds
 	clock   clock.Clock
 }
 
 // NewRotator returns a Rotator.
-func NewRotator(runtime runtimeapi.RuntimeServiceClient, clk clock.Clock) *Rotator {
-	return &Rotator{runtime, clk}
+func NewRotator(runtime runtimeapi.RuntimeServiceClient, bounds Bounds, clk clock.Clock) *Rotator {
+	return &Rotator{runtime, bounds, clk}
 }
 
 // Run rotates until ctx ends.
 func (r *Rotator) Run(ctx context.Context) error {
+	if r.bounds.Size < 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	for {
 		timer := r.clock.NewTimer(rotateEvery)
 		select {
@@ -67,7 +91,7 @@ func (r *Rotator) rotateAll(ctx context.Context) error {
 		}
 		path := status.GetStatus().GetLogPath()
 		info, err := os.Stat(path)
-		if err != nil || info.Size() < maxSize {
+		if err != nil || info.Size() < r.bounds.Size {
 			continue
 		}
 		problems = append(problems, r.rotate(ctx, c.GetId(), path))
@@ -85,18 +109,18 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 		// The runtime still writes to the old file: give it its name back.
 		return errors.Join(fmt.Errorf("reopen log of %s: %w", id, err), os.Rename(aside, path))
 	}
-	return prune(path)
+	return r.prune(path)
 }
 
 // prune deletes the oldest files beyond the limit.
-func prune(path string) error {
+func (r *Rotator) prune(path string) error {
 	aside, err := filepath.Glob(path + ".*")
 	if err != nil {
 		return err
 	}
 	sort.Strings(aside)
 	var problems []error
-	for _, old := range aside[:max(len(aside)-(maxFiles-1), 0)] {
+	for _, old := range aside[:max(len(aside)-(r.bounds.Files-1), 0)] {
 		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, err)
 		}

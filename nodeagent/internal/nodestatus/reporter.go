@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"howdah.dev/kit/obs"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/pressure"
+	"howdah.dev/nodeagent/internal/reserve"
 )
 
 const (
@@ -188,7 +190,7 @@ func (r *Reporter) register(ctx context.Context) (*corev1.Node, error) {
 		return nil, err
 	}
 	node = node.DeepCopy()
-	told := merge(&node.Labels, labels)
+	told := merge(&node.Labels, lasting(labels))
 	if merge(&node.Annotations, annotations) {
 		told = true
 	}
@@ -242,6 +244,20 @@ func Labels(name string, info corev1.NodeSystemInfo, more map[string]string) map
 	}
 	maps.Copy(labels, more)
 	return labels
+}
+
+// lasting are the labels that a node bears as long as its agent says so. Others are those with which it is made, as in Kubernetes: they can be changed.
+func lasting(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range labels {
+		if slices.Contains([]string{
+			corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch", corev1.LabelInstanceType,
+			corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
+		}, key) {
+			out[key] = value
+		}
+	}
+	return out
 }
 
 func (r *Reporter) keep(node *corev1.Node) {
@@ -403,9 +419,7 @@ func (r *Reporter) status(old *corev1.NodeStatus) corev1.NodeStatus {
 		problems = append(problems, err.Error())
 	} else {
 		for name, q := range r.cfg.Reserved {
-			left := allocatable[name]
-			left.Sub(q)
-			allocatable[name] = left
+			allocatable[name] = reserve.Left(allocatable[name], q)
 		}
 		if r.cfg.Devices != nil {
 			devices, usable := r.cfg.Devices()

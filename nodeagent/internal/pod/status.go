@@ -273,6 +273,9 @@ func (w *writer) container(c *corev1.Container, init, initialized bool) corev1.C
 			s.LastTerminationState = s.State
 		}
 		s.State = corev1.ContainerState{Waiting: &wait}
+	} else if s.State.Terminated != nil && w.memory.Again[run.ID] && w.plan.Terminate == nil { // what has been told to have ended for good may not run again
+		s.Ready, s.LastTerminationState = false, s.State
+		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
 	} else if s.State.Terminated != nil && w.life.past(run) && !w.plan.Restarting && w.plan.Terminate == nil {
 		s.Ready, s.LastTerminationState = false, s.State
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: removedToRestart}}

@@ -48,6 +48,14 @@ func (o Options) Validate() error {
 // Enforced says whether all pods together get no more than what is for them.
 func (o Options) Enforced() bool { return o.Enforce == nil || slices.Contains(o.Enforce, Pods) }
 
+// Enforcing is what is enforced, as it is told.
+func (o Options) Enforcing() []string {
+	if o.Enforced() {
+		return []string{Pods}
+	}
+	return []string{None}
+}
+
 // Total is what both reserve together. The options are valid.
 func (o Options) Total() corev1.ResourceList {
 	out, _ := parse("kube-reserved", o.Kube)

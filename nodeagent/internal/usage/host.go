@@ -126,6 +126,12 @@ func booted(proc string, now time.Time) time.Time {
 }
 
 // processes are how many there may be, and are.
+// MaxPIDs is how many processes and threads the machine may have; 0 where it does not say.
+func MaxPIDs(proc string) int64 {
+	limit, _ := processes(proc)
+	return limit
+}
+
 func processes(proc string) (limit, running int64) {
 	if data, err := os.ReadFile(filepath.Join(proc, "sys/kernel/pid_max")); err == nil {
 		limit, _ = strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)

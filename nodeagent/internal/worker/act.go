@@ -49,7 +49,7 @@ func (w *worker) act(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s *c
 	}
 	if len(plan.Stop) > 0 {
 		w.remember(observed, plan.Stop)
-		w.stopAll(ctx, p, s, plan.Stop, nil)
+		w.stopAll(ctx, p, s, plan.Stop, nil, nil)
 	}
 	for _, id := range plan.Remove {
 		if run := observed.ByID(id); run != nil && w.removeContainer(ctx, id) {

@@ -35,7 +35,7 @@ func (w *worker) postStart(ctx context.Context, p *corev1.Pod, s *corev1.PodStat
 	}
 	w.cfg.Events.Event(p, c.Name, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed") // what it said may be a secret
 	w.memory.Trouble[c.Name] = pod.Trouble{Reason: "PostStartHookError", Message: err.Error()}
-	w.stopAll(ctx, p, s, []pod.Stop{{Run: &cri.Container{ID: id, Name: c.Name}, Message: "FailedPostStartHook"}}, nil)
+	w.stopAll(ctx, p, s, []pod.Stop{{Run: &cri.Container{ID: id, Name: c.Name}, Message: "FailedPostStartHook"}}, nil, nil)
 }
 
 // preStop runs the hook of a container that is about to end. Its failure

@@ -92,42 +92,61 @@ func (w *worker) endRetry() time.Duration {
 // stopRunning ends what runs: first the main containers together, then the
 // sidecars, the last one first. It reports whether anything ran.
 func (w *worker) stopRunning(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, observed *cri.Pod, grace *int64, tell func()) bool {
-	sidecars := map[string]int{}
-	for i := range p.Spec.InitContainers {
-		if pod.Sidecar(&p.Spec.InitContainers[i]) {
-			sidecars[p.Spec.InitContainers[i].Name] = i
-		}
-	}
-	var mains []pod.Stop
-	var last *cri.Container
+	var stops []pod.Stop
 	for i := range observed.Containers {
-		run := &observed.Containers[i]
-		if run.State != cri.Running && run.State != cri.Unknown {
-			continue
+		if run := &observed.Containers[i]; run.State == cri.Running || run.State == cri.Unknown {
+			stops = append(stops, pod.Stop{Run: run, Message: "Stopping container " + run.Name, Grace: grace})
 		}
-		if at, ok := sidecars[run.Name]; ok {
-			if last == nil || at > sidecars[last.Name] {
-				last = run
-			}
-			continue
-		}
-		mains = append(mains, pod.Stop{Run: run, Message: "Stopping container " + run.Name, Grace: grace})
 	}
-	switch {
-	case len(mains) > 0:
-		w.stopAll(ctx, p, s, mains, tell)
-	case last != nil:
-		w.stopAll(ctx, p, s, []pod.Stop{{Run: last, Message: "Stopping container " + last.Name, Grace: grace}}, tell)
-	default:
+	if len(stops) == 0 {
 		return false
 	}
+	w.stopAll(ctx, p, s, stops, ranks(p), tell)
 	return true
 }
 
-// stopAll ends runs at the same time and returns when all have ended, or ctx. Until then they are asked whether they are ready, and
+// ranks say which containers end after which: those with lower ones after all with higher ones, which are the main containers, and before them sidecars as
+// they started. Others, as ephemeral ones, wait for nobody.
+func ranks(p *corev1.Pod) map[string]int {
+	out := map[string]int{}
+	for i := range p.Spec.InitContainers {
+		if pod.Sidecar(&p.Spec.InitContainers[i]) {
+			out[p.Spec.InitContainers[i].Name] = i
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for i := range p.Spec.Containers {
+		out[p.Spec.Containers[i].Name] = len(p.Spec.InitContainers)
+	}
+	return out
+}
+
+// turns are what each run waits for before it is told to end, by container ID.
+func turns(stops []pod.Stop, ranks map[string]int, ended map[string]chan struct{}) map[string][]<-chan struct{} {
+	out := map[string][]<-chan struct{}{}
+	for _, stop := range stops {
+		own, ordered := ranks[stop.Run.Name]
+		for _, other := range stops {
+			if rank, ok := ranks[other.Run.Name]; ok && ordered && rank > own {
+				out[stop.Run.ID] = append(out[stop.Run.ID], ended[other.Run.ID])
+			}
+		}
+	}
+	return out
+}
+
+// stopAll ends runs, by their ranks or at the same time, and returns when all have ended, or ctx. Their hooks run at once, and the time that a run waits for
+// its turn is of its grace, as in Kubernetes. Until then they are asked whether they are ready, and
 // tell, where it is given, is called when there may be news of it: load balancers take those that are not out of rotation.
-func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop, tell func()) {
+func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop, ranks map[string]int, tell func()) {
 	var wg sync.WaitGroup
+	over := map[string]chan struct{}{}
+	for _, stop := range stops {
+		over[stop.Run.ID] = make(chan struct{})
+	}
+	turns := turns(stops, ranks, over)
 	for _, stop := range stops {
 		w.stopProbe(stop.Run.ID, probe.Startup, probe.Liveness)
 		w.cfg.Events.Event(p, stop.Run.Name, corev1.EventTypeNormal, "Killing", stop.Message)
@@ -135,7 +154,10 @@ func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus
 		if grace > 0 && w.waited > 0 {
 			grace = max(grace-w.waited, 1)
 		}
-		wg.Go(func() { w.stop(ctx, p, s, stop.Run, grace) })
+		wg.Go(func() {
+			defer close(over[stop.Run.ID])
+			w.stop(ctx, p, s, stop.Run, grace, turns[stop.Run.ID])
+		})
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -195,21 +217,63 @@ func (w *worker) grace(p *corev1.Pod, stop pod.Stop) int64 {
 	return defaultGrace
 }
 
-// stop ends one run: its hook first, within the grace, then the signal, and
+// stop ends one run: its hook first, within the grace, then those before it, then the signal, and
 // when the grace is over, the kill.
-func (w *worker) stop(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, run *cri.Container, grace int64) {
+func (w *worker) stop(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, run *cri.Container, grace int64, before []<-chan struct{}) {
 	began := w.cfg.Clock.Now()
+	waited := false
+	left := func() int64 { return grace - int64(w.cfg.Clock.Since(began)/time.Second) }
 	var hook corev1.LifecycleHandler
 	if raw := run.Annotations[cri.AnnotationPreStop]; raw != "" && grace > 0 && json.Unmarshal([]byte(raw), &hook) == nil {
-		hookCtx, cancel := context.WithTimeout(ctx, time.Duration(grace)*time.Second)
-		w.preStop(hookCtx, p, s, run, &hook)
-		cancel()
-		grace = max(grace-int64(w.cfg.Clock.Since(began)/time.Second), minGrace)
+		defer w.untilHook(ctx, p, s, run, &hook, grace)()
+		waited = true
+	}
+	if len(before) > 0 && left() > 0 {
+		w.await(ctx, before, time.Duration(left())*time.Second)
+		waited = true
+	}
+	if waited {
+		grace = max(left(), minGrace)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(grace)*time.Second+callTimeout)
 	defer cancel()
 	if _, err := w.cfg.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: run.ID, Timeout: grace}); err != nil && ctx.Err() == nil {
 		slog.WarnContext(ctx, "stop a container", "namespace", p.Namespace, "name", p.Name, "container", run.Name, "err", err)
+	}
+}
+
+// untilHook runs the hook of a container that is about to end, and returns when that is over, or the grace. A hook that takes longer goes on beside the
+// container, as in Kubernetes, until end is called.
+func (w *worker) untilHook(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, run *cri.Container, hook *corev1.LifecycleHandler, grace int64) (end func()) {
+	limit := time.Duration(grace) * time.Second
+	own, cancel := context.WithCancel(ctx)
+	if hook.Sleep != nil {
+		own, cancel = context.WithTimeout(ctx, limit)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		w.preStop(own, p, s, run, hook)
+	}()
+	w.await(ctx, []<-chan struct{}{over}, limit)
+	return func() {
+		cancel()
+		<-over
+	}
+}
+
+// await waits until all of those have come, but no longer than that.
+func (w *worker) await(ctx context.Context, all []<-chan struct{}, limit time.Duration) {
+	timer := w.cfg.Clock.NewTimer(limit)
+	defer timer.Stop()
+	for _, one := range all {
+		select {
+		case <-one:
+		case <-timer.C():
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
