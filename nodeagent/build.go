@@ -161,6 +161,7 @@ func (b *builder) buildWorkers(users userns.Pool) {
 		Isolate:      b.network.Isolate,
 		Ended:        b.running.Ended,
 		LogsLeave:    b.logsLeave,
+		LogLinks:     logs.Links(cfg.ContainerLogDir),
 		RefreshEvery: cfg.RefreshEvery, MaxRestartPeriod: cfg.MaxContainerRestartPeriod,
 	})
 	b.running.Serve(b.workers)

@@ -106,6 +106,8 @@ type Config struct {
 	ImagesDir string
 	// RootDir holds the pods' volumes; default /var/lib/howdah. LogDir is where logs go; default /var/log/pods.
 	RootDir, LogDir string
+	// ContainerLogDir has a link to the log of each container, by which programs that gather logs find them; default "containers" beside LogDir.
+	ContainerLogDir string
 	// KubeletDir is where plugins look for a kubelet's sockets and put their own, and what CSI drivers mount is below it; default /var/lib/kubelet,
 	// which their manifests name. Mounts that drivers' pods make there have to reach the agent and the runtime: it has to be on a shared mount, as
 	// all are on hosts with systemd.
@@ -255,6 +257,7 @@ func (c Config) complete() (Config, error) {
 	fill(&c.RootDir, "/var/lib/howdah")
 	fill(&c.KubeletDir, "/var/lib/kubelet")
 	fill(&c.LogDir, "/var/log/pods")
+	fill(&c.ContainerLogDir, filepath.Join(filepath.Dir(c.LogDir), "containers"))
 	fill(&c.CgroupMount, "/sys/fs/cgroup")
 	fill(&c.ResolvConf, "/etc/resolv.conf")
 	fill(&c.HostsFile, "/etc/hosts")

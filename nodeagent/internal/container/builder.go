@@ -52,6 +52,9 @@ func PodDir(root string, pod *corev1.Pod) string {
 	return filepath.Join(root, "pods", string(pod.UID))
 }
 
+// LogFile is the name of a run's log in the folder of its container.
+func LogFile(attempt int32) string { return strconv.Itoa(int(attempt)) + ".log" }
+
 // LogDirectory is where the runtime writes a pod's logs.
 func LogDirectory(root, namespace, name, uid string) string {
 	return filepath.Join(root, namespace+"_"+name+"_"+uid)
@@ -195,7 +198,7 @@ func (b *Builder) Container(ctx context.Context, run Run) (*runtimeapi.Container
 		Devices:     devices,
 		Labels:      cri.PodLabels(b.Pod),
 		Annotations: b.annotations(run),
-		LogPath:     path.Join(c.Name, strconv.Itoa(int(run.Attempt))+".log"),
+		LogPath:     path.Join(c.Name, LogFile(run.Attempt)),
 		Stdin:       c.Stdin, StdinOnce: c.StdinOnce, Tty: c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       Resources(b.Pod, c, b.Node),

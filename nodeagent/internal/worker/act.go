@@ -166,9 +166,18 @@ func (w *worker) start(ctx context.Context, p *corev1.Pod, observed *cri.Pod, s 
 	}
 	delete(w.memory.Trouble, c.Name)
 	w.cfg.Events.Event(p, c.Name, corev1.EventTypeNormal, "Started", "Container started")
+	w.linkLog(ctx, p, c.Name, id, start.Attempt)
 	w.tracer.started(c, id)
 	w.postStart(ctx, p, s, c, id)
 	return true
+}
+
+// linkLog makes the link by which programs of the node find a run's log.
+func (w *worker) linkLog(ctx context.Context, p *corev1.Pod, name, id string, attempt int32) {
+	log := filepath.Join(container.LogDirectory(w.cfg.Node().LogDir, p.Namespace, p.Name, string(p.UID)), name, container.LogFile(attempt))
+	if err := w.cfg.LogLinks.Add(w.cfg.LogLinks.Name(p.Name, p.Namespace, name, id), log); err != nil {
+		slog.WarnContext(ctx, "link a container's log", "namespace", p.Namespace, "name", p.Name, "container", name, "err", err)
+	}
 }
 
 // isolate waits for the pod's network policies.
@@ -273,7 +282,7 @@ func (w *worker) removeTraces(ctx context.Context, run *cri.Container) {
 	if w.cfg.LogsLeave != nil && run.LogPath != "" {
 		w.cfg.LogsLeave(run.LogPath)
 	}
-	if err := errors.Join(logs.Remove(run.LogPath), removeFile(run.Annotations[cri.AnnotationMessageFile])); err != nil {
+	if err := errors.Join(logs.Remove(run.LogPath), w.cfg.LogLinks.Sweep(), removeFile(run.Annotations[cri.AnnotationMessageFile])); err != nil {
 		slog.WarnContext(ctx, "remove the files of an old run", "container", run.ID, "err", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/nodeagent/internal/container"
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/probe"
 )
@@ -132,6 +133,8 @@ type Config struct {
 	Ended func(uid types.UID)
 	// LogsLeave, which may be nil, hears of every folder or file of logs that is about to be removed.
 	LogsLeave func(path string)
+	// LogLinks has a link to each container's log.
+	LogLinks logs.Links
 	// RefreshEvery is how often written volumes are brought up to date.
 	RefreshEvery time.Duration
 	// MaxRestartPeriod is the longest delay before a failing container starts again; 0 is pod.BackoffMax.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"strconv"
@@ -302,5 +303,5 @@ func (c *Config) removeLogs(dir string) error {
 	if c.LogsLeave != nil {
 		c.LogsLeave(dir)
 	}
-	return os.RemoveAll(dir)
+	return errors.Join(os.RemoveAll(dir), c.LogLinks.Sweep())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"howdah.dev/nodeagent/internal/cri"
 	"howdah.dev/nodeagent/internal/fakecri"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/pleg"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/probe"
@@ -226,7 +228,8 @@ func (w *world) start() (m *Manager, stop func()) {
 	w.t.Helper()
 	clk := clock.RealClock{}
 	m = New(Config{
-		Runtime: w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(image.PullerConfig{Images: w.runtime, Secrets: objects{w}, Records: verify.New(verify.Config{Dir: w.dir + "/pulls", Clock: clk}), Events: w, Clock: clk}),
+		LogLinks: logs.Links(filepath.Join(w.dir, "containers")),
+		Runtime:  w.runtime, Observer: cri.NewObserver(w.runtime), Images: image.NewPuller(image.PullerConfig{Images: w.runtime, Secrets: objects{w}, Records: verify.New(verify.Config{Dir: w.dir + "/pulls", Clock: clk}), Events: w, Clock: clk}),
 		Volumes: volumes{w}, Cgroups: cgroups{w}, Objects: objects{w}, Assigner: assigner{w}, Claims: w.claims, Classes: classes{w}, Users: users{}, Status: w, Events: w, Clock: clk, Metrics: w.metrics,
 		Probes: &probe.Runner{Checker: probe.NewChecker(Exec(w.runtime)), Clock: clk, Events: w},
 		Node: func() container.Node {
