@@ -2,6 +2,7 @@ package kubeletconfig
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -89,5 +90,16 @@ func TestTablesNameFields(t *testing.T) {
 	}
 	for _, path := range objects {
 		known(path)
+	}
+}
+
+func TestExample(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../../examples/config/kubelet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(data); err != nil || got["register-with-taints"] != "dedicated=batch:NoSchedule" {
+		t.Errorf("%v, %v", got, err)
 	}
 }
