@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"maps"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -114,6 +115,13 @@ func (c Config) on(port int32) []string {
 	return out
 }
 
+// fixedSettings are those of a kubelet that the agent has not as settings, but does as they say.
+var fixedSettings = map[string]any{
+	"cgroupsPerQOS": true, "containerLogMaxWorkers": 1, "containerLogMonitorInterval": "10s", "contentType": "application/vnd.kubernetes.protobuf", "cpuCFSQuotaPeriod": "100ms",
+	"enableControllerAttachDetach": true, "enableDebugFlagsHandler": true, "enableDebuggingHandlers": true, "enableProfilingHandler": true, "enableServer": true,
+	"localStorageCapacityIsolation": true, "nodeLeaseDurationSeconds": 40, "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false, "protectKernelDefaults": false,
+}
+
 // settings are what /configz tells, by a kubelet's names.
 func (c Config) settings() map[string]any {
 	s := map[string]any{
@@ -136,6 +144,7 @@ func (c Config) settings() map[string]any {
 	if c.ParallelPulls > 0 {
 		s["maxParallelImagePulls"] = c.ParallelPulls
 	}
+	maps.Copy(s, fixedSettings)
 	c.Manifests.settings(s)
 	c.Managers.settings(s)
 	if e := c.Endpoint; e != nil {
@@ -146,7 +155,7 @@ func (c Config) settings() map[string]any {
 		s["authorization"] = map[string]any{
 			"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
 		}
-		s["tlsMinVersion"] = tls.VersionName(max(e.TLS.MinVersion, tls.VersionTLS12))
+		s["tlsMinVersion"] = "Version" + strings.NewReplacer(" ", "", ".", "").Replace(tls.VersionName(max(e.TLS.MinVersion, tls.VersionTLS12)))
 	}
 	return s
 }

@@ -47,6 +47,7 @@ const (
 	OnNode                // the node's own object
 	OnTaints              // of that, its taints and whether it is cordoned
 	OnRoom                // and what its pods have taken of it
+	OnPlace               // its labels, and volumes, whose changes are asked about by themselves
 )
 
 // Check is one pod's question to a node.

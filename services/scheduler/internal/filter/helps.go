@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,7 @@ import (
 // FreedBy reports whether a pod that filters refused may go somewhere now that another one has left its node.
 func FreedBy(refusers []Filter, pod, gone *corev1.Pod) bool {
 	return slices.ContainsFunc(refusers, func(f Filter) bool {
-		return f.Of != OnNode && f.Of != OnTaints && (f.Frees == nil || f.Frees(pod, gone))
+		return f.Of != OnNode && f.Of != OnTaints && f.Of != OnPlace && (f.Frees == nil || f.Frees(pod, gone))
 	})
 }
 
@@ -29,6 +30,9 @@ func LetInBy(refusers []Filter, pod *corev1.Pod, was, now *corev1.Node, snapshot
 	return slices.ContainsFunc(refusers, func(f Filter) bool {
 		if f.Of == OnAnything || f.Of != OnTaints && was != nil && !sameTaints(was, now) {
 			return true
+		}
+		if f.Of == OnPlace {
+			return was == nil || !maps.Equal(was.Labels, now.Labels)
 		}
 		check := f.Prepare(pod, snapshot)
 		passes := func(n *corev1.Node) bool { return check == nil || check.Check(cluster.EmptyNode(n)) }
@@ -49,7 +53,7 @@ func LetInBy(refusers []Filter, pod *corev1.Pod, was, now *corev1.Node, snapshot
 func HelpedBy(refusers []Filter, was, is *corev1.Pod) bool {
 	return slices.ContainsFunc(refusers, func(f Filter) bool {
 		switch f.Of {
-		case OnNode:
+		case OnNode, OnPlace:
 			return false
 		case OnTaints:
 			return !equality.Semantic.DeepEqual(was.Spec.Tolerations, is.Spec.Tolerations)

@@ -43,6 +43,24 @@ func tainted(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
 }
 
+func inZone(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "a"} }
+
+func claiming(names ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for _, name := range names {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+		}
+	}
+}
+
+func onDisk(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: name}}})
+	}
+}
+
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
 var room, spreading = NodeResourcesFit(nil), PodTopologySpread(nil)
@@ -58,6 +76,11 @@ func TestWhomAPodThatGoesHelps(t *testing.T) {
 		"not who is refused by taints":           {[]Filter{TaintToleration, NodeUnschedulable, NodeName}, newPod("1"), newPod("1"), false},
 		"who is refused by taints and by others": {[]Filter{TaintToleration, spreading}, newPod("1"), newPod("1"), true},
 		"who wants its port":                     {[]Filter{NodePorts}, newPod("", onPort(80)), newPod("", onPort(80)), true},
+		"who wants its claim":                    {[]Filter{VolumeRestrictions}, newPod("", claiming("a")), newPod("", claiming("b", "a")), true},
+		"not who wants another claim":            {[]Filter{VolumeRestrictions}, newPod("", claiming("a")), newPod("", claiming("b")), false},
+		"who wants its disk":                     {[]Filter{VolumeRestrictions}, newPod("", onDisk("a")), newPod("", onDisk("a")), true},
+		"not who wants another disk":             {[]Filter{VolumeRestrictions}, newPod("", onDisk("a")), newPod("", onDisk("b")), false},
+		"not whose claims are bound to nothing":  {[]Filter{VolumeBinding, VolumeZone}, newPod("", claiming("a")), newPod("", claiming("a")), false},
 		"not who wants another port":             {[]Filter{NodePorts}, newPod("", onPort(80)), newPod("", onPort(81)), false},
 	} {
 		if got := FreedBy(c.refusers, c.pod, c.gone); got != c.want {
@@ -83,6 +106,9 @@ func TestWhomANodeHelps(t *testing.T) {
 		"another taint":                   {TaintToleration, newNode("2", "1Gi", tainted("x")), newNode("2", "1Gi", tainted("y")), false},
 		"an end of being cordoned":        {NodeUnschedulable, newNode("2", "1Gi", cordoned), newNode("2", "1Gi"), true},
 		"other taints, for who asks room": {room, newNode("1", "1Gi", tainted("x")), newNode("1", "1Gi"), true},
+		"a new one, for who has volumes":  {VolumeBinding, nil, newNode("2", "1Gi"), true},
+		"a label, for who has volumes":    {VolumeZone, newNode("2", "1Gi"), newNode("2", "1Gi", inZone), true},
+		"room, for who has volumes":       {VolumeBinding, newNode("1", "1Gi"), newNode("2", "1Gi"), false},
 		"any change, for who looks far":   {spreading, newNode("2", "1Gi"), newNode("2", "1Gi"), true},
 	} {
 		if got := LetInBy([]Filter{c.refuser}, newPod("2"), c.was, c.now, cluster.Snapshot{}); got != c.want {
@@ -132,6 +158,7 @@ func TestWhomItsOwnChangeHelps(t *testing.T) {
 	}{
 		"a label, where labels count":        {spreading, newPod("2", labelled), true},
 		"a label, where room does":           {room, newPod("2", labelled), false},
+		"a label, where volumes do":          {VolumeBinding, newPod("2", labelled), false},
 		"a toleration, where taints do":      {TaintToleration, newPod("2", tolerant), true},
 		"a label, where taints do":           {TaintToleration, newPod("2", labelled), false},
 		"a smaller request, where room does": {room, newPod("1"), true},

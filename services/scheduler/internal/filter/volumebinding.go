@@ -11,6 +11,7 @@ import (
 // finds no volume and none can be made.
 var VolumeBinding = Filter{
 	Name: "VolumeBinding",
+	Of:   OnPlace,
 	Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
 		if !storage.UsesClaims(pod) {
 			return ""

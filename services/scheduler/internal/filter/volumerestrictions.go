@@ -14,6 +14,7 @@ import (
 var VolumeRestrictions = Filter{
 	Name:        "VolumeRestrictions",
 	AcrossNodes: true,
+	Frees:       sharesVolumes,
 	Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
 		for _, u := range storage.Uses(pod) {
 			if !u.Own && snapshot.Storage.Claim(pod.Namespace, u.Claim) == nil {
@@ -49,6 +50,17 @@ var VolumeRestrictions = Filter{
 			func(p *corev1.Pod) { r.users += r.uses(p) })
 		return r
 	},
+}
+
+// sharesVolumes reports whether a pod that has gone used a claim or a disk of another one.
+func sharesVolumes(pod, gone *corev1.Pod) bool {
+	r := restrictions{pod: pod, disks: disks(pod)}
+	for _, u := range storage.Uses(pod) {
+		if !u.Own {
+			r.single = append(r.single, u.Claim)
+		}
+	}
+	return r.uses(gone) > 0 || r.conflicts(gone)
 }
 
 // restrictions are what a pod must have to itself.
@@ -87,11 +99,14 @@ func (r restrictions) taken(n *cluster.Node) bool {
 	if len(r.disks) == 0 {
 		return false
 	}
-	for _, pod := range n.Pods {
-		for _, has := range disks(pod) {
-			if slices.ContainsFunc(r.disks, func(wants *corev1.Volume) bool { return conflict(wants, has) }) {
-				return true
-			}
+	return slices.ContainsFunc(n.Pods, r.conflicts)
+}
+
+// conflicts reports whether another pod has a disk that the pod wants to itself.
+func (r *restrictions) conflicts(other *corev1.Pod) bool {
+	for _, has := range disks(other) {
+		if slices.ContainsFunc(r.disks, func(wants *corev1.Volume) bool { return conflict(wants, has) }) {
+			return true
 		}
 	}
 	return false

@@ -15,6 +15,7 @@ import (
 // volume.
 var VolumeZone = Filter{
 	Name: "VolumeZone",
+	Of:   OnPlace,
 	Ahead: func(pod *corev1.Pod, snapshot cluster.Snapshot) string {
 		for _, name := range boundTo(pod, snapshot.Storage) {
 			if snapshot.Storage.Volume(name) == nil {
