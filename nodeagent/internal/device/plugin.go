@@ -144,7 +144,7 @@ func (m *Manager) follow(ctx context.Context, p *plugin) {
 func (p *plugin) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, optionsTimeout)
 	defer cancel()
-	options, err := p.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{})
+	options, err := p.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true)) // it may be about to listen
 	p.options = options
 	return err
 }

@@ -139,11 +139,11 @@ func turns(stops []pod.Stop, ranks map[string]int, ended map[string]chan struct{
 }
 
 // stopAll ends runs, by their ranks or at the same time, and returns when all have ended, or ctx. Their hooks run at once, and the time that a run waits for
-// its turn is of its grace, as in Kubernetes. Until then they are asked whether they are ready, and
+// its turn is of its grace, as in Kubernetes. Each is asked until then whether it is ready, and
 // tell, where it is given, is called when there may be news of it: load balancers take those that are not out of rotation.
 func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus, stops []pod.Stop, ranks map[string]int, tell func()) {
 	var wg sync.WaitGroup
-	over := map[string]chan struct{}{}
+	over, ended := map[string]chan struct{}{}, make(chan string, len(stops))
 	for _, stop := range stops {
 		over[stop.Run.ID] = make(chan struct{})
 	}
@@ -156,19 +156,19 @@ func (w *worker) stopAll(ctx context.Context, p *corev1.Pod, s *corev1.PodStatus
 			grace = max(grace-w.waited, 1)
 		}
 		wg.Go(func() {
+			defer func() { ended <- stop.Run.ID }()
 			defer close(over[stop.Run.ID])
 			w.stop(ctx, p, s, stop.Run, grace, turns[stop.Run.ID])
 		})
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		wg.Wait()
-	}()
-	w.tellUntil(ended, tell)
-	for _, stop := range stops {
-		w.stopProbe(stop.Run.ID, probe.Readiness)
-		delete(w.memory.Probes, stop.Run.ID)
+	for range stops {
+		id := w.tellUntil(ended, tell)
+		w.stopProbe(id, probe.Readiness)
+		delete(w.memory.Probes, id)
+	}
+	wg.Wait()
+	if tell != nil {
+		w.wake() // a signal that came meanwhile was perhaps for the rounds
 	}
 }
 
@@ -186,18 +186,17 @@ func (w *worker) remember(observed *cri.Pod, stops []pod.Stop) {
 	}
 }
 
-// tellUntil calls tell whenever something has woken the worker.
-func (w *worker) tellUntil(ended <-chan struct{}, tell func()) {
-	if tell == nil {
-		<-ended
-		return
+// tellUntil calls tell whenever something has woken the worker, until a run has ended, whose ID it returns.
+func (w *worker) tellUntil(ended <-chan string, tell func()) string {
+	var woken <-chan struct{}
+	if tell != nil {
+		woken = w.signal
 	}
 	for {
 		select {
-		case <-ended:
-			w.wake() // a signal that came meanwhile was perhaps for the rounds
-			return
-		case <-w.signal:
+		case id := <-ended:
+			return id
+		case <-woken:
 			tell()
 		}
 	}
