@@ -70,6 +70,8 @@ type place struct {
 	wanted  *corev1.Pod
 	running *corev1.Pod  // with the status that was last told; it is never changed, but replaced
 	ends    *metav1.Time // when it was told to end; nil where it is not
+	// before is what was last told of the pod's containers, where the same one ended and starts again.
+	before *corev1.PodStatus
 	// left are pods of an earlier life of the agent that only the runtime knows.
 	left []types.UID
 }
@@ -161,7 +163,11 @@ func (s *Set) step(name types.NamespacedName) {
 
 func (s *Set) start(name types.NamespacedName, p *place) {
 	p.running = p.wanted
-	if mirror, ok := s.cfg.API.Get(name.Namespace, name.Name); ok { // what runs already is as ready as it was told
+	if p.before != nil {
+		p.running = p.wanted.DeepCopy()
+		p.running.Status = *p.before
+		p.before = nil
+	} else if mirror, ok := s.cfg.API.Get(name.Namespace, name.Name); ok { // what runs already is as ready as it was told
 		if hash, ok := pod.Mirror(mirror); ok && hash == string(p.wanted.UID) && !pod.Finished(mirror) {
 			p.running = p.wanted.DeepCopy()
 			p.running.Status = *mirror.Status.DeepCopy()
@@ -200,10 +206,13 @@ func (s *Set) Ended(uid types.UID) {
 			s.tracing.Lock()
 			delete(s.traces, uid)
 			s.tracing.Unlock()
-			p.running, p.ends = nil, nil
-			if p.wanted != nil && p.wanted.UID == uid && s.cfg.Restarted != nil {
-				s.cfg.Restarted()
+			if p.before = nil; p.wanted != nil && p.wanted.UID == uid {
+				p.before = again(&p.running.Status)
+				if s.cfg.Restarted != nil {
+					s.cfg.Restarted()
+				}
 			}
+			p.running, p.ends = nil, nil
 		case slices.Contains(p.left, uid):
 			p.left = slices.DeleteFunc(p.left, func(left types.UID) bool { return left == uid })
 		default:
@@ -213,6 +222,21 @@ func (s *Set) Ended(uid types.UID) {
 		s.cfg.Changed(name)
 		return
 	}
+}
+
+// again is what is known of the containers of a pod that starts once more: how often they did, and how they ended.
+func again(was *corev1.PodStatus) *corev1.PodStatus {
+	over := func(list []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
+		for _, c := range list {
+			next := corev1.ContainerStatus{Name: c.Name, ContainerID: c.ContainerID, Image: c.Image, ImageID: c.ImageID, RestartCount: c.RestartCount, LastTerminationState: c.LastTerminationState}
+			if c.State.Terminated != nil {
+				next.LastTerminationState = *c.State.DeepCopy()
+			}
+			out = append(out, next)
+		}
+		return out
+	}
+	return &corev1.PodStatus{ContainerStatuses: over(was.ContainerStatuses), InitContainerStatuses: over(was.InitContainerStatuses)}
 }
 
 // given is what the worker gets: a pod that is to end as if it had been deleted from the API.

@@ -125,9 +125,17 @@ func TestNextPodStartsAfterTheOneBefore(t *testing.T) {
 	w.did("remove a1", "update a3")
 	w.set.Tell("file", nil)
 	w.did("end a3")
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7}}
+	w.set.Told(static("a", "a3"), corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ContainerID: "x", RestartCount: 2, State: ended}}})
+	w.did("end a3")
 	w.set.Tell("file", []*corev1.Pod{static("a", "a3")}) // it comes back while it ends
 	w.set.Ended("a3")
 	w.did("remove a3", "update a3")
+	// Its restarts are counted on, and how it ended is known; nothing else of the one before is.
+	again := w.given["a3"].Status
+	if c := again.ContainerStatuses; again.Phase != "" || len(c) != 1 || c[0].RestartCount != 2 || c[0].ContainerID != "x" || c[0].State.Terminated != nil || c[0].LastTerminationState.Terminated == nil {
+		t.Errorf("it starts again with %s", again.String())
+	}
 	if w.restarts != 1 {
 		t.Errorf("%d pods started once more, not the one that came back", w.restarts)
 	}
