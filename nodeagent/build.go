@@ -261,7 +261,7 @@ func (b *builder) buildReporter() {
 	}
 	b.reporter = nodestatus.New(nodestatus.Config{
 		NodeName: cfg.NodeName, Labels: cfg.Labels, Taints: cfg.taints(), Addresses: cfg.hostIPs(), Port: port, AgentPort: agentPort, Version: release.Version(),
-		MaxPods: cfg.MaxPods, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
+		MaxPods: cfg.MaxPods, Pace: cfg.Pace, Machine: b.machine, Client: cfg.Objects, Runtime: b.runtime,
 		Clock: cfg.Clock, Problems: b.problems, Short: b.pressure.Short, Devices: b.resources.devices.Capacity, Reserved: cfg.reserved(),
 		VolumesInUse: func() []corev1.UniqueVolumeName { return append(b.drivers.volumes.InUse(), b.volumes.InUse()...) },
 		Event:        func(kind, reason, message string) { b.tell.node(cfg.NodeName, kind, reason, message) },

@@ -21,6 +21,7 @@ import (
 	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
 	"howdah.dev/nodeagent/internal/logs"
+	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pod"
 	"howdah.dev/nodeagent/internal/pressure"
 	"howdah.dev/nodeagent/internal/reserve"
@@ -57,6 +58,8 @@ type Config struct {
 	Port int32
 	// Endpoint is the HTTPS endpoint that a kubelet has; nil opens none.
 	Endpoint *Endpoint
+	// Pace says how often and how much the node tells of itself; default DefaultPace.
+	Pace Pace
 	// MaxPods is the most pods the node takes; default 110.
 	MaxPods int64
 	// PodsPerCore, where not 0, is how many of them there may be for each CPU.
@@ -165,6 +168,12 @@ var ErrShutDown = shutdown.ErrDown
 // Reserve says what of a machine is not for pods.
 type Reserve = reserve.Options
 
+// Pace says how often and how much a node tells of itself.
+type Pace = nodestatus.Pace
+
+// DefaultPace is that of a kubelet.
+var DefaultPace = nodestatus.DefaultPace
+
 // LogBounds are the bounds of a container's logs.
 type LogBounds = logs.Bounds
 
@@ -192,12 +201,16 @@ type Endpoint struct {
 	Port int32
 	// ReadOnlyPort, where not 0, serves what only tells to everybody, without TLS.
 	ReadOnlyPort int32
+	// Health is host:port where /healthz is answered to everybody, without TLS; empty is nowhere.
+	Health string
 	// Anonymous has the API server asked what system:anonymous may, where a caller says nothing of itself; otherwise it is refused.
 	Anonymous bool
 	// TLS has the node's certificate.
 	TLS *tls.Config
 	// Authorities are those of clients' certificates, and the first of them the one that signs the node's.
 	Authorities serving.Authorities
+	// ClientCAs, which may be nil, sign certificates of clients, too.
+	ClientCAs serving.Authorities
 	// RotateServerCertificates has the endpoint show a certificate of the signer kubernetes.io/kubelet-serving, which the agent asks for and which
 	// somebody has to approve, as a kubelet's serverTLSBootstrap does. That of TLS is shown while there is none.
 	RotateServerCertificates bool
@@ -273,6 +286,9 @@ func (c Config) complete() (Config, error) {
 	if c.PodsPerCore > 0 {
 		c.MaxPods = min(c.MaxPods, c.PodsPerCore*int64(runtime.NumCPU()))
 	}
+	if c.Pace == (Pace{}) {
+		c.Pace = DefaultPace
+	}
 	if c.LogBounds == (LogBounds{}) {
 		c.LogBounds = DefaultLogBounds
 	}
@@ -299,7 +315,7 @@ func (c Config) complete() (Config, error) {
 	if c.Endpoint != nil {
 		c.Endpoint, problem = c.Endpoint.complete(c.Port)
 	}
-	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate(c.Reserve.Total()), c.Reserve.Validate(), c.LogBounds.Validate(), c.validateRegistration())
+	return c, errors.Join(c.validate(), problem, c.Manifests.validate(), c.Managers.validate(c.Reserve.Total()), c.Reserve.Validate(), c.LogBounds.Validate(), c.Pace.Validate(), c.validateRegistration())
 }
 
 // What containers have of the node's swap space, as kubelets name it.

@@ -51,7 +51,7 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 	}
 	config.Gatherer, _ = cfg.Registerer.(prometheus.Gatherer)
 	if e := cfg.Endpoint; e != nil {
-		config.Addresses, config.TLS, config.LogDir = cfg.on(e.Port), e.TLS, e.LogDir
+		config.Addresses, config.TLS, config.LogDir, config.Health = cfg.on(e.Port), e.TLS, e.LogDir, e.Health
 		if e.RotateServerCertificates {
 			config.TLS = a.rotating(e)
 		}
@@ -62,10 +62,14 @@ func (a *Agent) newEndpoint(probes *probeMetrics) *endpoint.Server {
 			Name: "howdah_nodeagent_access_total", Help: "Callers of the HTTPS endpoint, by what was decided of them.",
 		}, []string{"outcome"})
 		cfg.Registerer.MustRegister(decisions)
-		config.Guard = access.New(access.Config{
+		guard := access.Config{
 			NodeName: cfg.NodeName, Authorities: func() *x509.CertPool { return e.Authorities.Now().Pool }, Trusted: stream.Callers, Anonymous: e.Anonymous, Reviewer: access.API{Client: cfg.Objects},
 			Clock: cfg.Clock, Decided: func(outcome string) { decisions.WithLabelValues(outcome).Inc() },
-		})
+		}
+		if e.ClientCAs != nil {
+			guard.Others = func() *x509.CertPool { return e.ClientCAs.Now().Pool }
+		}
+		config.Guard = access.New(guard)
 	}
 	return endpoint.New(config)
 }
@@ -117,9 +121,9 @@ func (c Config) on(port int32) []string {
 
 // fixedSettings are those of a kubelet that the agent has not as settings, but does as they say.
 var fixedSettings = map[string]any{
-	"cgroupsPerQOS": true, "containerLogMaxWorkers": 1, "containerLogMonitorInterval": "10s", "contentType": "application/vnd.kubernetes.protobuf", "cpuCFSQuotaPeriod": "100ms",
+	"cgroupsPerQOS": true, "contentType": "application/vnd.kubernetes.protobuf", "cpuCFSQuotaPeriod": "100ms",
 	"enableControllerAttachDetach": true, "enableDebugFlagsHandler": true, "enableDebuggingHandlers": true, "enableProfilingHandler": true, "enableServer": true,
-	"localStorageCapacityIsolation": true, "nodeLeaseDurationSeconds": 40, "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false, "protectKernelDefaults": false,
+	"localStorageCapacityIsolation": true, "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false, "protectKernelDefaults": false,
 }
 
 // settings are what /configz tells, by a kubelet's names.
@@ -135,11 +139,14 @@ func (c Config) settings() map[string]any {
 		"imageMinimumGCAge": c.KeepImages.Least.String(), "imageMaximumGCAge": c.KeepImages.Most.String(),
 		"crashLoopBackOff":       map[string]any{"maxContainerRestartPeriod": c.MaxContainerRestartPeriod.String()},
 		"enableSystemLogHandler": true, "enableSystemLogQuery": c.SystemLogQuery,
-		"memorySwap": map[string]any{"swapBehavior": c.SwapBehavior}, "nodeStatusUpdateFrequency": "10s", "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
+		"memorySwap": map[string]any{"swapBehavior": c.SwapBehavior}, "syncFrequency": c.RefreshEvery.String(), "volumeStatsAggPeriod": c.VolumeStatsEvery.String(),
 	}
 	s["kubeReserved"], s["systemReserved"], s["enforceNodeAllocatable"] = c.Reserve.Kube, c.Reserve.System, c.Reserve.Enforcing()
 	s["podPidsLimit"], s["podsPerCore"], s["cpuCFSQuota"], s["seccompDefault"] = cmp.Or(c.PodPIDs, -1), c.PodsPerCore, !c.NoCPUQuota, c.SeccompDefault
 	s["containerLogMaxSize"], s["containerLogMaxFiles"] = resource.NewQuantity(c.LogBounds.Size, resource.BinarySI).String(), c.LogBounds.Files
+	s["containerLogMaxWorkers"], s["containerLogMonitorInterval"] = c.LogBounds.Workers, c.LogBounds.Every.String()
+	s["nodeStatusUpdateFrequency"], s["nodeStatusReportFrequency"], s["nodeStatusMaxImages"] = c.Pace.Look.String(), c.Pace.Tell.String(), c.Pace.Images
+	s["nodeLeaseDurationSeconds"] = int(c.Pace.Lease / time.Second)
 	s["serializeImagePulls"], s["registerNode"], s["registerWithTaints"] = c.ParallelPulls == 1, true, c.Taints
 	if c.ParallelPulls > 0 {
 		s["maxParallelImagePulls"] = c.ParallelPulls
@@ -155,6 +162,15 @@ func (c Config) settings() map[string]any {
 		s["authorization"] = map[string]any{
 			"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
 		}
+		if host, port, err := net.SplitHostPort(e.Health); err == nil {
+			number, _ := strconv.Atoi(port)
+			s["healthzBindAddress"], s["healthzPort"] = host, number
+		}
+		var suites []string
+		for _, id := range e.TLS.CipherSuites {
+			suites = append(suites, tls.CipherSuiteName(id))
+		}
+		s["tlsCipherSuites"] = suites
 		s["tlsMinVersion"] = "Version" + strings.NewReplacer(" ", "", ".", "").Replace(tls.VersionName(max(e.TLS.MinVersion, tls.VersionTLS12)))
 	}
 	return s

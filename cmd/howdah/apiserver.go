@@ -179,11 +179,7 @@ func reachNodes(cfg *apiserver.Config, identity *rpc.Identity) {
 
 // frontProxy makes the apiserver's own certificate the one that extension API servers know it by, and its authorities those that it tells.
 func frontProxy(cfg *apiserver.Config, identity *rpc.Identity) error {
-	pair, err := identity.Certificate()
-	if err != nil {
-		return err
-	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	leaf, err := x509.ParseCertificate(identity.Certificate().Certificate[0])
 	if err != nil {
 		return fmt.Errorf("the apiserver's certificate: %w", err)
 	}

@@ -21,6 +21,7 @@ func gatewayCommand() *cobra.Command {
 	var proxies frontProxyFlags
 	var clients clientCAFlag
 	var connections connectionsFlags
+	var secure tlsFlags
 	var features featureFlags
 	var requestTimeout time.Duration
 	var profiling bool
@@ -61,6 +62,10 @@ func gatewayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		shown, err := secure.server(r.identity.Public())
+		if err != nil {
+			return err
+		}
 		gates, err := features.gates()
 		if err != nil {
 			return err
@@ -71,7 +76,7 @@ func gatewayCommand() *cobra.Command {
 			return explainListen(err)
 		}
 		g, err := gateway.New(gateway.Config{
-			Listener: listener, TLS: r.identity.Public(), Authority: r.identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
+			Listener: listener, TLS: shown, Authority: r.identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: conn, Scheduler: schedulerConn, Controllers: controllersConn, Logs: logsConn,
 			Registerer: r.registry, Gatherer: r.registry, RequestTimeout: requestTimeout, SharedWatches: sharedWatches, UntracedReads: 1 - readRatio, CBOR: gates.Enabled(gate.CBOR),
 			Profiling: profiling, Settings: config.Effective(cmd.Flags()), LogLevel: &r.level, Console: console.config(),
 		})
@@ -84,6 +89,8 @@ func gatewayCommand() *cobra.Command {
 	r.flags(cmd)
 	proxies.flags(cmd.Flags())
 	connections.flags(cmd.Flags())
+	secure.flags(cmd.Flags())
+	secure.byName(cmd.Flags())
 	clients.flags(cmd.Flags(), "authorities that sign certificates of users beside the cluster's own; names that begin with howdah: stay the cluster's")
 	features.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&profiling, "profiling", true, "serve /debug/pprof/ to those who may get it")

@@ -24,6 +24,7 @@ import (
 	"howdah.dev/kit/config"
 	"howdah.dev/kit/object"
 	"howdah.dev/kit/obs"
+	"howdah.dev/kit/rpc"
 	"howdah.dev/kit/task"
 	"howdah.dev/nodeagent"
 	logsv1 "howdah.dev/proto/gen/howdah/logs/v1"
@@ -54,6 +55,13 @@ type nodeFlags struct {
 	overlay                                                                               string
 	manifestHeaders                                                                       []string
 	managers                                                                              nodeagent.Managers
+	pace                                                                                  nodeagent.Pace
+	logWorkers                                                                            int
+	logEvery                                                                              time.Duration
+	resolvConf, healthAddress, dropIns                                                    string
+	healthPort                                                                            int32
+	secure                                                                                tlsFlags
+	clients                                                                               clientCAFlag
 }
 
 func (n *nodeFlags) flags(cmd *cobra.Command) {
@@ -74,6 +82,7 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.balancerCIDRs, "load-balancer-cidr", nil, "range of the nodes' network that load balancers' addresses are from, as the controllers have it; the node answers for those that it is given")
 	f.StringVar(&n.overlay, "overlay", "none", "which nodes' pods are reached through a tunnel (VXLAN, UDP port 4789): none; auto, those of nodes on other networks; vxlan, all. Every node has the same")
 	f.StringVar(&n.file, "config", "", "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); the command line and the environment go before it")
+	f.StringVar(&n.dropIns, "config-dir", "", "folder of more of them (*.conf): what they say, in the order of their names, goes before what --config does")
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels with which the Node is made (name=value,…)")
 	f.StringSliceVar(&n.taints, "register-with-taints", nil, "taints with which the Node is made (KEY=VALUE:EFFECT)")
 	f.Int64Var(&n.maxPods, "max-pods", 110, "most pods that the node takes")
@@ -86,6 +95,15 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.BoolVar(&n.seccomp, "seccomp-default", false, "run containers that name no seccomp profile with the runtime's")
 	f.StringVar(&n.logSize, "container-log-max-size", "10Mi", "how long a container's log becomes before another file is begun; negative is as long as it likes")
 	f.IntVar(&n.logFiles, "container-log-max-files", nodeagent.DefaultLogBounds.Files, "most files of a container's log, at least 2")
+	f.IntVar(&n.logWorkers, "container-log-max-workers", nodeagent.DefaultLogBounds.Workers, "how many containers' logs are seen to at a time")
+	f.DurationVar(&n.logEvery, "container-log-monitor-interval", nodeagent.DefaultLogBounds.Every, "how often logs are seen to, at least 3s")
+	f.DurationVar(&n.pace.Look, "node-status-update-frequency", nodeagent.DefaultPace.Look, "how often the node looks at itself; what has changed it tells at once")
+	f.DurationVar(&n.pace.Tell, "node-status-report-frequency", nodeagent.DefaultPace.Tell, "how often it tells of itself where nothing changes")
+	f.DurationVar(&n.pace.Lease, "node-lease-duration", nodeagent.DefaultPace.Lease, "for how long others take the node for alive without hearing of it; it renews its lease four times as often")
+	f.IntVar(&n.pace.Images, "node-status-max-images", nodeagent.DefaultPace.Images, "most images that the Node names; -1 is all")
+	f.StringVar(&n.resolvConf, "resolv-conf", "/etc/resolv.conf", "the node's own settings of DNS, for pods that use them")
+	f.StringVar(&n.healthAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port")
+	f.Int32Var(&n.healthPort, "healthz-port", 10248, "port where everybody may ask /healthz, without TLS; 0 opens none")
 	f.IntVar(&n.pulls, "max-parallel-image-pulls", 0, "most images that are pulled at a time; 0 is no limit")
 	f.BoolVar(&n.serial, "serialize-image-pulls", false, "pull one image at a time")
 	f.StringVar(&n.swap, "swap-behavior", "NoSwap", "what containers have of the node's swap space: NoSwap, or LimitedSwap, for those of Burstable pods a share as they ask for memory; control groups of version 2")
@@ -132,6 +150,8 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.BoolVar(&n.logQuery, "enable-system-log-query", false, "answer /logs/?query=SERVICE of the HTTPS endpoint with what the node's services have logged, from the journal or from /var/log")
 	f.BoolVar(&n.rotateServing, "rotate-server-certificates", false, "ask the signer kubernetes.io/kubelet-serving for the certificate of the HTTPS endpoint, and for another one before it ends; somebody has to approve each request")
 	f.BoolVar(&n.rotate, "rotate-certificates", false, "ask for another client certificate before that in --tls-dir ends, which howdah join has put there")
+	n.secure.flags(f)
+	n.clients.flags(f, "authorities that sign certificates of the HTTPS endpoint's callers beside the cluster's own")
 	f.IntVar(&n.simulate, "simulate", 0, "run so many simulated nodes instead of a real one")
 }
 
@@ -165,7 +185,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods, SwapBehavior: n.swap,
 		Labels: n.labels, Taints: taints, PodsPerCore: n.podsPerCore, PodPIDs: max(n.podPIDs, 0), Reserve: n.reserve, NoCPUQuota: !n.quota, SeccompDefault: n.seccomp,
-		LogBounds: bounds, ParallelPulls: pulls,
+		LogBounds: bounds, ParallelPulls: pulls, Pace: n.pace, ResolvConf: n.resolvConf,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
@@ -183,7 +203,7 @@ func (n *nodeFlags) bounds() (logs nodeagent.LogBounds, taints []corev1.Taint, _
 		t, err := nodeagent.ParseTaint(text)
 		taints, problems = append(taints, t), append(problems, err)
 	}
-	return nodeagent.LogBounds{Size: size.Value(), Files: n.logFiles}, taints, errors.Join(problems...)
+	return nodeagent.LogBounds{Size: size.Value(), Files: n.logFiles, Workers: n.logWorkers, Every: n.logEvery}, taints, errors.Join(problems...)
 }
 
 // parallelPulls is how many images are pulled at a time; 0 is no limit.
@@ -197,20 +217,51 @@ func (n *nodeFlags) parallelPulls() (int, error) {
 	return 1, nil
 }
 
-// kubeletConfig sets what nobody has set before by the file of --config.
+// endpoint is the HTTPS endpoint; nil is none.
+func (n *nodeFlags) endpoint(identity *rpc.Identity) (*nodeagent.Endpoint, error) {
+	if n.port == 0 {
+		return nil, nil
+	}
+	e := &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, Authorities: identity.Authorities()}
+	if n.healthPort != 0 {
+		e.Health = net.JoinHostPort(n.healthAddress, strconv.Itoa(int(n.healthPort)))
+	}
+	shown, err1 := n.secure.server(identity.Public())
+	clients, err2 := n.clients.bundle()
+	if clients != nil {
+		e.ClientCAs = clients
+	}
+	e.TLS = shown
+	return e, errors.Join(err1, err2)
+}
+
+// kubeletConfig sets what nobody has set before by the file of --config and those of --config-dir.
 func (n *nodeFlags) kubeletConfig(flags *pflag.FlagSet) error {
-	if n.file == "" {
-		return nil
+	var files []string
+	if n.file != "" {
+		files = append(files, n.file)
 	}
-	data, err := os.ReadFile(n.file)
+	if n.dropIns != "" {
+		found, err := filepath.Glob(filepath.Join(n.dropIns, "*.conf")) // in the order of their names
+		if err != nil {
+			return fmt.Errorf("--config-dir: %w", err)
+		}
+		files = append(files, found...)
+	}
+	var read []kubeletconfig.File
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+		read = append(read, kubeletconfig.File{Name: file, Data: data})
+	}
+	source := strings.Join(files, ", ")
+	values, err := kubeletconfig.Read(read...)
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return fmt.Errorf("%s: %w", source, err)
 	}
-	values, err := kubeletconfig.Read(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", n.file, err)
-	}
-	return config.Apply(flags, n.file, values)
+	return config.Apply(flags, source, values)
 }
 
 // staticPods are where the node has pods from beside the API.
@@ -271,9 +322,8 @@ func nodeagentCommand() *cobra.Command {
 			cfg.CertificateDir = r.tlsDir
 		}
 		cfg.Flags = config.Effective(cmd.Flags())
-		if n.port != 0 {
-			cfg.Endpoint = &nodeagent.Endpoint{Port: n.port, ReadOnlyPort: n.readOnlyPort, Anonymous: n.anonymous, RotateServerCertificates: n.rotateServing, TLS: r.identity.Public(),
-				Authorities: r.identity.Authorities()}
+		if cfg.Endpoint, err = n.endpoint(r.identity); err != nil {
+			return err
 		}
 		agent, err := nodeagent.New(cfg)
 		if err != nil {

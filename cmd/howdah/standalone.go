@@ -41,6 +41,7 @@ type standalone struct {
 	apiserverFlags
 	proxies     frontProxyFlags
 	connections connectionsFlags
+	secure      tlsFlags
 	nodes       nodesFlags
 	legacy      legacyTokenFlag
 	autoscaling autoscalingFlags
@@ -94,6 +95,8 @@ func standaloneCommand() *cobra.Command {
 	s.apiserverFlags.flags(cmd)
 	s.proxies.flags(f)
 	s.connections.flags(f)
+	s.secure.flags(f)
+	s.secure.byName(f)
 	s.nodes.flags(f)
 	s.legacy.flags(f)
 	s.autoscaling.flags(f)
@@ -372,6 +375,10 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown, err := s.secure.server(identity.Public())
+	if err != nil {
+		return nil, err
+	}
 	clientCAs, err := s.clientCA.authorities()
 	if err != nil {
 		return nil, err
@@ -392,7 +399,7 @@ func (s *standalone) gatewayPart(m mesh) (task.Func, error) {
 		kept = m.logs.Dial(gatewayUser)
 	}
 	g, err := gateway.New(gateway.Config{
-		Listener: listener, TLS: identity.Public(), Authority: identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
+		Listener: listener, TLS: shown, Authority: identity.Authorities(), FrontProxy: frontProxy, ClientCAs: clientCAs, Connections: told, APIServer: m.apiserver.Dial(gatewayUser),
 		Scheduler: deciding, Controllers: m.controllers.Dial(gatewayUser), Logs: kept,
 		Registerer: s.registry, Gatherer: s.registry, RequestTimeout: s.protection.requestTimeout,
 		Profiling: s.profiling, Settings: s.settings, LogLevel: &s.level, CBOR: gates.Enabled(gate.CBOR), SharedWatches: s.sharedWatches, UntracedReads: 1 - s.readRatio,

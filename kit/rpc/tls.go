@@ -7,23 +7,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
-	"time"
 
 	"howdah.dev/kit/pki"
 )
 
-// Identity is a role's certificate folder: ca.crt, tls.crt and tls.key. The
-// key pair is read again once a minute at most, and the authorities every
-// five seconds at most, so that what was rotated serves, and is believed,
-// without a restart.
+// Identity is a role's certificate folder: ca.crt, tls.crt and tls.key. They
+// are read again every five seconds at most, so that what was rotated serves,
+// and is believed, without a restart.
 type Identity struct {
-	dir         string
 	authorities *pki.Bundle
-
-	mu   sync.Mutex
-	pair *tls.Certificate
-	read time.Time
+	pair        *pki.KeyPair
 }
 
 // LoadIdentity reads a certificate folder and reports what is missing in it.
@@ -32,32 +25,15 @@ func LoadIdentity(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	id := &Identity{dir: dir, authorities: authorities}
-	if _, err := id.certificate(); err != nil {
-		return nil, err
-	}
-	return id, nil
-}
-
-func (id *Identity) certificate() (*tls.Certificate, error) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	if id.pair != nil && time.Since(id.read) < time.Minute {
-		return id.pair, nil
-	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(id.dir, "tls.crt"), filepath.Join(id.dir, "tls.key"))
+	pair, err := pki.LoadKeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 	if err != nil {
-		if id.pair != nil { // half-written by a rotation; the old pair serves on
-			return id.pair, nil
-		}
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	id.pair, id.read = &pair, time.Now()
-	return id.pair, nil
+	return &Identity{authorities: authorities, pair: pair}, nil
 }
 
 // Certificate returns the pair as it is now.
-func (id *Identity) Certificate() (*tls.Certificate, error) { return id.certificate() }
+func (id *Identity) Certificate() *tls.Certificate { return id.pair.Certificate() }
 
 // Authorities returns those of the cluster, which may change: while one is
 // replaced, the folder has both.
@@ -70,7 +46,7 @@ func (id *Identity) Server() *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return id.certificate()
+			return id.pair.Certificate(), nil
 		},
 	}
 	cfg := base.Clone()
@@ -90,7 +66,7 @@ func (id *Identity) Public() *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		ClientAuth: tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return id.certificate()
+			return id.pair.Certificate(), nil
 		},
 	}
 }
@@ -128,7 +104,7 @@ func (id *Identity) clientVerifying(serverName string, accept func(leaf *x509.Ce
 		MinVersion: tls.VersionTLS13,
 		ServerName: serverName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return id.certificate()
+			return id.pair.Certificate(), nil
 		},
 		InsecureSkipVerify: true, // VerifyConnection does it
 		VerifyConnection: func(state tls.ConnectionState) error {

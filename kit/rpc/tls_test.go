@@ -135,47 +135,6 @@ func TestNodeThatHasJoined(t *testing.T) {
 	}
 }
 
-func TestRotatedKeysServeWithoutARestart(t *testing.T) {
-	t.Parallel()
-	one, two := cluster(t), cluster(t)
-	mixed := filepath.Join(one, "apiserver")
-	id := identity(t, one, "apiserver")
-	certificate := func() []byte {
-		t.Helper()
-		c, err := id.Server().GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Certificate[0]
-	}
-	before := certificate()
-
-	copyFile(t, filepath.Join(two, "apiserver", "tls.crt"), filepath.Join(mixed, "tls.crt"))
-	if !slices.Equal(certificate(), before) {
-		t.Error("within the minute the pair is not read again")
-	}
-	id.Expire()
-	if !slices.Equal(certificate(), before) {
-		t.Error("while a rotation is half-written, the old pair must serve on")
-	}
-	copyFile(t, filepath.Join(two, "apiserver", "tls.key"), filepath.Join(mixed, "tls.key"))
-	id.Expire()
-	if slices.Equal(certificate(), before) {
-		t.Error("the new pair is not served")
-	}
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestLoadIdentitySaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

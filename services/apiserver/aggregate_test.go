@@ -141,7 +141,7 @@ func TestAggregation(t *testing.T) {
 	var broken, aggregates atomic.Bool
 	port := startExtension(t, authority, extension(&broken, &aggregates))
 	f, events := audited(t, func(c *Config) {
-		c.FrontProxy = func() (*tls.Certificate, error) { return &front, nil }
+		c.FrontProxy = func() *tls.Certificate { return &front }
 		c.FrontProxyCA, c.ClientCA, c.FrontProxyNames = authority.PEM, authority.PEM, []string{"howdah:apiserver"}
 		c.PodDialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "10.1.2.3", "127.0.0.1", 1))

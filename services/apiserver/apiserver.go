@@ -79,7 +79,7 @@ type Config struct {
 	// users they will not believe. FrontProxyCA returns the PEM of its authority, ClientCA that of clients' authorities, as they are now, where they are
 	// not nil, and FrontProxyNames are the common names that it may have: extension API servers find them in the ConfigMap
 	// kube-system/extension-apiserver-authentication.
-	FrontProxy      func() (*tls.Certificate, error)
+	FrontProxy      func() *tls.Certificate
 	FrontProxyCA    func() []byte
 	ClientCA        func() []byte
 	FrontProxyNames []string

@@ -127,9 +127,12 @@ func conflict(r request, name string) error {
 func (s *Server) replace(ctx context.Context, prefix, subresource string, obj, old object.Object) object.Object {
 	next := old.DeepCopyObject().(object.Object)
 	switch subresource {
-	case "status": // annotations go with it, as Kubernetes has it for workloads
+	case "status": // annotations go with it, as Kubernetes has it for workloads, and labels of nodes
 		setField(next, obj, "Status")
 		next.SetAnnotations(obj.GetAnnotations())
+		if _, ok := next.(*corev1.Node); ok {
+			next.SetLabels(obj.GetLabels())
+		}
 	case "finalize":
 		next.(*corev1.Namespace).Spec.Finalizers = obj.(*corev1.Namespace).Spec.Finalizers
 	default:

@@ -27,6 +27,9 @@ const (
 	reviewWithin = 10 * time.Second
 )
 
+// ownPrefix begins the names of the cluster's own programs.
+const ownPrefix = "howdah:"
+
 // Groups that every caller is in, and the user who has not said who it is.
 const (
 	authenticated   = "system:authenticated"
@@ -53,6 +56,8 @@ type Config struct {
 	NodeName string
 	// Authorities returns those that sign the certificates of clients, as they are now.
 	Authorities func() *x509.CertPool
+	// Others, which may be nil, returns those that sign certificates of clients, too, but of none of the cluster's own.
+	Others func() *x509.CertPool
 	// Trusted is the organization in the certificates of those who may do everything without being asked about: the API servers.
 	Trusted string
 	// Anonymous lets requests of nobody through to the decision whether system:anonymous may; otherwise they are refused.

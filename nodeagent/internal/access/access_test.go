@@ -90,12 +90,14 @@ type fixture struct {
 	clock   *clocktesting.FakeClock
 	server  *httptest.Server
 	roots   *x509.CertPool
+	others  *pki.Authority // who signs certificates of users, too
 }
 
 func start(t *testing.T, a *pki.Authority, anonymous bool, allowed ...string) *fixture {
 	t.Helper()
-	f := &fixture{reviews: &reviews{allowed: allowed}, clock: clocktesting.NewFakeClock(time.Now()), roots: a.Pool()}
-	guard := New(Config{NodeName: "n", Authorities: a.Pool, Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock})
+	others := pkitest.Authority(t)
+	f := &fixture{others: others, reviews: &reviews{allowed: allowed}, clock: clocktesting.NewFakeClock(time.Now()), roots: a.Pool()}
+	guard := New(Config{NodeName: "n", Authorities: a.Pool, Trusted: "trusted", Anonymous: anonymous, Reviewer: f.reviews, Clock: f.clock, Others: others.Pool})
 	f.server = httptest.NewUnstartedServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })))
 	f.server.EnableHTTP2 = true
 	f.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
@@ -158,6 +160,9 @@ func TestProtect(t *testing.T) {
 		"somebody else's":                  {path: "/pods", with: issue(t, pkitest.Authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 401, text: "Unauthorized"},
 		"somebody else's, and a token":     {path: "/metrics", token: "good", with: issue(t, pkitest.Authority(t), pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 200, text: "in"},
 		"a certificate that names nobody":  {path: "/pods", with: issue(t, a, pki.Subject{Client: true}), code: 401, text: "Unauthorized"},
+		"of another authority":             {path: "/pods", with: issue(t, f.others, pki.Subject{CommonName: "admin", Client: true}), code: 200, text: "in"},
+		"of another one, as if trusted":    {path: "/logs", with: issue(t, f.others, pki.Subject{CommonName: "admin", Organizations: []string{"trusted"}, Client: true}), code: 403, text: "Forbidden (user=admin, verb=get, resource=nodes, subresource(s)=[log])"},
+		"of another one, in our name":      {path: "/pods", with: issue(t, f.others, pki.Subject{CommonName: "howdah:gateway", Client: true}), code: 401, text: "Unauthorized"},
 		"a server's certificate":           {path: "/pods", with: issue(t, a, pki.Subject{CommonName: "admin", Hosts: []string{"admin"}}), code: 401, text: "Unauthorized"},
 		"a method that Kubernetes has not": {method: "HEAD", path: "/metrics", token: "good", code: 403},
 	} {

@@ -38,22 +38,34 @@ func (g *Guard) authenticate(r *http.Request) (*User, error) {
 	return nil, problems
 }
 
-// certified is the user of a client certificate that an authority of the cluster has signed.
+// certified is the user of a client certificate that an authority of the cluster has signed, or one of the others. Those give no name that is the cluster's own.
 func (g *Guard) certified(chain []*x509.Certificate) (*User, error) {
+	leaf := chain[0]
+	if leaf.Subject.CommonName == "" {
+		return nil, errors.New("the client certificate names nobody")
+	}
+	user := &User{Name: leaf.Subject.CommonName, Groups: joined(leaf.Subject.Organization), certified: true}
+	err := g.verify(chain, g.cfg.Authorities())
+	if err != nil && g.cfg.Others != nil && !strings.HasPrefix(user.Name, ownPrefix) && g.verify(chain, g.cfg.Others()) == nil {
+		user.certified = false
+		return user, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client certificate of %q: %w", user.Name, err)
+	}
+	return user, nil
+}
+
+// verify says what is wrong with a certificate, to those who believe the authorities.
+func (g *Guard) verify(chain []*x509.Certificate, authorities *x509.CertPool) error {
 	options := x509.VerifyOptions{
-		Roots: g.cfg.Authorities(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: g.cfg.Clock.Now(),
+		Roots: authorities, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: g.cfg.Clock.Now(),
 	}
 	for _, c := range chain[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	leaf := chain[0]
-	if _, err := leaf.Verify(options); err != nil {
-		return nil, fmt.Errorf("client certificate of %q: %w", leaf.Subject.CommonName, err)
-	}
-	if leaf.Subject.CommonName == "" {
-		return nil, errors.New("the client certificate names nobody")
-	}
-	return &User{Name: leaf.Subject.CommonName, Groups: joined(leaf.Subject.Organization), certified: true}, nil
+	_, err := chain[0].Verify(options)
+	return err
 }
 
 // joined adds the group of all who have said who they are.

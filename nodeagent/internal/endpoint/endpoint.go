@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,6 +30,7 @@ const (
 	headersWithin = 30 * time.Second
 	idleTimeout   = 90 * time.Second
 	stopWithin    = 2 * time.Second
+	healthAgain   = 5 * time.Second
 	maxHeaders    = 1 << 20 // as the gateway takes: a command is in the URL, which may be a whole script
 )
 
@@ -54,6 +56,8 @@ type Config struct {
 	NodeName, Version string
 	// Addresses are host:port; ReadOnly those of a port where everybody may read what is only read, without TLS; without any, none is opened.
 	Addresses, ReadOnly []string
+	// Health is host:port where /healthz alone is answered, to everybody and without TLS; empty is nowhere.
+	Health string
 	// TLS has the node's certificate; clients may bring one.
 	TLS     *tls.Config
 	Guard   *access.Guard
@@ -66,7 +70,7 @@ type Config struct {
 	// Settings are what /configz shows, Flags ("name=value", without secrets) what /flagz does.
 	Settings any
 	Flags    []string
-	Clock    clock.PassiveClock
+	Clock    clock.Clock
 	// LogDir is the folder that /logs/ shows.
 	LogDir string
 	// Journal is what /logs/?query= asks; nil answers no such questions.
@@ -132,7 +136,29 @@ func (s *Server) Run(ctx context.Context) error {
 			return serve(ctx, server, func() error { return server.Serve(listener) })
 		})
 	}
+	if s.cfg.Health != "" {
+		parts = append(parts, s.serveHealth)
+	}
 	return task.Run(ctx, parts...)
+}
+
+// serveHealth answers at Health. The port may be another agent's, on a machine with several: the node is none the worse for that.
+func (s *Server) serveHealth(ctx context.Context) error {
+	for {
+		listener, err := listen(ctx, s.cfg.Health)
+		if err == nil {
+			server := newServer(s.healthy())
+			return serve(ctx, server, func() error { return server.Serve(listener) })
+		}
+		slog.Warn("the node's health cannot be asked", "address", s.cfg.Health, "err", err)
+		timer := s.cfg.Clock.NewTimer(healthAgain)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		}
+	}
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/kit/pki"
@@ -225,6 +226,54 @@ func TestPaths(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(f.metrics.requests.WithLabelValues("GET", "containerLogs", "trusted", "true")); n != 4 {
 		t.Errorf("%v requests of logs counted", n)
+	}
+}
+
+// TestHealthForEverybody asks after the agent's health where nobody has to say who he is, once the port is free.
+func TestHealthForEverybody(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := clocktesting.NewFakeClock(time.Now())
+	cfg := f.cfg
+	cfg.Registerer, cfg.Health, cfg.Clock = prometheus.NewRegistry(), taken.Addr().String(), clock
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- New(cfg).Run(ctx) }()
+	for !clock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.Step(healthAgain)
+	get := func(path string) (int, string) {
+		t.Helper()
+		for {
+			response, err := http.Get("http://" + cfg.Health + path) //nolint:noctx // a test's
+			if err != nil {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.StatusCode, string(body)
+		}
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/healthz/syncloop": 200, "/pods": 404, "/metrics": 404, "/configz": 404} {
+		if code, body := get(path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	stop()
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

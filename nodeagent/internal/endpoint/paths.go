@@ -18,18 +18,22 @@ import (
 	"howdah.dev/nodeagent/internal/usage/summary"
 )
 
+// healthy are the paths that tell whether the agent does its work.
+func (s *Server) healthy() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", s.health("ping", "log", "syncloop"))
+	for _, check := range []string{"ping", "log", "syncloop"} {
+		mux.HandleFunc("/healthz/"+check, s.health(check))
+	}
+	return mux
+}
+
 // readable are the paths that only tell.
 func (s *Server) readable() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", s.health("ping", "log", "syncloop"))
-	mux.HandleFunc("/healthz/{check}", func(w http.ResponseWriter, r *http.Request) {
-		switch check := r.PathValue("check"); check {
-		case "ping", "log", "syncloop":
-			s.health(check)(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
+	health := s.healthy()
+	mux.Handle("/healthz", health)
+	mux.Handle("/healthz/", health)
 	for _, method := range []string{"GET", "POST"} { // a kubelet's takes both
 		mux.HandleFunc(method+" /stats/summary", s.summary)
 	}

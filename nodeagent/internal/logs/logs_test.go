@@ -178,7 +178,7 @@ func TestRotation(t *testing.T) {
 	if _, err := runtime.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		t.Fatal(err)
 	}
-	bounds := Bounds{Size: 1000, Files: 3}
+	bounds := Bounds{Size: 1000, Files: 3, Workers: 2, Every: DefaultBounds.Every}
 	r := NewRotator(runtime, bounds, clock.RealClock{})
 	for i := range 7 {
 		if err := os.WriteFile(path, make([]byte, int(bounds.Size)+i), 0o600); err != nil {

@@ -11,25 +11,26 @@ import (
 	"sort"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 )
 
-const (
-	rotateEvery = 10 * time.Second
-	callTimeout = 30 * time.Second
-)
+const callTimeout = 30 * time.Second
 
-// Bounds of a container's logs, as the kubelet's containerLogMaxSize and containerLogMaxFiles.
+// Bounds of a container's logs, as the kubelet's settings that begin with containerLog.
 type Bounds struct {
 	// Size, in bytes, is how long a file may become; negative is as long as it likes.
 	Size int64
 	// Files are how many of them are kept, with the one that is written.
 	Files int
+	// Workers is how many containers' logs are seen to at a time, Every how often all of them are.
+	Workers int
+	Every   time.Duration
 }
 
 // DefaultBounds are a kubelet's.
-var DefaultBounds = Bounds{Size: 10 << 20, Files: 5}
+var DefaultBounds = Bounds{Size: 10 << 20, Files: 5, Workers: 1, Every: 10 * time.Second}
 
 // Validate says what is wrong with them.
 func (b Bounds) Validate() error {
@@ -38,6 +39,10 @@ func (b Bounds) Validate() error {
 		return errors.New("logs: a file cannot be of no size")
 	case b.Files < 2:
 		return fmt.Errorf("logs: of a container there are more than one file, not %d", b.Files)
+	case b.Workers < 1:
+		return fmt.Errorf("logs: somebody has to see to them, not %d", b.Workers)
+	case b.Every < 3*time.Second:
+		return fmt.Errorf("logs: they are seen to every 3s at most, not every %s", b.Every)
 	}
 	return nil
 }
@@ -61,7 +66,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for {
-		timer := r.clock.NewTimer(rotateEvery)
+		timer := r.clock.NewTimer(r.bounds.Every)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -83,20 +88,31 @@ func (r *Rotator) rotateAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var problems []error
-	for _, c := range running.GetContainers() {
-		status, err := r.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.GetId()})
-		if err != nil {
-			continue // it has just ended
-		}
-		path := status.GetStatus().GetLogPath()
-		info, err := os.Stat(path)
-		if err != nil || info.Size() < r.bounds.Size {
-			continue
-		}
-		problems = append(problems, r.rotate(ctx, c.GetId(), path))
+	problems := make([]error, len(running.GetContainers()))
+	var workers errgroup.Group
+	workers.SetLimit(r.bounds.Workers)
+	for i, c := range running.GetContainers() {
+		workers.Go(func() error {
+			problems[i] = r.look(ctx, c.GetId())
+			return nil
+		})
 	}
+	_ = workers.Wait()
 	return errors.Join(problems...)
+}
+
+// look puts a container's log aside where it has become too long.
+func (r *Rotator) look(ctx context.Context, id string) error {
+	status, err := r.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		return nil //nolint:nilerr // it has just ended
+	}
+	path := status.GetStatus().GetLogPath()
+	info, err := os.Stat(path)
+	if err != nil || info.Size() < r.bounds.Size {
+		return nil //nolint:nilerr // it has just been removed, or is short
+	}
+	return r.rotate(ctx, id, path)
 }
 
 // rotate puts a log aside and lets the runtime begin a new one.

@@ -21,8 +21,7 @@ const (
 	answerTimeout = 2 * time.Minute
 	// patience is for how long a node without its runtime's answers stays ready, as with a kubelet. One that is started anew is away for some
 	// seconds, and its containers run on.
-	patience  = 30 * time.Second
-	maxImages = 50
+	patience = 30 * time.Second
 )
 
 // engine is what the container runtime last said of itself.
@@ -44,7 +43,7 @@ type question struct {
 }
 
 // inquire asks a runtime. Its images are nil where it did not list them.
-func inquire(ctx context.Context, client *cri.Client) (e engine) {
+func inquire(ctx context.Context, client *cri.Client, images int) (e engine) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	version, err := client.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
@@ -57,8 +56,8 @@ func inquire(ctx context.Context, client *cri.Client) (e engine) {
 	e.version = version.GetRuntimeName() + "://" + strings.TrimPrefix(version.GetRuntimeVersion(), "v")
 	listing, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if images, err := client.Images.ListImages(listing, &runtimeapi.ListImagesRequest{}); err == nil {
-		e.images = list(images.GetImages())
+	if all, err := client.Images.ListImages(listing, &runtimeapi.ListImagesRequest{}); err == nil {
+		e.images = list(all.GetImages(), images)
 	}
 	return e
 }
@@ -126,8 +125,8 @@ func handlers(all []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
 	return out
 }
 
-// list names the largest images, which are the most worth knowing of.
-func list(images []*runtimeapi.Image) []corev1.ContainerImage {
+// list names the largest images, which are the most worth knowing of: so many at most, or all where that is negative.
+func list(images []*runtimeapi.Image, most int) []corev1.ContainerImage {
 	slices.SortFunc(images, func(a, b *runtimeapi.Image) int {
 		if a.GetSize() != b.GetSize() {
 			return int(int64(b.GetSize()) - int64(a.GetSize()))
@@ -137,8 +136,11 @@ func list(images []*runtimeapi.Image) []corev1.ContainerImage {
 		}
 		return 1
 	})
+	if most >= 0 {
+		images = images[:min(len(images), most)]
+	}
 	out := []corev1.ContainerImage{}
-	for _, image := range images[:min(len(images), maxImages)] {
+	for _, image := range images {
 		names := append(slices.Clone(image.GetRepoDigests()), image.GetRepoTags()...)
 		slices.Sort(names)
 		if len(names) == 0 {

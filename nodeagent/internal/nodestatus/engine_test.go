@@ -59,7 +59,7 @@ func TestSlowRuntime(t *testing.T) {
 						t.Errorf("a report waited %v", time.Since(before))
 					}
 					down = down || len(r.engine.problems(time.Now())) > 0
-					time.Sleep(computeEvery)
+					time.Sleep(DefaultPace.Look)
 				}
 				if down != c.down {
 					t.Errorf("it is down: %v (%v)", down, r.engine.err)

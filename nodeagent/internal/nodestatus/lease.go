@@ -14,14 +14,8 @@ import (
 	"howdah.dev/kit/obs"
 )
 
-// The lease by which the control plane sees that a node lives.
-const (
-	LeaseEvery   = 10 * time.Second
-	leaseSeconds = 40
-)
-
-// Lease returns the node's lease as renewed at now; old may be nil.
-func Lease(node *corev1.Node, old *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+// Lease returns the node's lease, by which the control plane sees that it lives, as renewed at now for a duration; old may be nil.
+func Lease(node *corev1.Node, old *coordinationv1.Lease, now time.Time, duration time.Duration) *coordinationv1.Lease {
 	var lease *coordinationv1.Lease
 	if old != nil {
 		lease = old.DeepCopy()
@@ -31,7 +25,7 @@ func Lease(node *corev1.Node, old *coordinationv1.Lease, now time.Time) *coordin
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		}}
 	}
-	holder, seconds := node.Name, int32(leaseSeconds)
+	holder, seconds := node.Name, int32(duration/time.Second)
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, &seconds
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	return lease
@@ -44,7 +38,7 @@ func (r *Reporter) RunLease(ctx context.Context) error {
 	retry := retries()
 	for {
 		var err error
-		pause := LeaseEvery
+		pause := r.cfg.Pace.renew()
 		if lease, err = r.renew(ctx, lease); err == nil {
 			retry = retries()
 		} else if ctx.Err() == nil {
@@ -63,7 +57,7 @@ func (r *Reporter) RunLease(ctx context.Context) error {
 
 // Heard says whether the control plane has heard of the node within the lease's duration, after which others may do what the node did.
 func (r *Reporter) Heard() bool {
-	return r.cfg.Clock.Now().UnixNano()-r.renewed.Load() < int64(leaseSeconds*time.Second)
+	return r.cfg.Clock.Now().UnixNano()-r.renewed.Load() < int64(r.cfg.Pace.Lease)
 }
 
 // renew writes the lease; nil comes back where it must be read anew.
@@ -83,7 +77,7 @@ func (r *Reporter) renew(ctx context.Context, lease *coordinationv1.Lease) (*coo
 			lease = found
 		}
 	}
-	stored, err := write(ctx, Lease(r.Node(), lease, now))
+	stored, err := write(ctx, Lease(r.Node(), lease, now, r.cfg.Pace.Lease))
 	if err != nil {
 		return nil, err
 	}

@@ -155,9 +155,9 @@ func TestRuntimeWithoutAnswers(t *testing.T) {
 	runtime := fakecri.New()
 	runtime.AddImage("docker.io/library/x:1")
 	client := &cri.Client{Runtime: runtime, Images: runtime}
-	known := engine{}.then(inquire(t.Context(), client), at)
+	known := engine{}.then(inquire(t.Context(), client, DefaultPace.Images), at)
 	runtime.Fail("Status", errors.New("refused"))
-	failed := inquire(t.Context(), client)
+	failed := inquire(t.Context(), client, DefaultPace.Images)
 	never := engine{}.then(failed, at)
 	if got := never.problems(at); len(got) != 1 || got[0] != "container runtime is down: refused" {
 		t.Errorf("one that never answered: %q", got)
@@ -178,7 +178,7 @@ func TestRuntimeWithoutAnswers(t *testing.T) {
 		t.Errorf("it was %s with images %v", s.NodeInfo.ContainerRuntimeVersion, s.Images)
 	}
 	runtime.Fail("Status", nil)
-	if got := silent.then(inquire(t.Context(), client), at.Add(time.Hour)).problems(at.Add(2 * time.Hour)); len(got) != 0 {
+	if got := silent.then(inquire(t.Context(), client, DefaultPace.Images), at.Add(time.Hour)).problems(at.Add(2 * time.Hour)); len(got) != 0 {
 		t.Errorf("when it is back: %q", got)
 	}
 }
@@ -346,6 +346,10 @@ func TestWhatOthersSayIsAnswered(t *testing.T) {
 		if err := r.report(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	r.Observe(change(nodes.Update, func(node *corev1.Node) { node.Labels[corev1.LabelOSStable], node.Labels["mine"] = "plan9", "too" }))
+	if err := r.report(t.Context()); err != nil || r.Node().Labels[corev1.LabelOSStable] != "linux" || r.Node().Labels["mine"] != "too" {
+		t.Errorf("the node bears the labels %v: %v", r.Node().Labels, err)
 	}
 	const began = "NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady"
 	if got := strings.Join(events, " "); got != began+" NodeReady NodeReady NodeNotSchedulable NodeSchedulable" {

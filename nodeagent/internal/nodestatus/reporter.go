@@ -1,4 +1,4 @@
-// Package nodestatus registers the node, says every ten seconds whether it
+// Package nodestatus registers the node, says now and then whether it
 // changed, and renews its lease.
 package nodestatus
 
@@ -29,10 +29,8 @@ import (
 )
 
 const (
-	computeEvery = 10 * time.Second
-	writeEvery   = 5 * time.Minute
-	retryPause   = time.Second
-	callTimeout  = 10 * time.Second
+	retryPause  = time.Second
+	callTimeout = 10 * time.Second
 )
 
 // retries are the pauses between attempts at what fails, of a second at first and at most seven, as a kubelet's are for its lease. They
@@ -51,6 +49,7 @@ type Config struct {
 	AgentPort int32             // of the node API, where Port is not
 	Version   string            // as kubeletVersion
 	MaxPods   int64
+	Pace      Pace // default DefaultPace
 	Machine   Machine
 	Client    *object.Client
 	Runtime   *cri.Client
@@ -90,6 +89,9 @@ type Reporter struct {
 
 // New returns a Reporter.
 func New(cfg Config) *Reporter {
+	if cfg.Pace == (Pace{}) {
+		cfg.Pace = DefaultPace
+	}
 	r := &Reporter{cfg: cfg, poke: make(chan struct{}, 1), startup: &startup{booted: cfg.Machine.Booted(), began: cfg.Clock.Now()}}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(r.startup)
@@ -236,12 +238,25 @@ func merge(to *map[string]string, wanted map[string]string) bool {
 	return changed
 }
 
+// has reports whether all that is wanted is there.
+func has(labels, wanted map[string]string) bool {
+	for k, v := range wanted {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// platform are the labels that a node gives itself again whoever changes them, since by them pods are sent where they can run.
+func platform(info corev1.NodeSystemInfo) map[string]string {
+	return map[string]string{corev1.LabelArchStable: info.Architecture, corev1.LabelOSStable: info.OperatingSystem}
+}
+
 // Labels are those that a node bears.
 func Labels(name string, info corev1.NodeSystemInfo, more map[string]string) map[string]string {
-	labels := map[string]string{
-		corev1.LabelHostname: name, corev1.LabelArchStable: info.Architecture, corev1.LabelOSStable: info.OperatingSystem,
-		"beta.kubernetes.io/arch": info.Architecture, "beta.kubernetes.io/os": info.OperatingSystem,
-	}
+	labels := map[string]string{corev1.LabelHostname: name, "beta.kubernetes.io/arch": info.Architecture, "beta.kubernetes.io/os": info.OperatingSystem}
+	maps.Copy(labels, platform(info))
 	maps.Copy(labels, more)
 	return labels
 }
@@ -279,7 +294,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 	retry := retries()
 	for {
-		pause := computeEvery
+		pause := r.cfg.Pace.Look
 		err := r.report(obs.Untraced(ctx))
 		if err == nil {
 			retry = retries()
@@ -330,7 +345,8 @@ func (r *Reporter) report(ctx context.Context) error {
 	nodes := object.For(r.cfg.Client, object.Node)
 	r.tellCordon(node)
 	status := r.status(&node.Status)
-	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < writeEvery {
+	platform := platform(r.cfg.Machine.Info())
+	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < r.cfg.Pace.Tell && has(node.Labels, platform) {
 		return nil
 	}
 	fresh, err := nodes.Get(ctx, "", r.cfg.NodeName)
@@ -345,6 +361,7 @@ func (r *Reporter) report(ctx context.Context) error {
 		return err
 	}
 	update := fresh.DeepCopy()
+	merge(&update.Labels, platform)
 	update.Status = r.status(&fresh.Status) // what others say of the node may be newer than what this one knows
 	stored, err := nodes.UpdateStatus(ctx, update)
 	if apierrors.IsConflict(err) {
@@ -392,7 +409,7 @@ func (r *Reporter) question(ctx context.Context) *question {
 	q := &question{answered: make(chan struct{})}
 	r.asked = q
 	go func() {
-		q.answer = inquire(ctx, r.cfg.Runtime)
+		q.answer = inquire(ctx, r.cfg.Runtime, r.cfg.Pace.Images)
 		q.at = r.cfg.Clock.Now()
 		close(q.answered)
 	}()

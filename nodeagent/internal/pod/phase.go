@@ -5,17 +5,23 @@ import (
 )
 
 // phase sums up the containers in one word. Those that are owed a run start, whatever became of the last one. Sidecars count while they run: the pod has not
-// ended before them, nor by what they end with.
-func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus, owed func(name string) bool) corev1.PodPhase {
+// ended before them, nor by what they end with. While init containers do their work the pod is pending, be it for the first time or anew in another sandbox, as
+// after the machine was started anew; active says whether a container of those after them has been made in the sandbox that is.
+func phase(pod *corev1.Pod, inits, mains []corev1.ContainerStatus, owed func(name string) bool, active bool) corev1.PodPhase {
 	var unknown, running, succeeded, stopped, again int
 	for i := range inits {
 		c := &pod.Spec.InitContainers[i]
 		t := inits[i].State.Terminated
 		switch {
 		case Sidecar(c):
+			if unbegun(inits[i]) && !active {
+				return corev1.PodPending
+			}
 			if inits[i].State.Running != nil {
 				running++
 			}
+		case inits[i].State.Running != nil || unbegun(inits[i]):
+			return corev1.PodPending
 		case owed(c.Name) && anyRan(mains):
 		case t != nil && t.ExitCode == 0:
 		case t != nil && !restarts(pod, c, true, t.ExitCode):
@@ -66,6 +72,14 @@ func endedPhase(mains []corev1.ContainerStatus) corev1.PodPhase {
 		}
 	}
 	return corev1.PodSucceeded
+}
+
+// unbegun reports whether a container has not run yet, or has not begun to do what others wait for.
+func unbegun(s corev1.ContainerStatus) bool {
+	if s.State.Running != nil {
+		return s.Started == nil || !*s.Started
+	}
+	return s.State.Terminated == nil && s.LastTerminationState.Terminated == nil
 }
 
 func anyRan(statuses []corev1.ContainerStatus) bool {

@@ -58,7 +58,7 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 	}
 
 	if !Finished(pod) { // a phase that is final stays
-		s.Phase = phase(pod, s.InitContainerStatuses, s.ContainerStatuses, w.owed)
+		s.Phase = phase(pod, s.InitContainerStatuses, s.ContainerStatuses, w.owed, active(pod, observed))
 		failure := memory.Failed
 		if plan.Terminate != nil && plan.Terminate.Failure != nil {
 			failure = plan.Terminate.Failure
@@ -93,6 +93,15 @@ func Status(pod *corev1.Pod, observed *cri.Pod, memory *Memory, plan Plan, facts
 		account(pod, &s)
 	}
 	return s
+}
+
+// active reports whether one of the pod's main containers has been made in its newest sandbox.
+func active(pod *corev1.Pod, observed *cri.Pod) bool {
+	sandbox := observed.Sandbox()
+	return sandbox != nil && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		run := observed.Latest(c.Name)
+		return run != nil && run.SandboxID == sandbox.ID
+	})
 }
 
 // over reports whether nothing of the pod is left in the runtime that could run.

@@ -43,6 +43,14 @@ func summary(s corev1.PodStatus) string {
 	return strings.Join(out, " ")
 }
 
+// anew is a pod in its second sandbox, as after its machine has been started anew; the first of runs is there, the others were in the other one.
+func anew(runs ...string) *cri.Pod {
+	o := observed("dead", runs...)
+	o.Sandboxes = append([]cri.Sandbox{{ID: "s2", Ready: true, IPs: []string{"10.0.0.3"}, Attempt: 1}}, o.Sandboxes...)
+	o.Containers[0].SandboxID = "s2"
+	return o
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	always, never := corev1.RestartPolicyAlways, corev1.RestartPolicyNever
@@ -96,6 +104,9 @@ func TestStatus(t *testing.T) {
 		"its traces are gone": {testPod(always, "a"), observed(""), func(p *corev1.Pod, _ *Memory) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}, "Running Initialized a:ContainerCreating(ContainerStatusUnknown)"},
+		"begins anew": {testPod(always, "init:x", "a"), anew("x=run", "x=0", "a=137"), nil, "Pending PodReadyToStartContainers Initialized x:running(Completed) a:Error"},
+		"begins anew with a sidecar": {testPod(always, "side:s", "a"), anew("s=run", "s=0", "a=137"), func(p *corev1.Pod, _ *Memory) { p.Spec.InitContainers[0].StartupProbe = &corev1.Probe{} },
+			"Pending PodReadyToStartContainers Initialized s:running(Completed) a:Error"},
 		"a final phase stays": {testPod(never, "a"), observed(""), func(p *corev1.Pod, _ *Memory) { p.Status.Phase = corev1.PodFailed }, "Failed Initialized a:ContainerStatusUnknown"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func (f *Fleet) renew(ctx context.Context, nodes []*corev1.Node) error {
 			}
 			continue
 		}
-		if !f.pause(ctx, nodestatus.LeaseEvery/slots-f.cfg.Clock.Since(began)) {
+		if !f.pause(ctx, nodestatus.DefaultPace.Lease/4/slots-f.cfg.Clock.Since(began)) {
 			return ctx.Err()
 		}
 	}
@@ -177,7 +177,7 @@ func (f *Fleet) renewPart(ctx context.Context, nodes []*corev1.Node, leases []*c
 	now := f.cfg.Clock.Now()
 	items := make([]object.Item, 0, len(part))
 	for _, i := range part {
-		next := nodestatus.Lease(nodes[i], leases[i], now)
+		next := nodestatus.Lease(nodes[i], leases[i], now, nodestatus.DefaultPace.Lease)
 		if leases[i] == nil {
 			items = append(items, all.CreateItem(next))
 		} else {

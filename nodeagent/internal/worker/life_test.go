@@ -36,7 +36,7 @@ func TestAllContainersStartOver(t *testing.T) {
 	w.runtime.Exit("a", 42)
 	m.Wake(p.UID)
 	w.eventually("the init container runs again", func() bool { return slices.Contains(w.runtime.Calls()[before:], "StartContainer init") })
-	if s := w.status(p.UID); s.Phase != corev1.PodRunning || s.PodIP == "" {
+	if s := w.status(p.UID); s.Phase != corev1.PodPending || s.PodIP == "" {
 		t.Errorf("meanwhile it is %s at %q", s.Phase, s.PodIP)
 	}
 	stop() // the next life of the agent finds it so

@@ -140,7 +140,8 @@ func (m *Metrics) observe(p *corev1.Pod, s *corev1.PodStatus) {
 	defer m.mu.Unlock()
 	before, known := m.statuses[p.UID]
 	m.statuses[p.UID] = s
-	if known && s.Phase == corev1.PodRunning && before.Phase == corev1.PodPending && s.StartTime != nil {
+	again := slices.ContainsFunc(s.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }) // a pod that starts over is pending once more
+	if known && s.Phase == corev1.PodRunning && before.Phase == corev1.PodPending && s.StartTime != nil && !again {
 		m.start.Observe(m.clock.Since(s.StartTime.Time).Seconds())
 	}
 	if !known {

@@ -15,16 +15,20 @@ type flag struct {
 }
 
 // objects are the fields whose own fields the tables name.
-var objects = []string{"authentication", "authentication.anonymous", "authentication.webhook", "authorization", "authorization.webhook", "crashLoopBackOff", "memorySwap"}
+var objects = []string{"authentication", "authentication.anonymous", "authentication.webhook", "authentication.x509", "authorization", "authorization.webhook", "crashLoopBackOff", "logging",
+	"logging.options", "logging.options.json", "logging.options.text", "memorySwap"}
 
 // flags are the fields that are settings of the agent.
 var flags = map[string]flag{
 	"allowedUnsafeSysctls":                       {"allowed-unsafe-sysctls", list},
 	"authentication.anonymous.enabled":           {"anonymous-auth", plain},
+	"authentication.x509.clientCAFile":           {"client-ca-file", plain},
 	"clusterDNS":                                 {"cluster-dns", list},
 	"clusterDomain":                              {"cluster-domain", plain},
 	"containerLogMaxFiles":                       {"container-log-max-files", plain},
 	"containerLogMaxSize":                        {"container-log-max-size", plain},
+	"containerLogMaxWorkers":                     {"container-log-max-workers", plain},
+	"containerLogMonitorInterval":                {"container-log-monitor-interval", plain},
 	"containerRuntimeEndpoint":                   {"cri", plain},
 	"cpuCFSQuota":                                {"cpu-cfs-quota", plain},
 	"cpuManagerPolicy":                           {"cpu-manager-policy", plain},
@@ -40,6 +44,8 @@ var flags = map[string]flag{
 	"evictionSoft":                               {"eviction-soft", pairs("<")},
 	"evictionSoftGracePeriod":                    {"eviction-soft-grace-period", pairs("=")},
 	"fileCheckFrequency":                         {"file-check-frequency", plain},
+	"healthzBindAddress":                         {"healthz-bind-address", plain},
+	"healthzPort":                                {"healthz-port", plain},
 	"httpCheckFrequency":                         {"http-check-frequency", plain},
 	"imageGCHighThresholdPercent":                {"image-gc-high-threshold", plain},
 	"imageGCLowThresholdPercent":                 {"image-gc-low-threshold", plain},
@@ -52,6 +58,10 @@ var flags = map[string]flag{
 	"memoryManagerPolicy":                        {"memory-manager-policy", plain},
 	"memorySwap.swapBehavior":                    {"swap-behavior", plain},
 	"mergeDefaultEvictionSettings":               {"merge-default-eviction-settings", plain},
+	"nodeLeaseDurationSeconds":                   {"node-lease-duration", seconds},
+	"nodeStatusMaxImages":                        {"node-status-max-images", plain},
+	"nodeStatusReportFrequency":                  {"node-status-report-frequency", plain},
+	"nodeStatusUpdateFrequency":                  {"node-status-update-frequency", plain},
 	"podPidsLimit":                               {"pod-max-pids", plain},
 	"podsPerCore":                                {"pods-per-core", plain},
 	"port":                                       {"kubelet-port", plain},
@@ -60,6 +70,7 @@ var flags = map[string]flag{
 	"registerWithTaints":                         {"register-with-taints", items(",", taint)},
 	"reservedMemory":                             {"reserved-memory", items(";", reservedMemory)},
 	"reservedSystemCPUs":                         {"reserved-cpus", plain},
+	"resolvConf":                                 {"resolv-conf", plain},
 	"rotateCertificates":                         {"rotate-certificates", plain},
 	"seccompDefault":                             {"seccomp-default", plain},
 	"serializeImagePulls":                        {"serialize-image-pulls", plain},
@@ -71,6 +82,10 @@ var flags = map[string]flag{
 	"staticPodURL":                               {"manifest-url", plain},
 	"staticPodURLHeader":                         {"manifest-url-header", headers},
 	"systemReserved":                             {"system-reserved", pairs("=")},
+	"tlsCertFile":                                {"tls-cert-file", plain},
+	"tlsCipherSuites":                            {"tls-cipher-suites", list},
+	"tlsMinVersion":                              {"tls-min-version", plain},
+	"tlsPrivateKeyFile":                          {"tls-private-key-file", plain},
 	"topologyManagerPolicy":                      {"topology-manager-policy", plain},
 	"topologyManagerPolicyOptions":               {"topology-manager-policy-options", pairs("=")},
 	"topologyManagerScope":                       {"topology-manager-scope", plain},
@@ -87,8 +102,6 @@ var fixed = map[string][]string{
 	"authorization.webhook.cacheUnauthorizedTTL": {"30s"},
 	"cgroupDriver":                               {"cgroupfs"},
 	"cgroupsPerQOS":                              {"true"},
-	"containerLogMaxWorkers":                     {"1"},
-	"containerLogMonitorInterval":                {"10s"},
 	"contentType":                                {"application/vnd.kubernetes.protobuf"},
 	"cpuCFSQuotaPeriod":                          {"100ms"},
 	"enableControllerAttachDetach":               {"true"},
@@ -101,15 +114,16 @@ var fixed = map[string][]string{
 	"failSwapOn":                                 {"false"},
 	"kernelMemcgNotification":                    {"false"},
 	"localStorageCapacityIsolation":              {"true"},
+	"logging.flushFrequency":                     {"0", "5000000000", "5s"},
+	"logging.format":                             {"json"},
+	"logging.options.json.infoBufferSize":        {"0"},
+	"logging.options.text.infoBufferSize":        {"0"},
+	"logging.verbosity":                          {"0"},
 	"makeIPTablesUtilChains":                     {"false"},
-	"nodeLeaseDurationSeconds":                   {"40"},
-	"nodeStatusUpdateFrequency":                  {"10s"},
 	"podLogsDir":                                 {"/var/log/pods"},
 	"protectKernelDefaults":                      {"false"},
 	"registerNode":                               {"true"},
-	"resolvConf":                                 {"/etc/resolv.conf"},
 	"syncFrequency":                              {"1m0s", "1m"},
-	"tlsMinVersion":                              {"VersionTLS12"},
 }
 
 func taint(t map[string]any) string {

@@ -13,8 +13,33 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Read returns the settings of a configuration, by the names of the agent's flags. All that is wrong with it is reported at once.
-func Read(data []byte) (map[string]string, error) {
+// File is a file with a KubeletConfiguration.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Read returns the settings of a configuration, by the names of the agent's flags. What later files say goes before what earlier ones do, field by field; a
+// list goes before a whole list. All that is wrong with what they say together is reported at once.
+func Read(files ...File) (map[string]string, error) {
+	all := map[string]any{}
+	for _, file := range files {
+		written, err := decode(file.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name, err)
+		}
+		merge(all, written)
+	}
+	delete(all, "kind")
+	delete(all, "apiVersion")
+	out, err := settings("", all)
+	if look, ok := out["node-status-update-frequency"]; ok && out["node-status-report-frequency"] == "" {
+		out["node-status-report-frequency"] = look // as the reference has it
+	}
+	return out, err
+}
+
+func decode(data []byte) (map[string]any, error) {
 	var typed kubeletv1beta1.KubeletConfiguration
 	if err := yaml.UnmarshalStrict(data, &typed); err != nil {
 		return nil, err
@@ -23,12 +48,24 @@ func Read(data []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("it is a %s of %s, not a KubeletConfiguration of %s", typed.Kind, typed.APIVersion, kubeletv1beta1.SchemeGroupVersion)
 	}
 	var written map[string]any
-	if err := yaml.Unmarshal(data, &written); err != nil {
-		return nil, err
+	return written, yaml.Unmarshal(data, &written)
+}
+
+// merge puts what one object says over what another does, as a JSON merge patch (RFC 7386).
+func merge(into, over map[string]any) {
+	for name, value := range over {
+		object, ok := value.(map[string]any)
+		if !ok {
+			into[name] = value
+			continue
+		}
+		below, ok := into[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+		}
+		merge(below, object)
+		into[name] = below
 	}
-	delete(written, "kind")
-	delete(written, "apiVersion")
-	return settings("", written)
 }
 
 // Settings are the names of the agent's flags that a configuration sets.
@@ -102,6 +139,9 @@ func pairs(sign string) func(any) (string, error) {
 }
 
 func plain(value any) (string, error) { return fmt.Sprint(value), nil }
+
+// seconds writes a number of them as a duration.
+func seconds(value any) (string, error) { return fmt.Sprint(value) + "s", nil }
 
 // list separates items by commas.
 func list(value any) (string, error) {

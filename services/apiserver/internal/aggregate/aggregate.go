@@ -47,7 +47,7 @@ type Config struct {
 	Network Network
 	// Certificate is the client certificate by which extension API servers know this one; nil presents none, and they will
 	// believe no header.
-	Certificate func() (*tls.Certificate, error)
+	Certificate func() *tls.Certificate
 	// ClientCA and RequestHeaderCA return PEM: the authorities of clients' certificates and of that above, as they are now; nil is none. AllowedNames
 	// are the common names that the latter may have. They are published for extension API servers.
 	ClientCA, RequestHeaderCA func() []byte

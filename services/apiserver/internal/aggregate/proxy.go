@@ -53,7 +53,7 @@ func (a *Aggregator) transport(s *apiregistrationv1.APIService) (*transport, err
 		}
 	}
 	if a.cfg.Certificate != nil {
-		settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.cfg.Certificate() }
+		settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.cfg.Certificate(), nil }
 	}
 	service, number := *s.Spec.Service, port(s)
 	a.drop(s.Name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,8 @@ type Remains struct {
 	Counts map[schema.GroupResource]int
 	// Finalizers count the objects that each finalizer holds.
 	Finalizers map[string]int
+	// Youngest is when the last of them was deleted.
+	Youngest time.Time
 }
 
 // Empty says whether nothing is left, for sure.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,18 @@ const (
 	lookAgain = time.Second
 	// pageSize bounds how much of one resource is handled at once.
 	pageSize = 500
+	// accessOutlasts is how long programs whose account is in the namespace are still let in while objects wait for finalizers
+	// that they may be the ones to remove. Kubernetes lets them by chance: it deletes kind by kind in no order, and takes a
+	// token whose account has gone for ten seconds more.
+	accessOutlasts = 10 * time.Second
 )
+
+// access are the kinds by which a program in the cluster is known and allowed what it does.
+var access = map[schema.GroupResource]bool{
+	corev1.Resource("serviceaccounts"): true,
+	rbacv1.Resource("roles"):           true,
+	rbacv1.Resource("rolebindings"):    true,
+}
 
 // namespaces reconciles namespaces that are being deleted.
 type namespaces struct {
@@ -72,7 +84,7 @@ func New(env *controller.Env) controller.Unit {
 // reconcile takes the deletion of one namespace as far as it goes:
 //  1. mark it Terminating, so that nothing new is admitted;
 //  2. delete its pods, and wait until they have ended: what they use goes last;
-//  3. delete everything else;
+//  3. delete everything else, and what lets programs in (access) last;
 //  4. when nothing is left, remove our finalizer.
 func (c *namespaces) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	ns, ok := c.namespaces.Get("", name)
@@ -128,31 +140,39 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// empty deletes what the namespace holds, pods first, and tells what is left.
+// empty deletes what the namespace holds, pods first and what lets programs in last, and tells what is left.
 func (c *namespaces) empty(ctx context.Context, namespace string) Remains {
 	r := Remains{}
 	resources, err := discovery.Resources(ctx, c.client)
 	r.Discovery = err
-	var pods, others []discovery.Resource
+	var pods, others, last []discovery.Resource
 	for _, res := range resources {
 		switch {
 		case !res.Namespaced || !res.Can("list", "delete"):
 		case res.GroupResource() == corev1.Resource("pods"):
 			pods = append(pods, res)
+		case access[res.GroupResource()]:
+			last = append(last, res)
 		default:
 			others = append(others, res)
 		}
 	}
-	for _, part := range [][]discovery.Resource{pods, others} {
+	clear := func(part []discovery.Resource) {
 		for _, res := range part {
 			if err := c.clear(ctx, namespace, res, &r); err != nil {
 				r.Failures = append(r.Failures, err)
 			}
 		}
-		if len(r.Counts) > 0 || len(r.Failures) > 0 {
-			return r
-		}
 	}
+	clear(pods)
+	if len(r.Counts) > 0 || len(r.Failures) > 0 {
+		return r
+	}
+	clear(others)
+	if since := c.clock.Now().Sub(r.Youngest); len(r.Counts) > 0 && since.Abs() < accessOutlasts {
+		return r
+	}
+	clear(last)
 	return r
 }
 
@@ -235,6 +255,9 @@ func (r *Remains) add(res discovery.Resource, left []*metav1.PartialObjectMetada
 			r.Counts, r.Finalizers = map[schema.GroupResource]int{}, map[string]int{}
 		}
 		r.Counts[res.GroupResource()]++
+		if at := o.DeletionTimestamp; at != nil && at.After(r.Youngest) {
+			r.Youngest = at.Time
+		}
 		for _, f := range o.Finalizers {
 			r.Finalizers[f]++
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,50 @@ func TestNamespaceEndsWithItsContent(t *testing.T) {
 		t.Errorf("%d deployments, want that of the other namespace", len(ds))
 	}
 }
+
+// TestAccessOutlastsWhatIsHeld deletes a namespace in which an object waits for its finalizer: who might remove it is let in for a
+// while, and not for ever.
+func TestAccessOutlastsWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	clock := &shifted{}
+	c := controllertest.Start(t, clock, func(c *controllertest.Cluster) {
+		controllertest.Create(c, object.Namespace, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "doomed"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		})
+		controllertest.Create(c, object.ConfigMap, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "doomed", Name: "held", Finalizers: []string{"example.com/hold"}}})
+		controllertest.Create(c, object.Secret, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "doomed", Name: "free"}})
+		controllertest.Create(c, object.ServiceAccount, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "doomed", Name: "operator"}})
+	}, func(env *controller.Env) (controller.Unit, error) { return New(env), nil })
+
+	controllertest.Delete(c, object.Namespace, "", "doomed", metav1.DeleteOptions{})
+	controllertest.Await(c, object.Namespace, "conditions that tell of the finalizer", func(all []*corev1.Namespace) bool {
+		return slices.ContainsFunc(all[0].Status.Conditions, func(c corev1.NamespaceCondition) bool {
+			return c.Type == corev1.NamespaceContentRemaining && c.Message == "Some resources are remaining: configmaps. has 1 resource instances"
+		})
+	})
+	if len(controllertest.List(c, object.Secret)) != 0 {
+		t.Error("what nothing holds is there yet")
+	}
+	if len(controllertest.List(c, object.ServiceAccount)) != 1 {
+		t.Error("who may have to remove the finalizer is not let in any more")
+	}
+	clock.by.Store(int64(accessOutlasts))
+	controllertest.Gone(c, object.ServiceAccount)
+	held := controllertest.List(c, object.ConfigMap)[0].DeepCopy()
+	held.Finalizers = nil
+	if _, err := object.For(c.Client, object.ConfigMap).Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Gone(c, object.Namespace)
+}
+
+// shifted is a clock that can be put forward.
+type shifted struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+func (s *shifted) Now() time.Time { return s.RealClock.Now().Add(time.Duration(s.by.Load())) }
 
 // TestNamesakeKeepsItsContent has a cache that still shows a namespace which has ended, while another of its name is there.
 func TestNamesakeKeepsItsContent(t *testing.T) {
