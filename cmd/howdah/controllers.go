@@ -23,11 +23,12 @@ func controllersCommand() *cobra.Command {
 	var (
 		api, databaseURL, clusterCIDR string
 		enabled, name, recyclerImage  string
-		nodeMask                      int
+		nodeMask, nodeMask6           int
 		signingCert, signingKey       string
 		signingDuration               time.Duration
 		legacyTokens                  legacyTokenFlag
 		autoscaling                   autoscalingFlags
+		health                        nodeHealthFlags
 		features                      featureFlags
 		balancers                     []string
 	)
@@ -61,12 +62,16 @@ func controllersCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("root certificate: %w", err)
 		}
-		s, err := controllers.New(controllers.Config{
+		cfg := controllers.Config{
 			Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
-			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
+			Registerer: r.registry, Role: name, Enabled: enabled, ClusterCIDR: clusterCIDR, NodeCIDRMaskSize: nodeMask, NodeCIDRMaskSizeIPv6: nodeMask6, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
 			Signing: signingAuthority{signingCert, signingKey}.source(r.tlsDir), SigningDuration: signingDuration,
 			LegacyTokenPeriod: legacyTokens.period, Autoscaling: autoscaling.Autoscaling, LoadBalancerCIDRs: ranges, RecyclerImage: recyclerImage,
-		})
+		}
+		if err := health.apply(&cfg); err != nil {
+			return err
+		}
+		s, err := controllers.New(cfg)
 		if err != nil {
 			return err
 		}
@@ -80,12 +85,14 @@ func controllersCommand() *cobra.Command {
 	f.StringVar(&name, "role", controllers.Role, "name of the election; processes that run different controllers take different ones")
 	f.StringVar(&clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods")
 	f.IntVar(&nodeMask, "node-cidr-mask-size", 24, "bits of the network part of a node's share of --cluster-cidr")
+	f.IntVar(&nodeMask6, "node-cidr-mask-size-ipv6", 64, "the same of its IPv6 range")
 	f.StringSliceVar(&balancers, "load-balancer-cidr", nil, "range of the nodes' network that nothing else hands out: Services of the type LoadBalancer get addresses of it; empty leaves them pending")
 	f.StringVar(&recyclerImage, "pv-recycler-image", "", "image, with a shell, of the pods that wipe volumes whose reclaim policy is Recycle, for the controller volumerecycler, which runs by name alone")
 	f.StringVar(&signingCert, "cluster-signing-cert-file", "", "certificate of the authority that signs CertificateSigningRequests; empty is ca.crt in --tls-dir")
 	f.StringVar(&signingKey, "cluster-signing-key-file", "", "its key; empty is ca.key in --tls-dir, and where that is absent nothing is signed")
 	legacyTokens.flags(f)
 	autoscaling.flags(f)
+	health.flags(f)
 	features.flags(f)
 	f.DurationVar(&signingDuration, "cluster-signing-duration", 8760*time.Hour, "how long signed certificates last at most")
 	return cmd

@@ -45,6 +45,7 @@ type standalone struct {
 	nodes       nodesFlags
 	legacy      legacyTokenFlag
 	autoscaling autoscalingFlags
+	health      nodeHealthFlags
 	dir         string
 	clusterCIDR string
 	simulate    int
@@ -100,6 +101,7 @@ func standaloneCommand() *cobra.Command {
 	s.nodes.flags(f)
 	s.legacy.flags(f)
 	s.autoscaling.flags(f)
+	s.health.flags(f)
 	return cmd
 }
 
@@ -308,12 +310,16 @@ func (s *standalone) controllersPart(m mesh) (part, error) {
 	if s.nodes.listen != "" {
 		enabled = "*,+bootstrapsigner,+tokencleaner"
 	}
-	server, err := controllers.New(controllers.Config{
+	cfg := controllers.Config{
 		Enabled: enabled, Objects: object.NewClient(conn, "kube-controller-manager"), Leadership: leadership, Clock: clock.RealClock{},
 		Registerer: s.registry, ClusterCIDR: s.clusterCIDR, RootCA: ca, TrustBundles: gates.Enabled(gate.TrustBundle),
 		Signing: signingAuthority{}.source(filepath.Join(s.dir, "ca")), LegacyTokenPeriod: s.legacy.period,
 		Autoscaling: s.autoscaling.Autoscaling,
-	})
+	}
+	if err := s.health.apply(&cfg); err != nil {
+		return part{}, err
+	}
+	server, err := controllers.New(cfg)
 	if err != nil {
 		return part{}, err
 	}

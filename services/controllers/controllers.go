@@ -66,17 +66,9 @@ type Config struct {
 	// is removed (8760 h).
 	LegacyTokenPeriod time.Duration
 
-	// NodeMonitorPeriod is how often nodes' signs of life are checked (5 s),
-	// NodeMonitorGracePeriod how long one may be silent (40 s),
-	// NodeStartupGracePeriod how long a new one may (60 s).
-	NodeMonitorPeriod, NodeMonitorGracePeriod, NodeStartupGracePeriod time.Duration
-	// NodeEvictionRate is how many nodes a second are tainted NoExecute in a
-	// healthy zone (0.1); SecondaryNodeEvictionRate where
-	// UnhealthyZoneThreshold of a zone (0.55) or more is not ready (0.01, or
-	// none in zones of up to LargeClusterSizeThreshold nodes, 50).
-	NodeEvictionRate, SecondaryNodeEvictionRate, UnhealthyZoneThreshold float64
-	LargeClusterSizeThreshold                                           int
-	// TerminatedPodGCThreshold is how many ended pods are kept (12500).
+	// NodeHealth is how nodes that are silent are dealt with; DefaultNodeHealth where nothing of it is set.
+	NodeHealth NodeHealth
+	// TerminatedPodGCThreshold is how many ended pods are kept (12500); negative keeps all.
 	TerminatedPodGCThreshold int
 
 	// Autoscaling is how HorizontalPodAutoscalers are carried out.
@@ -88,6 +80,22 @@ type Config struct {
 	// LoadBalancerCIDRs are ranges of the nodes' network that nobody else hands out: Services of the type LoadBalancer get addresses of them, for which
 	// the nodes answer. Without any there is no provider, and these Services wait.
 	LoadBalancerCIDRs []netip.Prefix
+}
+
+// NodeHealth is how nodes that are silent are dealt with.
+type NodeHealth struct {
+	// MonitorPeriod is how often nodes' signs of life are checked, MonitorGracePeriod how long one may be silent, StartupGracePeriod how long a new one may.
+	MonitorPeriod, MonitorGracePeriod, StartupGracePeriod time.Duration
+	// EvictionRate is how many nodes a second are tainted NoExecute in a healthy zone; SecondaryEvictionRate where UnhealthyZoneThreshold of a zone or
+	// more is not ready, or none in zones of up to LargeClusterSizeThreshold nodes.
+	EvictionRate, SecondaryEvictionRate, UnhealthyZoneThreshold float64
+	LargeClusterSizeThreshold                                   int
+}
+
+// DefaultNodeHealth has the defaults of kube-controller-manager.
+var DefaultNodeHealth = NodeHealth{
+	MonitorPeriod: 5 * time.Second, MonitorGracePeriod: 50 * time.Second, StartupGracePeriod: time.Minute,
+	EvictionRate: 0.1, SecondaryEvictionRate: 0.01, UnhealthyZoneThreshold: 0.55, LargeClusterSizeThreshold: 50,
 }
 
 // Autoscaling is how HorizontalPodAutoscalers are carried out.
@@ -167,13 +175,7 @@ func (cfg *Config) applyDefaults() {
 	defaultTo(&cfg.Clock, clock.WithTicker(clock.RealClock{}))
 	defaultTo(&cfg.NodeCIDRMaskSize, 24)
 	defaultTo(&cfg.NodeCIDRMaskSizeIPv6, 64)
-	defaultTo(&cfg.NodeMonitorPeriod, 5*time.Second)
-	defaultTo(&cfg.NodeMonitorGracePeriod, 40*time.Second)
-	defaultTo(&cfg.NodeStartupGracePeriod, 60*time.Second)
-	defaultTo(&cfg.NodeEvictionRate, 0.1)
-	defaultTo(&cfg.SecondaryNodeEvictionRate, 0.01)
-	defaultTo(&cfg.UnhealthyZoneThreshold, 0.55)
-	defaultTo(&cfg.LargeClusterSizeThreshold, 50)
+	defaultTo(&cfg.NodeHealth, DefaultNodeHealth)
 	defaultTo(&cfg.TerminatedPodGCThreshold, 12500)
 	defaultTo(&cfg.SigningDuration, 365*24*time.Hour)
 	defaultTo(&cfg.LegacyTokenPeriod, 365*24*time.Hour)
@@ -189,12 +191,10 @@ func defaultTo[T comparable](field *T, value T) {
 
 // nodes is what the node lifecycle controller needs to know.
 func (cfg *Config) nodes() nodelifecycle.Config {
+	h := cfg.NodeHealth
 	return nodelifecycle.Config{
-		Period: cfg.NodeMonitorPeriod, Grace: cfg.NodeMonitorGracePeriod, Startup: cfg.NodeStartupGracePeriod,
-		Rates: nodelifecycle.Rates{
-			Normal: cfg.NodeEvictionRate, Secondary: cfg.SecondaryNodeEvictionRate,
-			Unhealthy: cfg.UnhealthyZoneThreshold, Large: cfg.LargeClusterSizeThreshold,
-		},
+		Period: h.MonitorPeriod, Grace: h.MonitorGracePeriod, Startup: h.StartupGracePeriod,
+		Rates: nodelifecycle.Rates{Normal: h.EvictionRate, Secondary: h.SecondaryEvictionRate, Unhealthy: h.UnhealthyZoneThreshold, Large: h.LargeClusterSizeThreshold},
 	}
 }
 
