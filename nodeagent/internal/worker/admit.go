@@ -39,10 +39,27 @@ func (m *Manager) admit(ctx context.Context, p *corev1.Pod) (failure *pod.Failur
 		m.mu.Unlock()
 		return nil, room
 	}
-	m.cfg.Assigner.Release(p.UID)
-	m.cfg.Metrics.rejected(failure.Reason)
-	m.cfg.Events.Event(p, "", corev1.EventTypeWarning, failure.Reason, failure.Message)
+	m.reject(p, failure)
 	return failure, nil
+}
+
+// readmit decides whether a pod that is to begin anew, as after the machine was, still gets what was its own: the devices may be gone, or nobody there yet who has
+// them. It has its place otherwise.
+func (m *Manager) readmit(ctx context.Context, p *corev1.Pod) *pod.Failure {
+	m.admission.Lock()
+	defer m.admission.Unlock()
+	failure := m.cfg.Assigner.Admit(ctx, p)
+	if failure != nil {
+		m.reject(p, failure)
+	}
+	return failure
+}
+
+// reject takes back what a pod got, and tells of it.
+func (m *Manager) reject(p *corev1.Pod, why *pod.Failure) {
+	m.cfg.Assigner.Release(p.UID)
+	m.cfg.Metrics.rejected(why.Reason)
+	m.cfg.Events.Event(p, "", corev1.EventTypeWarning, why.Reason, why.Message)
 }
 
 // refuse ends a pod that the node took, and finds that it cannot have.

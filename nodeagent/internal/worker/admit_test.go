@@ -206,3 +206,58 @@ func TestPodHasThingsOfItsOwn(t *testing.T) {
 	m.Update(endingPod(pods[0], 0))
 	w.eventually("taken back", released("uid-has"))
 }
+
+// TestAdmittedAnew starts the agent again, after a while in which what a pod had for itself has gone: one whose sandbox has gone as well is refused, one that runs
+// on is not asked about.
+func TestAdmittedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m, stop := w.start()
+	pods := w.bound("1", "lost", "runs", "back")
+	for _, p := range pods {
+		m.Update(p)
+	}
+	for _, p := range pods {
+		w.eventually("ready", w.ready(p.UID))
+	}
+	stop()
+	sandboxes, err := w.runtime.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sandboxes.GetItems() {
+		if s.GetMetadata().GetUid() != "uid-runs" {
+			if _, err := w.runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.GetId()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := &pod.Failure{Reason: "UnexpectedAdmissionError", Message: "its device is gone", Rejected: true}
+	w.mu.Lock()
+	w.refusals = map[types.UID]*pod.Failure{"uid-lost": gone, "uid-runs": gone}
+	w.mu.Unlock()
+	started := len(w.runtime.Calls())
+	m, _ = w.start()
+	for _, p := range pods {
+		told := p.DeepCopy()
+		told.Status = w.status(p.UID)
+		m.Update(told)
+	}
+	w.eventually("refused", func() bool { s := w.status("uid-lost"); return s.Phase == corev1.PodFailed && s.Reason == gone.Reason })
+	w.eventually("begun anew", func() bool {
+		return slices.Contains(w.runtime.Calls()[started:], "StartContainer a")
+	})
+	w.eventually("ready", w.ready("uid-back"))
+	count := 0
+	for _, call := range w.runtime.Calls()[started:] {
+		if call == "StartContainer a" {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d containers were started", count)
+	}
+	if s := w.status("uid-runs"); s.Phase != corev1.PodRunning {
+		t.Errorf("the one that runs is %s: %s", s.Phase, s.Message)
+	}
+}

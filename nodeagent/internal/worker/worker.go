@@ -303,6 +303,9 @@ func (w *worker) begin(ctx, actionCtx context.Context, p *corev1.Pod, observed *
 			return false // it is to end itself
 		}
 	}
+	if w.memory.Failed == nil && p.Status.StartTime != nil && !w.adopted && pod.Make(p, observed, w.memory, w.cfg.Clock.Now()).NewSandbox {
+		w.memory.Failed = w.m.readmit(ctx, p)
+	}
 	if w.memory.Failed == nil && !w.adopted {
 		w.cfg.Metrics.took(p, w.seen)
 	}
