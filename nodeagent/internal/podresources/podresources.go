@@ -1,5 +1,5 @@
 // Package podresources tells programs of the node, at a socket as the kubelet has it, what containers have for themselves: agents that measure GPUs ask for
-// whose they are. Its API is podresources/v1.
+// whose they are. Its API is podresources/v1, and what v1alpha1 had of it.
 package podresources
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"howdah.dev/nodeagent/internal/pod"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
+	alphaapi "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 )
 
 // maxStreams is how many questions of one caller are answered at a time.
@@ -65,6 +66,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	server := grpc.NewServer(grpc.MaxConcurrentStreams(maxStreams))
 	podresourcesapi.RegisterPodResourcesListerServer(server, s)
+	alphaapi.RegisterPodResourcesListerServer(server, alpha{Server: s})
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	defer server.Stop()
@@ -78,19 +80,24 @@ func (s *Server) Run(ctx context.Context) error {
 
 // List tells of all pods that have not ended.
 func (s *Server) List(context.Context, *podresourcesapi.ListPodResourcesRequest) (*podresourcesapi.ListPodResourcesResponse, error) {
-	s.metrics.asked("list")
-	out := &podresourcesapi.ListPodResourcesResponse{}
+	s.metrics.asked("list", "v1")
+	return &podresourcesapi.ListPodResourcesResponse{PodResources: s.all()}, nil
+}
+
+// all describes the pods that have not ended.
+func (s *Server) all() []*podresourcesapi.PodResources {
+	var out []*podresourcesapi.PodResources
 	for _, p := range s.cfg.Pods() {
 		if !pod.Finished(p) {
-			out.PodResources = append(out.PodResources, s.describe(p))
+			out = append(out, s.describe(p))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Get tells of one pod.
 func (s *Server) Get(_ context.Context, req *podresourcesapi.GetPodResourcesRequest) (*podresourcesapi.GetPodResourcesResponse, error) {
-	s.metrics.asked("get")
+	s.metrics.asked("get", "v1")
 	for _, p := range s.cfg.Pods() {
 		if p.Name == req.GetPodName() && p.Namespace == req.GetPodNamespace() && !pod.Finished(p) {
 			return &podresourcesapi.GetPodResourcesResponse{PodResources: s.describe(p)}, nil
@@ -102,7 +109,7 @@ func (s *Server) Get(_ context.Context, req *podresourcesapi.GetPodResourcesRequ
 
 // GetAllocatableResources tells what the node has for containers.
 func (s *Server) GetAllocatableResources(context.Context, *podresourcesapi.AllocatableResourcesRequest) (*podresourcesapi.AllocatableResourcesResponse, error) {
-	s.metrics.asked("get_allocatable")
+	s.metrics.asked("get_allocatable", "v1")
 	return s.cfg.Assigned.All(), nil
 }
 
@@ -147,9 +154,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) asked(method string) {
-	m.total.WithLabelValues("v1").Inc()
-	m.requests[method].WithLabelValues("v1").Inc()
+func (m *metrics) asked(method, version string) {
+	m.total.WithLabelValues(version).Inc()
+	m.requests[method].WithLabelValues(version).Inc()
 }
 
 func (m *metrics) failed(method string) { m.errors[method].WithLabelValues("v1").Inc() }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
+	alphaapi "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 )
 
 type assigned struct{}
@@ -75,6 +76,10 @@ func TestServer(t *testing.T) {
 	all, err := client.GetAllocatableResources(callCtx, &podresourcesapi.AllocatableResourcesRequest{})
 	if err != nil || len(all.GetCpuIds()) != 2 {
 		t.Errorf("%v %v", all, err)
+	}
+	old, err := alphaapi.NewPodResourcesListerClient(conn).List(callCtx, &alphaapi.ListPodResourcesRequest{})
+	if err != nil || len(old.GetPodResources()) != 1 || old.GetPodResources()[0].GetContainers()[1].GetDevices()[0].GetDeviceIds()[0] != "u1/main" {
+		t.Errorf("in the first version: %v %v", old, err)
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {

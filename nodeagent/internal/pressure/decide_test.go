@@ -48,6 +48,10 @@ func TestNext(t *testing.T) {
 			Options{Hard: "pid.available<10,nodefs.inodesFree<10,memory.available<10", Soft: "memory.available<20", SoftGrace: "memory.available=0s"},
 			[]look{{"pid.available=1,nodefs.inodesFree=1,memory.available=1", "Memory Disk PID: memory.available memory.available after 0s nodefs.inodesFree pid.available"}},
 		},
+		"all pods together, though the machine has enough": {Options{Hard: "memory.available<100", Transition: time.Second}, []look{
+			{"memory.available=500,allocatableMemory.available=99", "Memory: allocatableMemory.available"}, {"memory.available=99,allocatableMemory.available=99", "Memory: memory.available allocatableMemory.available"},
+			{"memory.available=500,allocatableMemory.available=100", ""},
+		}},
 		"what cannot be read is not judged": {Options{Hard: "imagefs.available<50%,imagefs.inodesFree<50%"}, []look{{"imagefs.inodesFree=1", "Disk: imagefs.inodesFree"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ func Look(r usage.Room) (Observations, Layout) {
 		}
 	}
 	add(MemoryAvailable, r.Memory.Available, r.Memory.Capacity)
+	add(AllocatableMemory, r.Pods.Available, r.Pods.Capacity)
 	add(PIDAvailable, r.Processes.Available, r.Processes.Capacity)
 	if d := r.Disk; d != nil {
 		add(NodeFSAvailable, d.Available, d.Capacity)

@@ -12,7 +12,9 @@ type Signal string
 
 // The signals. nodefs is the disk of volumes and logs, imagefs that of images.
 const (
-	MemoryAvailable   Signal = "memory.available"
+	MemoryAvailable Signal = "memory.available"
+	// AllocatableMemory is the memory of all pods together, where some of the machine's is reserved. Nobody sets its threshold: it is that of memory.available.
+	AllocatableMemory Signal = "allocatableMemory.available"
 	NodeFSAvailable   Signal = "nodefs.available"
 	NodeFSInodesFree  Signal = "nodefs.inodesFree"
 	ImageFSAvailable  Signal = "imagefs.available"
@@ -36,6 +38,7 @@ type kind struct {
 // kinds are all signals, in the order in which shortages are dealt with: a machine without memory has no time for anything else.
 var kinds = []kind{
 	{MemoryAvailable, corev1.NodeMemoryPressure, corev1.ResourceMemory},
+	{AllocatableMemory, corev1.NodeMemoryPressure, corev1.ResourceMemory},
 	{NodeFSAvailable, corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
 	{NodeFSInodesFree, corev1.NodeDiskPressure, inodes},
 	{ImageFSAvailable, corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},

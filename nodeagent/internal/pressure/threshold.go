@@ -108,6 +108,9 @@ func (o Options) Parse() (Settings, error) {
 		s := k.signal
 		if value, ok := hard[s]; ok && value != (Value{}) {
 			out.Thresholds = append(out.Thresholds, Threshold{Signal: s, Value: value, Reclaim: reclaim[s], Hard: true})
+			if s == MemoryAvailable {
+				out.Thresholds = append(out.Thresholds, Threshold{Signal: AllocatableMemory, Value: value, Reclaim: reclaim[s], Hard: true})
+			}
 		}
 		value, ok := soft[s]
 		grace, waits := graces[s]
@@ -147,7 +150,7 @@ func parse[V any](text, sign string, value func(text string) (V, error)) (map[Si
 		case strings.HasPrefix(name, "containerfs."):
 			problems = append(problems, fmt.Errorf("%s cannot be set: what containers write counts where it lies, in nodefs or in imagefs", name))
 			continue
-		case signal.order() < 0:
+		case signal.order() < 0 || signal == AllocatableMemory:
 			problems = append(problems, fmt.Errorf("unsupported signal %q: one of %s", name, names()))
 			continue
 		case twice:
@@ -166,7 +169,9 @@ func parse[V any](text, sign string, value func(text string) (V, error)) (map[Si
 func names() string {
 	var out []string
 	for _, k := range kinds {
-		out = append(out, string(k.signal))
+		if k.signal != AllocatableMemory {
+			out = append(out, string(k.signal))
+		}
 	}
 	return strings.Join(out, ", ")
 }

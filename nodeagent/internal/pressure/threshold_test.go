@@ -30,15 +30,15 @@ func TestOptions(t *testing.T) {
 		want    string
 	}{
 		"none":                {Options{}, ""},
-		"a quantity":          {Options{Hard: "memory.available<1Ki"}, "memory.available<1024"},
+		"a quantity":          {Options{Hard: "memory.available<1Ki"}, "memory.available<1024, allocatableMemory.available<1024"},
 		"a share":             {Options{Hard: "nodefs.available<12.5%"}, "nodefs.available<125"},
-		"in order":            {Options{Hard: "pid.available<4%,imagefs.inodesFree<1k,memory.available<1"}, "memory.available<1, imagefs.inodesFree<1000, pid.available<40"},
+		"in order":            {Options{Hard: "pid.available<4%,imagefs.inodesFree<1k,memory.available<1"}, "memory.available<1, allocatableMemory.available<1, imagefs.inodesFree<1000, pid.available<40"},
 		"off":                 {Options{Hard: "nodefs.available<0%,imagefs.available<100%,nodefs.inodesFree<0"}, ""},
 		"soft":                {Options{Soft: "memory.available<200", SoftGrace: "memory.available=90s"}, "memory.available<200 after 1m30s"},
-		"both":                {Options{Hard: "memory.available<1", Soft: "memory.available<2", SoftGrace: "memory.available=1s"}, "memory.available<1, memory.available<2 after 1s"},
+		"both":                {Options{Hard: "memory.available<1", Soft: "memory.available<2", SoftGrace: "memory.available=1s"}, "memory.available<1, allocatableMemory.available<1, memory.available<2 after 1s"},
 		"a least":             {Options{Hard: "nodefs.available<10%", MinimumReclaim: "nodefs.available=5%,imagefs.available=2Gi"}, "nodefs.available<100 and 50"},
-		"the others' default": {Options{Hard: "memory.available<1,imagefs.inodesFree<0%", MergeDefaults: true}, "memory.available<1, nodefs.available<100, nodefs.inodesFree<50, imagefs.available<150, pid.available<40"},
-		"all":                 {Options{Hard: DefaultHard}, "memory.available<104857600, nodefs.available<100, nodefs.inodesFree<50, imagefs.available<150, imagefs.inodesFree<50, pid.available<40"},
+		"the others' default": {Options{Hard: "memory.available<1,imagefs.inodesFree<0%", MergeDefaults: true}, "memory.available<1, allocatableMemory.available<1, nodefs.available<100, nodefs.inodesFree<50, imagefs.available<150, pid.available<40"},
+		"all":                 {Options{Hard: DefaultHard}, "memory.available<104857600, allocatableMemory.available<104857600, nodefs.available<100, nodefs.inodesFree<50, imagefs.available<150, imagefs.inodesFree<50, pid.available<40"},
 	} {
 		got, err := test.options.Parse()
 		if err != nil || describe(got) != test.want || got.Transition != 5*time.Minute {
@@ -52,6 +52,7 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	for want, options := range map[string]Options{
 		`eviction thresholds: "memory.available" is not signal<value`:                                            {Hard: "memory.available"},
 		`unsupported signal "disk": one of memory.available, nodefs.available`:                                   {Hard: "disk<1%"},
+		`unsupported signal "allocatableMemory.available"`:                                                       {Hard: "allocatableMemory.available<1Gi"},
 		`containerfs.available cannot be set: what containers write counts where it lies, in nodefs or in image`: {Hard: "containerfs.available<1%"},
 		`signal "pid.available" is there twice`:                                                                  {Hard: "pid.available<1%,pid.available<2%"},
 		`memory.available: "101%" is not a percentage`:                                                           {Hard: "memory.available<101%"},

@@ -16,6 +16,8 @@ import (
 type Room struct {
 	At                time.Time
 	Memory, Processes Left
+	// Pods is the memory of all pods together; nothing where they are not bounded.
+	Pods Left
 	// Disk is that of volumes and logs, Images that of images, Containers that of what containers write; nil where they could not be read.
 	Disk, Images, Containers *Filesystem
 }
@@ -34,7 +36,7 @@ const placesEvery = 5 * time.Minute
 // Room reads what is left. What cannot be read is told, and left out.
 func (g *Gatherer) Room(ctx context.Context) (Room, error) {
 	now := g.cfg.Clock.Now()
-	r := Room{At: now, Memory: g.memoryLeft()}
+	r := Room{At: now, Memory: g.memoryLeft(), Pods: g.memoryOfPods()}
 	if limit, running := processes(g.cfg.Proc); limit > 0 {
 		r.Processes = Left{uint64(max(limit-running, 0)), uint64(limit)}
 	}
@@ -77,6 +79,16 @@ func (g *Gatherer) memoryLeft() Left {
 	}
 	left.Available = min(left.Available, left.Capacity-min(whole.WorkingSet, left.Capacity))
 	return left
+}
+
+// memoryOfPods is what the pods may still use until the kernel ends one of them, which is less than the machine has where some of it is reserved.
+func (g *Gatherer) memoryOfPods() Left {
+	pods, err := g.cfg.Groups.Read(g.cfg.Pods)
+	if err != nil || pods.Memory == nil || pods.Memory.Limit == 0 {
+		return Left{}
+	}
+	limit := pods.Memory.Limit
+	return Left{Available: limit - min(pods.Memory.WorkingSet, limit), Capacity: limit}
 }
 
 // available is the kernel's estimate of what programs could still get without others being swapped out.

@@ -54,4 +54,18 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
+	for name, test := range map[string]struct {
+		group *cgroup.Memory
+		want  Left
+	}{
+		"bounded":          {&cgroup.Memory{WorkingSet: 300 << 10, Limit: 800 << 10}, Left{500 << 10, 800 << 10}},
+		"beyond the bound": {&cgroup.Memory{WorkingSet: 900 << 10, Limit: 800 << 10}, Left{0, 800 << 10}},
+		"not bounded":      {&cgroup.Memory{WorkingSet: 300 << 10}, Left{}},
+		"nothing told":     {nil, Left{}},
+	} {
+		n.groups[g.cfg.Pods] = cgroup.Usage{Memory: test.group}
+		if got := room().Pods; got != test.want {
+			t.Errorf("all pods, %s: %+v, want %+v", name, got, test.want)
+		}
+	}
 }
