@@ -312,15 +312,47 @@ func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // Process returns a process of a group, by its number here.
 func (t *Tree) Process(path string) (pid int, ok bool) {
-	file := filepath.Join(t.mount, path, "cgroup.procs")
-	if !t.unified {
-		file = filepath.Join(t.mount, "memory", path, "cgroup.procs")
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
+	all := t.members(path)
+	if len(all) == 0 {
 		return 0, false
 	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	pid, err = strconv.Atoi(first)
-	return pid, err == nil && pid > 0
+	return all[0], true
+}
+
+// Processes are the IDs of all processes in a group and the groups below it, those of the group itself first.
+func (t *Tree) Processes(path string) []int {
+	out := t.members(path)
+	below, err := os.ReadDir(filepath.Join(t.processes(), path))
+	if err != nil {
+		return out
+	}
+	for _, group := range below {
+		if group.IsDir() {
+			out = append(out, t.Processes(filepath.Join(path, group.Name()))...)
+		}
+	}
+	return out
+}
+
+// members are the processes of a group itself.
+func (t *Tree) members(path string) []int {
+	data, err := os.ReadFile(filepath.Join(t.processes(), path, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for line := range strings.Lines(string(data)) {
+		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 { // 0 is one of another namespace
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// processes is the tree in which processes are looked for.
+func (t *Tree) processes() string {
+	if t.unified {
+		return t.mount
+	}
+	return filepath.Join(t.mount, "memory")
 }

@@ -102,3 +102,22 @@ func TestReadTellsWhatIsMissing(t *testing.T) {
 		t.Errorf("no limit, and less in use than is inactive: %+v, %v", got.Memory, err)
 	}
 }
+
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"v1": {"memory/a/cgroup.procs": "0\n7\n8\n", "memory/a/b/cgroup.procs": "9\n"},
+		"v2": {"cgroup.controllers": "", "a/cgroup.procs": "0\n7\n8\n", "a/b/cgroup.procs": "9\n"},
+	} {
+		tree := NewTree(written(t, files), "")
+		if got := tree.Processes("/a"); !reflect.DeepEqual(got, []int{7, 8, 9}) {
+			t.Errorf("%s: %v", name, got)
+		}
+		if pid, ok := tree.Process("/a"); pid != 7 || !ok {
+			t.Errorf("%s: %d %t", name, pid, ok)
+		}
+		if _, ok := tree.Process("/none"); ok || len(tree.Processes("/none")) > 0 {
+			t.Errorf("%s: a group that is not there has processes", name)
+		}
+	}
+}

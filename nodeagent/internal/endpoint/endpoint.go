@@ -37,6 +37,7 @@ const (
 // Source makes readings of what the node uses.
 type Source interface {
 	Read(ctx context.Context) *usage.Reading
+	Opened(group string) (usage.Opened, bool)
 }
 
 // Streams leads into containers.

@@ -45,6 +45,10 @@ type reading struct {
 	quota  time.Duration
 }
 
+func (r *reading) Opened(string) (usage.Opened, bool) {
+	return usage.Opened{Descriptors: 5, Sockets: 2, MaxFiles: ptr.To(int64(1024))}, true
+}
+
 func (r *reading) Read(context.Context) *usage.Reading {
 	at := time.Unix(2000, 0)
 	rate := uint64(250_000_000)
@@ -361,6 +365,8 @@ func TestCadvisorMetrics(t *testing.T) {
 		"container_spec_memory_limit_bytes{" + c("") + "} 1000 2000000", "container_spec_memory_reservation_limit_bytes{" + c("") + "} 16 2000000",
 		"container_spec_memory_swap_limit_bytes{" + c("") + "} 10 2000000", "container_memory_swap{" + c("") + "} 7 2000000", "container_memory_kernel_usage{" + c("") + "} 13 2000000",
 		"container_memory_total_active_file_bytes{" + c("") + "} 14 2000000", "container_memory_total_inactive_file_bytes{" + c("") + "} 15 2000000",
+		"container_file_descriptors{" + c("") + "} 5 2000000", "container_sockets{" + c("") + "} 2 2000000",
+		`container_ulimits_soft{container="main",id="/kubepods/podu/c",image="web:1",name="c",namespace="ns",pod="web",ulimit="max_open_files"} 1024 2000000`,
 		"container_start_time_seconds{" + c("") + "} 1501", "container_scrape_error 0",
 	} {
 		if !strings.Contains(body, line+"\n") {

@@ -48,6 +48,7 @@ type Groups interface {
 	Path(pod *corev1.Pod) string
 	Read(path string) (cgroup.Usage, error)
 	Process(path string) (pid int, ok bool)
+	Processes(path string) []int
 }
 
 // Config of a Gatherer.
@@ -141,6 +142,8 @@ func (g *Gatherer) node(seen map[string]total) Node {
 	if n.Pressures == (cgroup.Pressures{}) { // groups of version 1 have none, the machine may
 		n.Pressures = cgroup.MachinePressures(g.cfg.Proc)
 	}
+	left := g.memoryLeft().Available
+	n.MemoryLeft = &left
 	if limit := n.Memory; limit != nil && limit.Limit > 0 {
 		n.Capacity = min(n.Capacity, limit.Limit)
 	}

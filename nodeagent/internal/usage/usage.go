@@ -29,14 +29,16 @@ type Measured struct {
 // Node is the machine, or that part of it that the node is.
 type Node struct {
 	Measured
-	Booted    time.Time
-	Capacity  uint64 // of memory, in bytes
-	AllPods   Measured
-	Networks  []Interface
-	Disk      *Filesystem // that pods' volumes are on
-	Images    *Filesystem // that images and containers are on
-	MaxPIDs   int64
-	Processes int64
+	Booted   time.Time
+	Capacity uint64 // of memory, in bytes
+	// MemoryLeft is what of it is left, as it counts for pods' ends; nil where it was not measured.
+	MemoryLeft *uint64
+	AllPods    Measured
+	Networks   []Interface
+	Disk       *Filesystem // that pods' volumes are on
+	Images     *Filesystem // that images and containers are on
+	MaxPIDs    int64
+	Processes  int64
 }
 
 // Pod is one whose sandbox runs.
@@ -68,6 +70,13 @@ type Container struct {
 	Started                time.Time
 	Measured
 	Rootfs, Logs *Files
+}
+
+// Opened is what the processes of a group have opened.
+type Opened struct {
+	Descriptors, Sockets uint64 // which count among them
+	// MaxFiles is how many files the first of the processes may open; -1 is without a limit, nil is not known.
+	MaxFiles *int64
 }
 
 // Files is what files take up.

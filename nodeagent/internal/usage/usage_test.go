@@ -84,6 +84,13 @@ func (n *node) Read(path string) (cgroup.Usage, error) {
 
 func (n *node) Process(path string) (int, bool) { return 42, path == "/kubepods/podu1/s1" }
 
+func (n *node) Processes(path string) []int {
+	if path != "/kubepods/podu1/c1" {
+		return nil
+	}
+	return []int{7, 8, 9}
+}
+
 func (n *node) use(path string, cpu time.Duration, memory uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -272,5 +279,42 @@ func TestWithoutTheRuntime(t *testing.T) {
 	clk.Step(Fresh)
 	if r = g.Read(t.Context()); r.Err != nil || len(r.Pods) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestOpened counts what processes have opened; the last of them has ended.
+func TestOpened(t *testing.T) {
+	t.Parallel()
+	_, g, _ := setup(t)
+	for link, target := range map[string]string{"7/fd/0": "/dev/null", "7/fd/1": "pipe:[1]", "7/fd/3": "socket:[5]", "8/fd/0": "socket:[6]"} {
+		path := filepath.Join(g.cfg.Proc, link)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(g.cfg.Proc, "7/limits"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]int64{
+		"Limit                     Soft Limit           Hard Limit           Units\nMax open files            1024                 4096                 files\n": 1024,
+		"Max open files            unlimited            unlimited            files\n":                                                                            -1,
+	} {
+		limits(text)
+		if o, ok := g.Opened("/kubepods/podu1/c1"); !ok || o.Descriptors != 4 || o.Sockets != 2 || o.MaxFiles == nil || *o.MaxFiles != want {
+			t.Errorf("%+v %t", o, ok)
+		}
+	}
+	limits("what is this")
+	if o, _ := g.Opened("/kubepods/podu1/c1"); o.MaxFiles != nil {
+		t.Errorf("a limit of %d", *o.MaxFiles)
+	}
+	if _, ok := g.Opened("/kubepods/podu1/none"); ok {
+		t.Error("a group without processes has opened something")
 	}
 }

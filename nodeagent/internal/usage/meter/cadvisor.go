@@ -12,14 +12,21 @@ import (
 // Labels of /metrics/cadvisor: those of a group, and what stands behind them.
 var groupLabels = []string{"container", "id", "image", "name", "namespace", "pod"}
 
+// Detailed is a Source that also tells what processes have opened.
+type Detailed interface {
+	Source
+	Opened(group string) (usage.Opened, bool)
+}
+
 type table struct {
-	source                                            Source
+	source                                            Detailed
 	cores                                             float64
 	machineCores, machineMemory, version, scrapeError *prometheus.Desc
 	groups                                            []series
 	networks                                          []netSeries
 	started, seen, fsUsage, fsLimit, fsInodes, fsFree *prometheus.Desc
 	ioRead, ioWritten, ioReads, ioWrites              *prometheus.Desc
+	descriptors, sockets, ulimits                     *prometheus.Desc
 }
 
 type netSeries struct {
@@ -28,7 +35,7 @@ type netSeries struct {
 }
 
 // Cadvisor returns the collector of /metrics/cadvisor: of its names those that dashboards and alerts read. cores are the machine's.
-func Cadvisor(source Source, version string, cores int) prometheus.Collector {
+func Cadvisor(source Detailed, version string, cores int) prometheus.Collector {
 	t := &table{source: source, cores: float64(cores)}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		labels := append([]string(nil), groupLabels...)
@@ -65,6 +72,9 @@ func Cadvisor(source Source, version string, cores int) prometheus.Collector {
 	t.ioWritten = desc("container_fs_writes_bytes_total", "Bytes written to the device.", "device")
 	t.ioReads = desc("container_fs_reads_total", "Reads of the device.", "device")
 	t.ioWrites = desc("container_fs_writes_total", "Writes to the device.", "device")
+	t.descriptors = desc("container_file_descriptors", "Files, sockets and whatever else its processes have opened.")
+	t.sockets = desc("container_sockets", "Sockets that its processes have opened.")
+	t.ulimits = desc("container_ulimits_soft", "Soft limits of its first process; -1 is without a limit.", "ulimit")
 	return t
 }
 
@@ -108,6 +118,7 @@ func (t *table) Collect(to chan<- prometheus.Metric) {
 			e.timeless(t.started, seconds(c.Started), labels...)
 			e.timeless(t.seen, float64(r.At.Unix()), labels...)
 			t.files(e, c, r.Node.Images, labels)
+			t.opened(e, c, r.At, labels)
 		}
 	}
 }
@@ -149,5 +160,21 @@ func (t *table) files(e emitter, c *usage.Container, on *usage.Filesystem, label
 	e.at(c.Rootfs.At, t.fsUsage, prometheus.GaugeValue, float64(c.Rootfs.Bytes), labels...)
 	if on != nil {
 		e.at(on.At, t.fsLimit, prometheus.GaugeValue, float64(on.Capacity), labels...)
+	}
+}
+
+// opened tells what a container's processes have opened.
+func (t *table) opened(e emitter, c *usage.Container, at time.Time, labels []string) {
+	if c.Group == "" {
+		return
+	}
+	o, ok := t.source.Opened(c.Group)
+	if !ok {
+		return
+	}
+	e.at(at, t.descriptors, prometheus.GaugeValue, float64(o.Descriptors), labels...)
+	e.at(at, t.sockets, prometheus.GaugeValue, float64(o.Sockets), labels...)
+	if o.MaxFiles != nil {
+		e.at(at, t.ulimits, prometheus.GaugeValue, float64(*o.MaxFiles), append(append([]string(nil), labels...), "max_open_files")...)
 	}
 }

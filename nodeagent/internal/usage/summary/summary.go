@@ -23,6 +23,10 @@ func Of(node string, r *usage.Reading, brief bool) *stats.Summary {
 		},
 		Pods: []stats.PodStats{},
 	}
+	if m := out.Node.Memory; m != nil && n.MemoryLeft != nil { // whoever reads this reckons with when pods are to end
+		left := *n.MemoryLeft
+		m.AvailableBytes = &left
+	}
 	if !brief {
 		out.Node.Network, out.Node.Fs, out.Node.IO = network(n.Networks, r.At), disk(n.Disk), waits(n.Measured)
 		out.Node.SystemContainers[0].IO = waits(n.AllPods)
