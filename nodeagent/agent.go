@@ -28,6 +28,7 @@ import (
 	"howdah.dev/nodeagent/internal/endpoint"
 	"howdah.dev/nodeagent/internal/evict"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/kernel"
 	"howdah.dev/nodeagent/internal/localpath"
 	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/mirror"
@@ -245,6 +246,9 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 func (a *Agent) run(ctx context.Context) error {
+	if err := kernel.Apply("/proc/sys", a.cfg.Kernel); err != nil {
+		return fmt.Errorf("node agent: %w", err)
+	}
 	kubelet := a.cfg.KubeletDir // drivers' pods want the folders to be there
 	for _, dir := range []string{a.cfg.RootDir, a.cfg.LogDir, filepath.Join(kubelet, "plugins"), filepath.Join(kubelet, "pods")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

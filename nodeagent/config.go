@@ -20,6 +20,7 @@ import (
 	"howdah.dev/nodeagent/internal/admit"
 	"howdah.dev/nodeagent/internal/credential"
 	"howdah.dev/nodeagent/internal/image"
+	"howdah.dev/nodeagent/internal/kernel"
 	"howdah.dev/nodeagent/internal/logs"
 	"howdah.dev/nodeagent/internal/nodestatus"
 	"howdah.dev/nodeagent/internal/pod"
@@ -68,6 +69,8 @@ type Config struct {
 	Reserve Reserve
 	// PodPIDs is how many processes and threads a pod may have; 0 is as many as the node.
 	PodPIDs int64
+	// Kernel says what becomes of parameters of the kernel that a kubelet has otherwise; default LeaveKernel.
+	Kernel KernelPolicy
 	// NoCPUQuota has limits of CPUs not enforced.
 	NoCPUQuota bool
 	// SeccompDefault has containers that name no profile run with the runtime's.
@@ -167,6 +170,16 @@ var ErrShutDown = shutdown.ErrDown
 
 // Reserve says what of a machine is not for pods.
 type Reserve = reserve.Options
+
+// KernelPolicy says what becomes of parameters of the kernel that differ from a kubelet's.
+type KernelPolicy = kernel.Policy
+
+// The policies.
+const (
+	LeaveKernel   = kernel.Leave
+	SetKernel     = kernel.Set
+	ProtectKernel = kernel.Protect
+)
 
 // Pace says how often and how much a node tells of itself.
 type Pace = nodestatus.Pace

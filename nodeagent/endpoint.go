@@ -123,7 +123,7 @@ func (c Config) on(port int32) []string {
 var fixedSettings = map[string]any{
 	"cgroupsPerQOS": true, "contentType": "application/vnd.kubernetes.protobuf", "cpuCFSQuotaPeriod": "100ms",
 	"enableControllerAttachDetach": true, "enableDebugFlagsHandler": true, "enableDebuggingHandlers": true, "enableProfilingHandler": true, "enableServer": true,
-	"localStorageCapacityIsolation": true, "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false, "protectKernelDefaults": false,
+	"localStorageCapacityIsolation": true, "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false,
 }
 
 // settings are what /configz tells, by a kubelet's names.
@@ -147,6 +147,7 @@ func (c Config) settings() map[string]any {
 	s["containerLogMaxWorkers"], s["containerLogMonitorInterval"] = c.LogBounds.Workers, c.LogBounds.Every.String()
 	s["nodeStatusUpdateFrequency"], s["nodeStatusReportFrequency"], s["nodeStatusMaxImages"] = c.Pace.Look.String(), c.Pace.Tell.String(), c.Pace.Images
 	s["nodeLeaseDurationSeconds"] = int(c.Pace.Lease / time.Second)
+	s["protectKernelDefaults"] = c.Kernel == ProtectKernel
 	s["serializeImagePulls"], s["registerNode"], s["registerWithTaints"] = c.ParallelPulls == 1, true, c.Taints
 	if c.ParallelPulls > 0 {
 		s["maxParallelImagePulls"] = c.ParallelPulls

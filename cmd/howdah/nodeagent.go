@@ -60,6 +60,7 @@ type nodeFlags struct {
 	logEvery                                                                              time.Duration
 	resolvConf, healthAddress, dropIns                                                    string
 	healthPort                                                                            int32
+	tune, protect                                                                         bool
 	secure                                                                                tlsFlags
 	clients                                                                               clientCAFlag
 }
@@ -92,6 +93,8 @@ func (n *nodeFlags) flags(cmd *cobra.Command) {
 	f.StringToStringVar(&n.reserve.System, "system-reserved", nil, "what is kept for the machine's own programs, as --kube-reserved")
 	f.StringSliceVar(&n.reserve.Enforce, "enforce-node-allocatable", []string{"pods"}, "pods: all pods together get no more than what is not reserved; none")
 	f.BoolVar(&n.quota, "cpu-cfs-quota", true, "enforce limits of CPUs")
+	f.BoolVar(&n.tune, "kernel-tunables", true, "set parameters of the kernel (vm.overcommit_memory, vm.panic_on_oom, kernel.panic, kernel.panic_on_oops, kernel.keys) as a kubelet does")
+	f.BoolVar(&n.protect, "protect-kernel-defaults", false, "do not start where one of them is another, in place of that")
 	f.BoolVar(&n.seccomp, "seccomp-default", false, "run containers that name no seccomp profile with the runtime's")
 	f.StringVar(&n.logSize, "container-log-max-size", "10Mi", "how long a container's log becomes before another file is begun; negative is as long as it likes")
 	f.IntVar(&n.logFiles, "container-log-max-files", nodeagent.DefaultLogBounds.Files, "most files of a container's log, at least 2")
@@ -185,7 +188,7 @@ func (n *nodeFlags) config(listen string) (nodeagent.Config, error) {
 	return nodeagent.Config{
 		LogRate: rate.Value(), NodeName: n.name, NodeIP: n.address, ExternalCloud: n.cloud == "external", Port: int32(port), MaxPods: n.maxPods, SwapBehavior: n.swap,
 		Labels: n.labels, Taints: taints, PodsPerCore: n.podsPerCore, PodPIDs: max(n.podPIDs, 0), Reserve: n.reserve, NoCPUQuota: !n.quota, SeccompDefault: n.seccomp,
-		LogBounds: bounds, ParallelPulls: pulls, Pace: n.pace, ResolvConf: n.resolvConf,
+		Kernel: n.kernel(), LogBounds: bounds, ParallelPulls: pulls, Pace: n.pace, ResolvConf: n.resolvConf,
 		RuntimeEndpoint: n.cri, ImagesDir: n.imagesDir, ClusterDNS: n.clusterDNS, ClusterDomain: n.clusterDomain,
 		EvictionHard: n.evictionHard, Eviction: n.eviction, Shutdown: n.shutdown, AllowedUnsafeSysctls: n.sysctls, KeepImages: n.keep, VerifyImages: n.verify, CredentialProviders: n.providers, GitRepos: n.gitRepos, VolumeStatsEvery: n.volumeStats, MaxContainerRestartPeriod: n.maxRestart, SystemLogQuery: n.logQuery, Manifests: manifests, Managers: n.managers,
 		Network: &nodeagent.Network{PodCIDRs: pods, ServiceCIDRs: services, LoadBalancerCIDRs: balancers, Overlay: n.overlay}, Clock: clock.RealClock{},
@@ -204,6 +207,17 @@ func (n *nodeFlags) bounds() (logs nodeagent.LogBounds, taints []corev1.Taint, _
 		taints, problems = append(taints, t), append(problems, err)
 	}
 	return nodeagent.LogBounds{Size: size.Value(), Files: n.logFiles, Workers: n.logWorkers, Every: n.logEvery}, taints, errors.Join(problems...)
+}
+
+// kernel says what becomes of the kernel's parameters.
+func (n *nodeFlags) kernel() nodeagent.KernelPolicy {
+	switch {
+	case n.protect:
+		return nodeagent.ProtectKernel
+	case n.tune:
+		return nodeagent.SetKernel
+	}
+	return nodeagent.LeaveKernel
 }
 
 // parallelPulls is how many images are pulled at a time; 0 is no limit.

@@ -91,6 +91,10 @@ func (m *Manager) choose(p *corev1.Pod, c *corev1.Container, resource string, wa
 	if plug == nil {
 		return nil, nil, fmt.Errorf("can't allocate unregistered device %s", resource)
 	}
+	healthy := plug.healthy()
+	if len(healthy) == 0 {
+		return nil, nil, fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", resource)
+	}
 	if has != nil {
 		for id := range has.devices {
 			if !plug.ok(id) {
@@ -98,10 +102,6 @@ func (m *Manager) choose(p *corev1.Pod, c *corev1.Container, resource string, wa
 			}
 		}
 		return nil, plug, nil
-	}
-	healthy := plug.healthy()
-	if len(healthy) == 0 {
-		return nil, nil, fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", resource)
 	}
 	must := slices.DeleteFunc(m.reusable(p, c, resource), func(id string) bool { return healthy[id] == nil })
 	taken := m.taken()[resource]

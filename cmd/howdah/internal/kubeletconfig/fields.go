@@ -66,6 +66,7 @@ var flags = map[string]flag{
 	"podsPerCore":                                {"pods-per-core", plain},
 	"port":                                       {"kubelet-port", plain},
 	"preloadedImagesVerificationAllowlist":       {"preloaded-images-verification-allowlist", list},
+	"protectKernelDefaults":                      {"protect-kernel-defaults", plain},
 	"readOnlyPort":                               {"read-only-port", plain},
 	"registerWithTaints":                         {"register-with-taints", items(",", taint)},
 	"reservedMemory":                             {"reserved-memory", items(";", reservedMemory)},
@@ -121,7 +122,6 @@ var fixed = map[string][]string{
 	"logging.verbosity":                          {"0"},
 	"makeIPTablesUtilChains":                     {"false"},
 	"podLogsDir":                                 {"/var/log/pods"},
-	"protectKernelDefaults":                      {"false"},
 	"registerNode":                               {"true"},
 	"syncFrequency":                              {"1m0s", "1m"},
 }
