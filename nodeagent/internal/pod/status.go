@@ -133,6 +133,9 @@ func account(pod *corev1.Pod, s *corev1.PodStatus) {
 	lose(s.InitContainerStatuses[:begun])
 }
 
+// goneAndDone is what is said of an init container of which nothing is left.
+const goneAndDone = "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"
+
 // lostAtTheEnd is what is said of a container that is nowhere when its pod has ended.
 const lostAtTheEnd = "The container could not be located when the pod was terminated"
 
@@ -332,6 +335,10 @@ func (w *writer) unseen(s *corev1.ContainerStatus, c *corev1.Container, told *co
 	}
 	if wait, ok := w.waiting(c.Name); ok {
 		s.State.Waiting = &wait
+		return
+	}
+	if init && !Sidecar(c) && active(w.pod, w.observed) { // who comes after it has been made
+		s.State.Terminated, s.Ready = &corev1.ContainerStateTerminated{Reason: "Completed", Message: goneAndDone}, true
 		return
 	}
 	reason := "ContainerCreating"

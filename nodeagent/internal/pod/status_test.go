@@ -101,6 +101,7 @@ func TestStatus(t *testing.T) {
 		"deleted before it ran": {testPod(always, "init:x", "a"), observed("dead"), func(p *corev1.Pod, _ *Memory) {
 			p.DeletionTimestamp = &metav1.Time{Time: now}
 		}, "Failed x:ContainerStatusUnknown a:PodInitializing"},
+		"an init container is gone": {testPod(always, "init:x", "a"), observed("ready", "a=run"), nil, "Running PodReadyToStartContainers Initialized Ready ContainersReady x:Completed+ a:running+"},
 		"its traces are gone": {testPod(always, "a"), observed(""), func(p *corev1.Pod, _ *Memory) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}, "Running Initialized a:ContainerCreating(ContainerStatusUnknown)"},
