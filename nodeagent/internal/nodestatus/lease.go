@@ -38,7 +38,7 @@ func (r *Reporter) RunLease(ctx context.Context) error {
 	retry := retries()
 	for {
 		var err error
-		pause := r.cfg.Pace.renew()
+		pause := r.cfg.Pace.Renew()
 		if lease, err = r.renew(ctx, lease); err == nil {
 			retry = retries()
 		} else if ctx.Err() == nil {

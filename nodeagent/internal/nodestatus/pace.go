@@ -36,5 +36,5 @@ func (p Pace) Validate() error {
 	return errors.Join(problems...)
 }
 
-// renew is how often the lease is renewed.
-func (p Pace) renew() time.Duration { return p.Lease / 4 }
+// Renew is how often the lease is renewed.
+func (p Pace) Renew() time.Duration { return p.Lease / 4 }

@@ -345,7 +345,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	nodes := object.For(r.cfg.Client, object.Node)
 	r.tellCordon(node)
 	status := r.status(&node.Status)
-	platform := platform(r.cfg.Machine.Info())
+	platform := platform(status.NodeInfo)
 	if !differ(&node.Status, &status) && r.cfg.Clock.Since(wrote) < r.cfg.Pace.Tell && has(node.Labels, platform) {
 		return nil
 	}

@@ -166,7 +166,7 @@ func (f *Fleet) renew(ctx context.Context, nodes []*corev1.Node) error {
 			}
 			continue
 		}
-		if !f.pause(ctx, nodestatus.DefaultPace.Lease/4/slots-f.cfg.Clock.Since(began)) {
+		if !f.pause(ctx, nodestatus.DefaultPace.Renew()/slots-f.cfg.Clock.Since(began)) {
 			return ctx.Err()
 		}
 	}

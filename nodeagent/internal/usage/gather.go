@@ -142,7 +142,7 @@ func (g *Gatherer) node(seen map[string]total) Node {
 	if n.Pressures == (cgroup.Pressures{}) { // groups of version 1 have none, the machine may
 		n.Pressures = cgroup.MachinePressures(g.cfg.Proc)
 	}
-	left := g.memoryLeft().Available
+	left := g.left(n.Capacity, n.Memory).Available
 	n.MemoryLeft = &left
 	if limit := n.Memory; limit != nil && limit.Limit > 0 {
 		n.Capacity = min(n.Capacity, limit.Limit)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"howdah.dev/nodeagent/internal/cgroup"
 )
 
 // Room is what is left on the node of what pods may use up, at this very moment. It costs little, and nothing of it is kept.
@@ -63,21 +65,26 @@ func (g *Gatherer) Room(ctx context.Context) (Room, error) {
 
 // memoryLeft is what the node's group may still use, and never more than the machine has: a node that is a part of a machine shares it with others.
 func (g *Gatherer) memoryLeft() Left {
-	capacity, whole, _ := machineMemory(g.cfg.Proc)
+	capacity, used, _ := machineMemory(g.cfg.Proc)
+	if own, err := g.cfg.Groups.Read(g.cfg.Root); err == nil && own.Memory != nil {
+		used = own.Memory
+	}
+	return g.left(capacity, used)
+}
+
+// left is what is left of a machine's memory by what a group uses of it; nil where nobody knows.
+func (g *Gatherer) left(capacity uint64, used *cgroup.Memory) Left {
 	left := Left{Available: capacity, Capacity: capacity}
 	if free, ok := available(g.cfg.Proc); ok {
 		left.Available = min(left.Available, free)
 	}
-	if own, err := g.cfg.Groups.Read(g.cfg.Root); err == nil && own.Memory != nil {
-		whole = own.Memory
-	}
-	if whole == nil {
+	if used == nil {
 		return left
 	}
-	if whole.Limit > 0 {
-		left.Capacity = min(left.Capacity, whole.Limit)
+	if used.Limit > 0 {
+		left.Capacity = min(left.Capacity, used.Limit)
 	}
-	left.Available = min(left.Available, left.Capacity-min(whole.WorkingSet, left.Capacity))
+	left.Available = min(left.Available, left.Capacity-min(used.WorkingSet, left.Capacity))
 	return left
 }
 
